@@ -25,6 +25,8 @@ class Allocator {
  public:
   virtual void *allocate(std::size_t size, std::size_t align) noexcept = 0;  // nullptr when there is none
   virtual void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept = 0;
+  // Small blocks may be cut from larger ones (PoolScope). A caller's allocator is to see each.
+  virtual bool pools() const noexcept { return false; }
 
  protected:
   ~Allocator() = default;
@@ -33,17 +35,55 @@ class Allocator {
 Allocator &malloc_allocator() noexcept;
 Allocator &current_allocator() noexcept;
 
+class PoolScope;
+namespace detail {
+struct ThreadMemory {
+  Allocator *current = nullptr;
+  PoolScope *pool = nullptr;  // of the scope over `current`
+  std::size_t refused = 0;    // std::bad_alloc carries no size: the edge that catches it asks here
+};
+}  // namespace detail
+
 // Makes an allocator the thread's own until the scope ends; scopes nest.
 class AllocatorScope {
  public:
   explicit AllocatorScope(Allocator &allocator) noexcept;
-  ~AllocatorScope() { *current_ = previous_; }
+  ~AllocatorScope() { memory_->current = previous_, memory_->pool = pool_; }
   AllocatorScope(const AllocatorScope &) = delete;
   AllocatorScope &operator=(const AllocatorScope &) = delete;
 
  private:
-  Allocator **const current_;  // this thread's: it takes a call to find it
+  detail::ThreadMemory *const memory_;  // this thread's: it takes a call to find it
   Allocator *const previous_;
+  PoolScope *const pool_;
+};
+
+// While it lives, small blocks that this thread takes are cut from larger ones of the allocator in scope, and used
+// again when they are freed: for calls that make and drop a great many of them, as compilers do. A block may outlive
+// the scope and be freed anywhere: a larger one goes back with the last that was cut from it. An allocator that does
+// not pool gives each block itself.
+class PoolScope {
+ public:
+  PoolScope() noexcept;
+  ~PoolScope();
+  PoolScope(const PoolScope &) = delete;
+  PoolScope &operator=(const PoolScope &) = delete;
+
+  static constexpr std::size_t kMaxBlock = 512;
+  struct Chunk;
+  // With room for what stands before a block. Virtual, so that a library that opens no such scope has none of this.
+  virtual void *take(std::size_t size) noexcept;
+  virtual void put(void *raw, std::size_t size) noexcept;
+
+ private:
+  bool grow() noexcept;
+
+  detail::ThreadMemory *const memory_;
+  Allocator *const allocator_;
+  PoolScope *const previous_;
+  char *at_ = nullptr, *end_ = nullptr;  // what is left of the last
+  Chunk *first_ = nullptr, *last_ = nullptr;
+  void *free_[kMaxBlock / 16 + 1] = {};  // by size
 };
 
 // allocate_block throws std::bad_alloc; try_allocate_block returns nullptr. align: a power of two up to 65536.

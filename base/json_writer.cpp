@@ -39,6 +39,8 @@ JsonWriter &JsonWriter::end(char bracket) {
   return *this;
 }
 
+JsonWriter &JsonWriter::key(const char *name) { return key(std::string_view(name)); }
+
 JsonWriter &JsonWriter::key(std::string_view name) {
   separate();
   quote(name);

@@ -19,6 +19,7 @@ class JsonWriter {
   JsonWriter &begin_array() { return begin('['); }
   JsonWriter &end_array() { return end(']'); }
   JsonWriter &key(std::string_view name);
+  JsonWriter &key(const char *name);  // as field(): callers need not measure a literal
 
   JsonWriter &value(std::string_view text);
   JsonWriter &value(const char *text) { return value(std::string_view(text)); }
@@ -37,6 +38,10 @@ class JsonWriter {
 
   template <class T>
   JsonWriter &field(std::string_view name, const T &content) {
+    return key(name).value(content);
+  }
+  template <class T>
+  JsonWriter &field(const char *name, const T &content) {
     return key(name).value(content);
   }
 

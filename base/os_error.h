@@ -13,6 +13,9 @@ ErrorId os_error_id(int number, ErrorId fallback) noexcept;
 // The errno in words; where descriptors ran out, with how many this process may have.
 String os_error_text(int number);
 
+// What a function of the caller's answered: "qr_model_open: source->read: Input/output error".
+Status callback_error(const char *function, const char *member, int number, ErrorId fallback);
+
 // dlopen and others do not say why they could not open a file: true when this process has no descriptor left.
 bool out_of_descriptors() noexcept;
 

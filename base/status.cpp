@@ -56,8 +56,6 @@ const char *code_name(qr_code code) noexcept {
   return code >= 0 && code < static_cast<qr_code>(std::size(kNames)) ? kNames[code] : "UNKNOWN";
 }
 
-Status::~Status() { free_payload(payload_); }
-
 void Status::free_payload(Payload *payload) noexcept {
   if (!payload || payload == &oom_payload()) return;
   payload->~Payload();
@@ -99,6 +97,38 @@ Status Status::error(ErrorId id, std::string_view message, std::string_view hint
   return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
 }
 
+Status Status::errorf(ErrorId id, const char *pattern, ...) {
+  va_list args;
+  va_start(args, pattern);
+  try {
+    Status made = error(id, format_list(pattern, args));
+    va_end(args);
+    return made;
+  } catch (...) {
+    va_end(args);
+    throw;
+  }
+}
+
+Status Status::hinted(ErrorId id, const char *hint, const char *pattern, ...) {
+  va_list args;
+  va_start(args, pattern);
+  try {
+    Status made = error(id, format_list(pattern, args), hint);
+    va_end(args);
+    return made;
+  } catch (...) {
+    va_end(args);
+    throw;
+  }
+}
+
+Status Status::error(ErrorId id, const char *message, const char *hint) noexcept {
+  return error(id, std::string_view(message), std::string_view(hint));
+}
+
+Status &Status::with(const char *key, std::string_view value) &noexcept { return with(std::string_view(key), value); }
+
 Status &Status::with(std::string_view key, std::string_view value) &noexcept {
   if (!payload_ || payload_ == &oom_payload()) return *this;
   try {
@@ -109,13 +139,11 @@ Status &Status::with(std::string_view key, std::string_view value) &noexcept {
   return *this;
 }
 
-String format(const char *pattern, ...) {
-  va_list args, again;
-  va_start(args, pattern);
+String format_list(const char *pattern, va_list args) {
+  va_list again;
   va_copy(again, args);
   char small[512];
   const int needed = std::vsnprintf(small, sizeof small, pattern, args);
-  va_end(args);
   String text;
   try {
     if (needed < 0) {
@@ -131,6 +159,19 @@ String format(const char *pattern, ...) {
   }
   va_end(again);
   return text;
+}
+
+String format(const char *pattern, ...) {
+  va_list args;
+  va_start(args, pattern);
+  try {
+    String made = format_list(pattern, args);
+    va_end(args);
+    return made;
+  } catch (...) {
+    va_end(args);
+    throw;
+  }
 }
 
 String printable(std::string_view text, std::size_t limit) {

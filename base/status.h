@@ -47,11 +47,20 @@ class [[nodiscard]] Status {
     std::swap(payload_, other.payload_);
     return *this;
   }
-  ~Status();
+  // Inline, so that a status known to be a success costs nothing; where that is not known, free_payload looks.
+  __attribute__((always_inline)) ~Status() {
+    if (__builtin_constant_p(payload_ == nullptr) && payload_ == nullptr) return;
+    free_payload(payload_);
+  }
 
   // A failure; never throws: without memory it becomes the static out-of-memory status. cold: the way to it is compiled
   // for size, off the straight line.
   __attribute__((cold)) static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
+  __attribute__((cold)) static Status error(ErrorId id, const char *message, const char *hint = "") noexcept;
+  // The same of a printf-style message, as format() and error(): shorter at every place that fails. Throws as format().
+  __attribute__((cold, format(printf, 2, 3))) static Status errorf(ErrorId id, const char *pattern, ...);
+  __attribute__((cold, format(printf, 3, 4))) static Status hinted(ErrorId id, const char *hint, const char *pattern,
+                                                                   ...);
   // For ids that come from a plugin.
   __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message,
                                               std::string_view hint) noexcept;
@@ -59,7 +68,6 @@ class [[nodiscard]] Status {
   __attribute__((cold)) static Status out_of_memory(std::string_view what = {}) noexcept;
 
   bool ok() const noexcept { return payload_ == nullptr; }
-  explicit operator bool() const noexcept { return !ok(); }  // like qr_status*: true means there is an error
   qr_code code() const noexcept { return payload_ ? payload_->code : QR_OK; }
   std::string_view id() const noexcept { return payload_ ? std::string_view(payload_->id) : std::string_view(); }
   std::string_view message() const noexcept {
@@ -71,6 +79,8 @@ class [[nodiscard]] Status {
   // Adds a frame (file, node, op, tensor, option, backend, reason); does nothing on success or without memory.
   Status &with(std::string_view key, std::string_view value) &noexcept;
   Status &&with(std::string_view key, std::string_view value) &&noexcept { return std::move(with(key, value)); }
+  Status &with(const char *key, std::string_view value) &noexcept;
+  Status &&with(const char *key, std::string_view value) &&noexcept { return std::move(with(key, value)); }
 
   // Gives the payload away (to qr_status) and takes it back.
   Payload *release() noexcept { return std::exchange(payload_, nullptr); }
@@ -87,13 +97,13 @@ class [[nodiscard]] Result {
   Result(T value) : value_(std::move(value)) {}
   Result(Status status) : status_(std::move(status)) {}
   bool ok() const noexcept { return value_.has_value(); }
-  explicit operator bool() const noexcept = delete;  // Status and Result read the other way round: say ok()
+  explicit operator bool() const noexcept = delete;  // as Status has none: say ok()
   T &value() noexcept { return *value_; }
   const T &value() const noexcept { return *value_; }
   T &operator*() noexcept { return *value_; }
   T *operator->() noexcept { return &*value_; }
-  Status status() noexcept { return std::move(status_); }
-  const Status &peek_status() const noexcept { return status_; }
+  const Status &status() const noexcept { return status_; }
+  Status take_status() noexcept { return std::move(status_); }  // after it the error is gone from here
 
  private:
   std::optional<T> value_;
@@ -102,6 +112,7 @@ class [[nodiscard]] Result {
 
 // printf-style text in our own String.
 String format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+String format_list(const char *pattern, va_list args) __attribute__((format(printf, 1, 0)));
 // Text from a file, safe to print: escaped, cut to `limit` bytes, never inside a UTF-8 sequence.
 String printable(std::string_view text, std::size_t limit = 200);
 // "[1,3,224,224]", with "?" for unknown extents.
@@ -114,9 +125,9 @@ String shape_text(const std::int64_t *dims, std::size_t rank);
     if (::quarry::Status qr_s_ = (expr); !qr_s_.ok()) return qr_s_; \
   } while (0)
 #define QR_ASSIGN_OR_RETURN(lhs, expr) QR_ASSIGN_IMPL_(QR_CONCAT(qr_result_, __LINE__), lhs, expr)
-#define QR_ASSIGN_IMPL_(tmp, lhs, expr) \
-  auto tmp = (expr);                    \
-  if (!tmp.ok()) return tmp.status();   \
+#define QR_ASSIGN_IMPL_(tmp, lhs, expr)    \
+  auto tmp = (expr);                       \
+  if (!tmp.ok()) return tmp.take_status(); \
   lhs = std::move(tmp.value())
 
 }  // namespace quarry

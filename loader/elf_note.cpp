@@ -25,7 +25,7 @@ constexpr std::uint16_t kHostMachine = EM_AARCH64;
 #endif
 
 Status fail(ErrorId id, std::string_view name, const String &what) {
-  return Status::error(id, format("%s: %s", printable(name, 1024).c_str(), what.c_str()));
+  return Status::errorf(id, "%s: %s", printable(name, 1024).c_str(), what.c_str());
 }
 
 String machine_text(std::uint16_t machine) {

@@ -24,7 +24,7 @@ void host_free(void *self, void *ptr, std::uint64_t size, std::uint64_t align) {
 void host_log(void *self, std::int32_t level, qr_plugin_string topic, qr_plugin_string message) {
   const auto topic_text = checked_text(topic), message_text = checked_text(message);
   if (topic_text && message_text && level >= QR_LOG_ERROR && level <= QR_LOG_TRACE)
-    environment_of(self).log(level, *topic_text, *message_text);
+    environment_of(self).log(level, 0, *topic_text, *message_text);
 }
 
 std::uint64_t host_clock(void *) { return monotonic_ns(); }

@@ -15,7 +15,9 @@ namespace quarry::loader {
 class HostEnvironment {
  public:
   virtual Allocator &allocator() noexcept = 0;
-  virtual void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept = 0;
+  // `flags`: QR_LOG_..._MISBEHAVES.
+  virtual void log(qr_log_level level, std::uint32_t flags, std::string_view topic,
+                   std::string_view message) noexcept = 0;
   // A host extension for plugins, "qr.<name>/<rev>"; nullptr: not there.
   virtual const void *extension(std::string_view) noexcept { return nullptr; }
   // Whether Quarry itself has an option of this key, so that any plugin may say that it honours it.

@@ -67,7 +67,15 @@ Status judge(const PluginNote &note, std::string_view path, const HostFacts &hos
              ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id.c_str(), printable(id).c_str())
              : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id.c_str()));
   if (!first) return {};
-  return Status::error(*first, format("%s: %s", printable(path, 1024).c_str(), differs.c_str())).with("file", path);
+  // Of the system's own, but for the C library: the plugin is nearly what is wanted.
+  const auto system = [](std::string_view target) { return target.substr(0, target.rfind('-')); };
+  const bool nearly = *first == ErrorId::plugin_target && system(note.target) == system(host.target);
+  const String hint = nearly
+                          ? format("build the plugin with the C library of this system (%.*s), or install one that was",
+                                   static_cast<int>(host.target.size()), host.target.data())
+                          : String(error_row(*first).hint);
+  return Status::error(*first, format("%s: %s", printable(path, 1024).c_str(), differs.c_str()), hint)
+      .with("file", path);
 }
 
 }  // namespace quarry::loader

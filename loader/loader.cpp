@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/os_error.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "loader/judge.h"
 
@@ -21,11 +22,12 @@
 namespace quarry::loader {
 namespace {
 
-// A folder is searched once: at its first place.
-void add_folder(std::string_view path, const char *origin, Vector<Folder> &out) {
+// A folder is searched once: at its first place. What is relative is so to the working folder of this moment.
+void add_folder(std::string_view given, const char *origin, Vector<Folder> &out) {
+  const String path = absolute_path(given);
   for (const Folder &folder : out)
     if (folder.path == path) return;
-  out.push_back({String(path), origin});
+  out.push_back({path, origin});
 }
 
 [[maybe_unused]] void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
@@ -141,17 +143,15 @@ Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
     for (const String &file : plugin_files(folder, &error))
       if (id_of_file(file) == id) return open_locked(file, nullptr);
     if (error == EMFILE || error == ENFILE || error == ENOMEM)
-      return Status::error(os_error_id(error, ErrorId::io_error),
-                           format("backend \"%s\": folder %s cannot be looked at: %s", printable(id).c_str(),
-                                  printable(folder.path, 1024).c_str(), os_error_text(error).c_str()));
+      return Status::errorf(os_error_id(error, ErrorId::io_error), "backend \"%s\": folder %s cannot be looked at: %s",
+                            printable(id).c_str(), printable(folder.path, 1024).c_str(), os_error_text(error).c_str());
   }
   return not_found(id);
 }
 
 Result<std::shared_ptr<Plugin>> Loader::open_file(std::string_view path) {
   const std::lock_guard lock(mutex_);
-  const String full = path.find('/') == path.npos ? String("./").append(path) : String(path);
-  return open_locked(path.empty() ? path : std::string_view(full), nullptr);
+  return open_locked(absolute_path(path), nullptr);
 }
 
 Vector<Candidate> Loader::scan() {
@@ -159,7 +159,7 @@ Vector<Candidate> Loader::scan() {
   Vector<Candidate> candidates;
   const auto judge_opened = [](Candidate &candidate, Result<std::shared_ptr<Plugin>> opened) {
     if (!opened.ok()) {
-      const Status status = opened.status();
+      const Status status = opened.take_status();
       candidate.code = status.code();
       candidate.error_id = status.id();
       candidate.verdict = status.message();

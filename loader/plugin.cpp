@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/open_fd.h"
 #include "base/os_error.h"
 #include "loader/checks.h"
 #include "loader/judge.h"
@@ -94,7 +95,7 @@ Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept tr
 
 Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try {
   const String message = format("backend %s: %s %.*s", id_.c_str(), slot, static_cast<int>(what.size()), what.data());
-  environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
+  environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
   return Status::error(ErrorId::plugin_misbehaving, message).with("backend", id_).with("file", path_);
 } catch (const std::bad_alloc &) {
   return Status::out_of_memory();
@@ -112,28 +113,13 @@ Plugin::~Plugin() {
 #ifdef QR_NO_DLOPEN
 
 Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &, std::string_view path, PluginNote *) {
-  return Status::error(ErrorId::backend_not_found,
-                       format("%s: this is a static build, which opens no plugin files", printable(path, 1024).c_str()),
-                       "name a backend that is linked in; `quarry doctor` lists them");
+  return Status::hinted(ErrorId::backend_not_found, "name a backend that is linked in; `quarry doctor` lists them",
+                        "%s: this is a static build, which opens no plugin files", printable(path, 1024).c_str());
 }
 
 #else
 
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor &) = delete;
-  FileDescriptor &operator=(const FileDescriptor &) = delete;
-  int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 const char *kind_of(mode_t mode) noexcept {
   return S_ISDIR(mode)                    ? "a folder"
@@ -145,24 +131,22 @@ const char *kind_of(mode_t mode) noexcept {
 
 Result<PluginNote> read_note_of_file(const String &path) {
   // Without O_NONBLOCK the open of a FIFO would wait for a writer.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const OpenFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) {
     const int error = errno;
     struct stat info;
     if (error == ENXIO && stat(path.c_str(), &info) == 0)
-      return Status::error(ErrorId::not_a_file, format("%s: found %s, expected a plugin file",
-                                                       printable(path, 1024).c_str(), kind_of(info.st_mode)));
-    return Status::error(
-        os_error_id(error, ErrorId::io_error),
-        format("%s: cannot be opened: %s", printable(path, 1024).c_str(), os_error_text(error).c_str()));
+      return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024).c_str(),
+                            kind_of(info.st_mode));
+    return Status::errorf(os_error_id(error, ErrorId::io_error), "%s: cannot be opened: %s",
+                          printable(path, 1024).c_str(), os_error_text(error).c_str());
   }
   struct stat info;
   if (fstat(file.get(), &info) != 0)
-    return Status::error(ErrorId::io_error,
-                         format("%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno)));
+    return Status::errorf(ErrorId::io_error, "%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno));
   if (!S_ISREG(info.st_mode))
-    return Status::error(ErrorId::not_a_file, format("%s: found %s, expected a plugin file",
-                                                     printable(path, 1024).c_str(), kind_of(info.st_mode)));
+    return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024).c_str(),
+                          kind_of(info.st_mode));
   return read_plugin_note(FileSource(file.get(), static_cast<std::uint64_t>(info.st_size)), path);
 }
 
@@ -171,8 +155,8 @@ Result<PluginNote> read_note_of_file(const String &path) {
 Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, std::string_view given_path,
                                                   PluginNote *out_note) {
   if (given_path.empty() || given_path.find('\0') != given_path.npos)
-    return Status::error(ErrorId::bad_argument, format("plugin path: found \"%s\", expected the name of a file",
-                                                       printable(given_path).c_str()));
+    return Status::errorf(ErrorId::bad_argument, "plugin path: found \"%s\", expected the name of a file",
+                          printable(given_path).c_str());
   String path(given_path);
   if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
@@ -183,15 +167,15 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *why = dlerror();
-    return Status::error(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::plugin_dlopen,
-                         format("%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
-                                printable(why ? why : "no reason", 2048).c_str()))
+    return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::plugin_dlopen,
+                          "%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
+                          printable(why ? why : "no reason", 2048).c_str())
         .with("file", path);
   }
   const auto query = reinterpret_cast<qr_plugin_query_fn>(dlsym(handle, "qr_plugin_query"));
   if (!query)
-    return Status::error(ErrorId::plugin_no_symbol, format("%s: found no symbol qr_plugin_query, expected it exported",
-                                                           printable(path, 1024).c_str()))
+    return Status::errorf(ErrorId::plugin_no_symbol, "%s: found no symbol qr_plugin_query, expected it exported",
+                          printable(path, 1024).c_str())
         .with("file", path);
 
   auto plugin = make_shared<Plugin>(environment);
@@ -268,7 +252,7 @@ String table_fault(const char *name, std::uint32_t struct_size, std::uint32_t fi
 Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
   const auto bad = [&](const String &what) {
     const String message = format("backend %s: plugin table: %s", id_.c_str(), what.c_str());
-    environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
+    environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
     return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
   };
 #define QR_CHECK_SIZE(pointer, name, first) \
@@ -387,8 +371,7 @@ Status Plugin::read_devices() {
   };
   QR_RETURN_IF_ERROR(read_rows<qr_plugin_device_info>("device", *table_->device, kMaxDevices, take));
   if (!devices_.empty()) return {};
-  return Status::error(ErrorId::backend_no_device,
-                       format("backend %s: found no device, expected at least one", id_.c_str()))
+  return Status::errorf(ErrorId::backend_no_device, "backend %s: found no device, expected at least one", id_.c_str())
       .with("backend", id_);
 }
 
@@ -427,26 +410,24 @@ const OptionRow *Plugin::find_option(std::string_view key) const noexcept {
 }
 
 Status Plugin::no_slot(ErrorId id, const char *what) const {
-  return Status::error(id, format("backend %s: found no way to %s, expected one", id_.c_str(), what))
-      .with("backend", id_);
+  return Status::errorf(id, "backend %s: found no way to %s, expected one", id_.c_str(), what).with("backend", id_);
 }
 
 Status Plugin::check_process(std::uint32_t device) const {
   if (!(devices_[device].features & QR_DEVICE_NO_FORK) || process_ == getpid()) return {};
-  return Status::error(
-             ErrorId::forked_child,
-             format("backend %s: found process %d, expected %d, in which it was opened: its device %s is of no "
-                    "use after fork()",
-                    id_.c_str(), getpid(), process_, devices_[device].name.c_str()))
+  return Status::errorf(ErrorId::forked_child,
+                        "backend %s: found process %d, expected %d, in which it was opened: its device %s is of no "
+                        "use after fork()",
+                        id_.c_str(), getpid(), process_, devices_[device].name.c_str())
       .with("backend", id_);
 }
 
 bool Plugin::recovers() const noexcept { return QR_HAS_SLOT(table_->device, recover) != nullptr; }
 
-Status Plugin::recover(std::uint32_t device) {
+Status Plugin::recover(std::uint32_t device, const qr_plugin_signal *signal) {
   if (!recovers()) return no_slot(ErrorId::cannot_recover, "bring a device back");
   ErrorCollector errors(*this);
-  return errors.finish("device.recover", table_->device->recover(backend_, device, errors.sink()));
+  return errors.finish("device.recover", table_->device->recover(backend_, device, errors.sink(), signal));
 }
 
 const void *Plugin::extension(const char *id) {

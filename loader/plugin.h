@@ -2,7 +2,7 @@
 // A plugin that was judged, opened and negotiated with, and what it makes: contexts and executions. Every slot of
 // backend.h is called through the one method of it here, which checks that the table covers the slot, and afterwards
 // that the plugin kept its side: nothing that a plugin says is used unchecked. A broken promise is the status QR-L0115
-// and a log line of level PLUGIN_MISBEHAVING.
+// and a log line with the flag QR_LOG_PLUGIN_MISBEHAVES.
 //
 // Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next; Registration -> Plugin. A shared
 // object is never unloaded. All of it expects the caller to have opened an AllocatorScope.
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/alloc.h"
+#include "base/file_sink.h"
 #include "base/status.h"
 #include "loader/elf_note.h"
 #include "loader/host.h"
@@ -132,6 +133,7 @@ class Registration : public HeapObject {
 // What one graph of a context takes and gives.
 struct GraphTensors {
   Vector<TensorInfo> inputs, outputs;
+  bool outputs_are_static = true;
 };
 
 // A loaded context: weights and programs of one or several graphs, shared by its executions. Thread-safe.
@@ -245,8 +247,8 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   Result<std::shared_ptr<Context>> load(const qr_load_request &request);
   // Empty: the plugin has nothing to say of the blob.
   Result<String> describe(const qr_load_request &request);
-  // Writes it as ONNX models of EPContext nodes.
-  Status export_onnx(const qr_load_request &request, std::string_view path, bool is_embedded);
+  // Writes it as ONNX models of EPContext nodes; `name`: of the first file.
+  Status export_onnx(const qr_load_request &request, std::string_view name, bool is_embedded, FileSink &files);
   // What a context in the device's own form is as an ONNX model (empty: the plugin does not know it), and as JSON.
   struct ImportedBinary {
     Vector<std::uint8_t> model, about;
@@ -264,7 +266,8 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   Status check_process(std::uint32_t device) const;
 
   bool recovers() const noexcept;
-  Status recover(std::uint32_t device);  // QR-R0008 where the plugin has no such slot
+  // QR-R0008 where the plugin has no such slot.
+  Status recover(std::uint32_t device, const qr_plugin_signal *signal);
   const void *extension(const char *id);
 
   // "backend cpu: execution.run <what>" as status QR-L0115, also logged.

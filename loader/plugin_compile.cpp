@@ -4,6 +4,7 @@
 
 #include "loader/checks.h"
 #include "loader/plugin.h"
+#include "loader/plugin_files.h"
 
 namespace quarry::loader {
 
@@ -21,9 +22,9 @@ bool Plugin::compiles_groups() const noexcept { return QR_HAS_SLOT(table_->compi
 namespace {
 
 Status no_compiler(std::string_view id) {
-  return Status::error(ErrorId::backend_cannot_compile,
-                       format("backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere",
-                              static_cast<int>(id.size()), id.data()));
+  return Status::errorf(ErrorId::backend_cannot_compile,
+                        "backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere",
+                        static_cast<int>(id.size()), id.data());
 }
 
 // Shared by the two sinks below: what the plugin did wrong inside a callback, kept until the slot has returned.
@@ -49,7 +50,7 @@ class SinkState {
     if (call(body)) return QR_OK;
     return out_of_memory_ ? QR_RESOURCE_EXHAUSTED : QR_INVALID_ARGUMENT;
   }
-  void fault(String what) { fault_ = std::move(what); }
+  void fault(std::string_view what) { fault_ = what; }
 
   // Comes before the slot's own word: a plugin that passes our refusal on is not the one that failed.
   Status finish(Plugin &plugin, const char *slot) noexcept {
@@ -294,12 +295,17 @@ Result<String> Plugin::describe(const qr_load_request &request) {
   return String(collector.bytes.begin(), collector.bytes.end());
 }
 
-Status Plugin::export_onnx(const qr_load_request &request, std::string_view path, bool is_embedded) {
+Status Plugin::export_onnx(const qr_load_request &request, std::string_view name, bool is_embedded, FileSink &files) {
   if (!QR_HAS_SLOT(table_->context, export_onnx))
     return no_slot(ErrorId::backend_cannot_compile, "write contexts as ONNX models");
+  PluginFiles taken(files);
   ErrorCollector errors(*this);
-  return errors.finish("context.export_onnx",
-                       table_->context->export_onnx(backend_, &request, plugin_text(path), is_embedded, errors.sink()));
+  const qr_plugin_code code =
+      table_->context->export_onnx(backend_, &request, plugin_text(name), is_embedded, taken.sink(), errors.sink());
+  Status said = errors.finish("context.export_onnx", code), ours = taken.finish(said.ok());
+  if (ours.ok()) return said;
+  // What it told of its files was wrong, or they cannot be written.
+  return ours.code() == QR_INTERNAL ? misbehaved("context.export_onnx", ours.message()) : std::move(ours);
 }
 
 Result<Plugin::ImportedBinary> Plugin::import_binary(const qr_plugin_bytes &binary, std::string_view binary_name,

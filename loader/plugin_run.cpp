@@ -35,6 +35,8 @@ Status Context::read_tensors(std::uint64_t graph_count) {
   for (std::uint64_t graph = 0; graph < graph_count; ++graph) {
     QR_RETURN_IF_ERROR(read_side(graph, false, api.input_count(handle_, graph), graphs_[graph].inputs));
     QR_RETURN_IF_ERROR(read_side(graph, true, api.output_count(handle_, graph), graphs_[graph].outputs));
+    for (const TensorInfo &output : graphs_[graph].outputs)
+      graphs_[graph].outputs_are_static = graphs_[graph].outputs_are_static && output.is_static;
   }
   return {};
 }
@@ -164,9 +166,9 @@ String output_fault(const TensorInfo &declared, const qr_io_buffer &output, cons
 Status Execution::prepare(const qr_run_request &request, Given *given) {
   const GraphTensors &declared = tensors();
   if (request.output_count != declared.outputs.size() || request.input_count != declared.inputs.size())
-    return Status::error(ErrorId::internal, format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
-                                                   ull(request.input_count), ull(request.output_count),
-                                                   declared.inputs.size(), declared.outputs.size()));
+    return Status::errorf(ErrorId::internal, "run: found %llu inputs and %llu outputs, expected %zu and %zu",
+                          ull(request.input_count), ull(request.output_count), declared.inputs.size(),
+                          declared.outputs.size());
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     qr_io_buffer &output = request.outputs[i];
     given[i] = {output.data, output.size_bytes, output.memory != nullptr};
@@ -232,8 +234,8 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   Plugin &plugin = *context_->plugin_;
   const qr_plugin_execution_api &api = *plugin.table_->execution;
   if (!QR_HAS_SLOT(&api, set_option))
-    return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s changes none at run time",
-                                                                 printable(key).c_str(), plugin.id_.c_str()))
+    return Status::errorf(ErrorId::option_not_at_run_time, "option %s: backend %s changes none at run time",
+                          printable(key).c_str(), plugin.id_.c_str())
         .with("backend", plugin.id());
   ErrorCollector errors(plugin);
   return errors.finish("execution.set_option",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/stop.h"
 #include "formats/qir/graph_edit.h"
 #include "passes/passes.h"
 
@@ -40,11 +41,12 @@ bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *ou
   }
 }
 
-bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node &conv, const qir::Node &norm) {
+bool fold_into(qir::Graph &graph, Store &store, qir::Names &names, const qir::Uses &uses, qir::Node &conv,
+               const qir::Node &norm) {
   if (!has_weight(conv.op) || norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
   if (!uses.used_once(conv.outputs[0])) return false;
   const float *weight = constant_floats(graph, conv.inputs[1]);
-  const std::int32_t bias_id = input_of(conv, 2);
+  const std::int32_t bias_id = conv.inputs[2];
   const float *bias = constant_floats(graph, bias_id);
   const float *scale = constant_floats(graph, norm.inputs[1]), *shift = constant_floats(graph, norm.inputs[2]);
   const float *mean = constant_floats(graph, norm.inputs[3]), *variance = constant_floats(graph, norm.inputs[4]);
@@ -76,7 +78,7 @@ bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node
   const auto add = [&](std::int32_t like, std::string_view name, qir::Shape dims, const void *data,
                        std::uint64_t size) {
     qir::Tensor tensor;
-    tensor.name = fresh_name(graph, String(name.empty() ? std::string_view(at(graph, like).name) : name) + "/folded");
+    tensor.name = names.fresh(String(name.empty() ? std::string_view(at(graph, like).name) : name) + "/folded");
     tensor.dtype = DType::F32;
     tensor.shape = std::move(dims);
     tensor.is_constant = true;
@@ -85,8 +87,9 @@ bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node
     return static_cast<std::int32_t>(graph.tensors.size() - 1);
   };
   conv.inputs.resize(3, qir::kAbsent);
-  conv.inputs[1] = add(conv.inputs[1], "", shape, new_weight, bytes);
-  conv.inputs[2] = add(bias_id, bias ? "" : conv.name + "/bias", {layout.channels}, new_bias, channels * sizeof(float));
+  conv.inputs.set(1, add(conv.inputs[1], "", shape, new_weight, bytes));
+  conv.inputs.set(2,
+                  add(bias_id, bias ? "" : conv.name + "/bias", {layout.channels}, new_bias, channels * sizeof(float)));
   return true;
 }
 
@@ -94,15 +97,16 @@ bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node
 
 void fold_batch_normalization(qir::Graph &graph, Store &store) {
   const qir::Uses uses(graph);
+  qir::Names names(graph);
   Vector<bool> dead(graph.nodes.size(), false);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
     for (qir::Graph &body : graph.nodes[i].subgraphs) fold_batch_normalization(body, store);
     if (graph.nodes[i].op != Op::BatchNormalization) continue;
     const std::int32_t maker = uses.maker(graph.nodes[i].inputs[0]);
     if (maker == qir::Uses::kNobody) continue;
     qir::Node &conv = graph.nodes[static_cast<std::size_t>(maker)];
-    if (!fold_into(graph, store, uses, conv, graph.nodes[i])) continue;
-    conv.outputs[0] = graph.nodes[i].outputs[0];
+    if (!fold_into(graph, store, names, uses, conv, graph.nodes[i])) continue;
+    conv.outputs.set(0, graph.nodes[i].outputs[0]);
     dead[i] = true;
   }
   compact(graph, dead);

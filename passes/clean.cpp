@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/stop.h"
 #include "formats/qir/graph_edit.h"
 #include "passes/passes.h"
 
@@ -30,7 +31,7 @@ bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
     case Op::Cast:
     case Op::CastLike:
     case Op::Slice:
-    case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || input_of(node, 4) == qir::kAbsent);
+    case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || node.inputs[4] == qir::kAbsent);
     case Op::Transpose: return same_type(in, out) && in_order(node.get_ints("perm"));
     case Op::Concat:
     case Op::Sum:
@@ -46,26 +47,24 @@ bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
 void remove_no_ops(qir::Graph &graph) {
   Vector<bool> dead(graph.nodes.size(), false);
   Vector<bool> is_output(graph.tensors.size()), from_node(graph.tensors.size());
+  qir::Replacements replaced(graph);
   for (const std::int32_t id : graph.outputs) is_output[static_cast<std::size_t>(id)] = true;
   for (const qir::Node &node : graph.nodes)
     for (const std::int32_t id : node.outputs)
       if (id != qir::kAbsent) from_node[static_cast<std::size_t>(id)] = true;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
     for (qir::Graph &body : graph.nodes[i].subgraphs) remove_no_ops(body);
+    for (std::int32_t &id : graph.nodes[i].inputs) id = replaced.now(id);
     if (!is_no_op(graph, graph.nodes[i])) continue;
     const std::int32_t in = graph.nodes[i].inputs[0], out = graph.nodes[i].outputs[0];
-    if (!is_output[static_cast<std::size_t>(out)]) {
-      replace_uses(graph, out, in);
-    } else if (from_node[static_cast<std::size_t>(in)] && !is_output[static_cast<std::size_t>(in)]) {
-      // The output keeps its name: its tensor takes the place of the one that was copied.
-      for (qir::Node &node : graph.nodes) std::ranges::replace(node.outputs, in, out);
-      graph.nodes[i].outputs[0] = in;
-      replace_uses(graph, in, out);
-    } else {
-      continue;
-    }
+    // An output keeps its name: its tensor takes the place of the one that was copied.
+    if (!is_output[static_cast<std::size_t>(out)]) replaced.replace(out, in);
+    else if (from_node[static_cast<std::size_t>(in)] && !is_output[static_cast<std::size_t>(in)])
+      replaced.replace(in, out);
+    else continue;
     dead[i] = true;
   }
+  replaced.apply(graph);
   compact(graph, dead);
 }
 

@@ -2,6 +2,7 @@
 #include "passes/compose.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "passes/attention.h"
 #include "passes/edit.h"
@@ -42,7 +43,7 @@ class Composer {
     if (std::ranges::none_of(rows, [&](const Row &row) { return wanted_.has(row.what); })) return;
     Look look(graph_, store_);
     Vector<Change> changes;
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (std::size_t n = 0; n < graph_.nodes.size() && !stop_asked(); ++n) {
       const Op op = graph_.nodes[n].op;
       if ((op != Op::Add && op != Op::Mul && op != Op::Div) || !look.plain_f32(graph_.nodes[n].outputs[0])) continue;
       for (const Row &row : rows) {
@@ -67,7 +68,7 @@ class Composer {
     const qir::Uses uses(graph_);
     HashMap<std::size_t, AttentionPieces> matches;
     Vector<bool> taken(graph_.nodes.size(), false);
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (std::size_t n = 0; n < graph_.nodes.size() && !stop_asked(); ++n) {
       auto pieces = match_attention(graph_, uses, n);
       if (!pieces || pieces->scale <= 0 || !mask_fits(*pieces) ||
           std::ranges::any_of(pieces->nodes, [&](std::int32_t i) { return taken[static_cast<std::size_t>(i)]; }))
@@ -77,7 +78,7 @@ class Composer {
     }
     if (matches.empty()) return;
     Rewriting rewriting(graph_, store_);
-    for (std::size_t n = 0; n < rewriting.old.size(); ++n) {
+    for (std::size_t n = 0; n < rewriting.old.size() && !stop_asked(); ++n) {
       const auto match = matches.find(n);
       if (match == matches.end()) {
         if (!taken[n]) rewriting.keep(std::move(rewriting.old[n]));
@@ -107,17 +108,18 @@ class Composer {
     if (found_) {
       const qir::Uses uses(graph_);
       const Vector<bool> used = used_nodes();
+      Vector<std::int32_t> seen_by(graph_.nodes.size(), -1);
       for (const Change &change : changes) {
         if (!used[static_cast<std::size_t>(change.node)]) continue;
         Composed one{change.what, graph_.nodes[static_cast<std::size_t>(change.node)].source, {}};
         Vector<std::int32_t> look_at = change.old_inputs;
-        Vector<bool> seen(graph_.nodes.size(), false);
         while (!look_at.empty()) {
           const std::int32_t id = look_at.back();
           look_at.pop_back();
           const std::int32_t maker = id == qir::kAbsent ? qir::Uses::kNobody : uses.maker(id);
-          if (maker < 0 || used[static_cast<std::size_t>(maker)] || seen[static_cast<std::size_t>(maker)]) continue;
-          seen[static_cast<std::size_t>(maker)] = true;
+          if (maker < 0 || used[static_cast<std::size_t>(maker)] ||
+              std::exchange(seen_by[static_cast<std::size_t>(maker)], change.node) == change.node)
+            continue;
           const qir::Node &piece = graph_.nodes[static_cast<std::size_t>(maker)];
           one.pieces.push_back(piece.source);
           look_at.insert(look_at.end(), piece.inputs.begin(), piece.inputs.end());

@@ -14,8 +14,15 @@ using qir::Op;
 
 namespace {
 
-// Nodes that all bodies of one node may become.
-constexpr std::size_t kMostNodes = 4096;
+// Nodes that all bodies of one node may become, and those of all nodes together: a body may hold others.
+constexpr std::size_t kMostNodes = 4096, kMostInAll = std::size_t{1} << 16;
+
+std::size_t nodes_of(const qir::Graph &graph) {
+  std::size_t nodes = graph.nodes.size();
+  for (const qir::Node &node : graph.nodes)
+    for (const qir::Graph &body : node.subgraphs) nodes += nodes_of(body);
+  return nodes;
+}
 
 bool is_plain(const qir::Tensor &tensor) { return known(tensor.shape) && !tensor.quant; }
 bool all_plain(const qir::Graph &graph, const Vector<std::int32_t> &ids) {
@@ -38,7 +45,7 @@ std::int64_t entry(const qir::Node &node, std::string_view list, std::size_t ind
 
 class Unfolded {
  public:
-  Unfolded(Rewriting &to, const qir::Node &node) : to_(to), node_(node) {}
+  Unfolded(Rewriting &to, const qir::Node &node, std::size_t &left) : to_(to), node_(node), left_(left) {}
 
   // False: the node stays, and nothing was written.
   bool run(std::int64_t most_times) {
@@ -60,7 +67,7 @@ class Unfolded {
   std::int32_t fresh(const qir::Tensor &like) {
     qir::Tensor made = like;
     made.name = format("%s~%zu", node_.name.c_str(), to_.graph.tensors.size());
-    if (!to_.graph.tensors.empty()) made.name = qir::fresh_name(to_.graph, made.name);
+    made.name = to_.names.fresh(made.name);
     to_.graph.tensors.push_back(std::move(made));
     return static_cast<std::int32_t>(to_.graph.tensors.size() - 1);
   }
@@ -111,10 +118,13 @@ class Unfolded {
     for (const std::int32_t id : from.outputs) results.push_back(take(id));
     return results;
   }
-  bool fits(std::int64_t times) const {
-    std::size_t nodes = 0;
-    for (const qir::Graph &one : node_.subgraphs) nodes += one.nodes.size();
-    return times >= 0 && nodes * static_cast<std::size_t>(times) <= kMostNodes;
+  bool fits(std::int64_t times) {
+    std::size_t nodes = 0, all = 0;
+    for (const qir::Graph &one : node_.subgraphs) nodes += one.nodes.size(), all += nodes_of(one);
+    const auto count = static_cast<std::size_t>(times);
+    if (times < 0 || nodes * count > kMostNodes || all * count > left_) return false;
+    left_ -= all * count;
+    return true;
   }
   // Operands and what a body declares of them are of one type.
   bool same_types(const qir::Graph &from, const Ids &given) const {
@@ -155,11 +165,8 @@ class Unfolded {
   // What a body says of whether to go on: true, whatever it is given.
   bool always_goes_on(const qir::Graph &from) const {
     std::int32_t id = from.outputs[0];
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const qir::Node &node : from.nodes)
-        if (node.op == Op::Identity && node.outputs[0] == id) id = node.inputs[0], moved = true;
-    }
+    for (std::size_t n = from.nodes.size(); n-- > 0;)
+      if (from.nodes[n].op == Op::Identity && from.nodes[n].outputs[0] == id) id = from.nodes[n].inputs[0];
     if (id == from.inputs[1]) return true;
     const auto value = constant_of<std::uint8_t>(from, id);
     return value && *value != 0;
@@ -168,7 +175,7 @@ class Unfolded {
   bool loop(std::int64_t most_times) {
     const qir::Graph &from = node_.subgraphs[0];
     const auto times = constant_of<std::int64_t>(to_.graph, node_.inputs[0]);
-    const auto begins = constant_of<std::uint8_t>(to_.graph, qir::input_of(node_, 1), std::uint8_t{1});
+    const auto begins = constant_of<std::uint8_t>(to_.graph, node_.inputs[1], std::uint8_t{1});
     if (!times || *times > most_times || !begins) return false;
     const std::size_t carried = static_cast<std::size_t>(node_.get_int("carried", 0));
     const std::int64_t count = *begins ? std::max<std::int64_t>(*times, 0) : 0;
@@ -296,6 +303,7 @@ class Unfolded {
 
   Rewriting &to_;
   const qir::Node &node_;
+  std::size_t &left_;                                        // of kMostInAll
   OrderedMap<const qir::Tensor *, std::int32_t> constants_;  // of bodies: here, and one more
 };
 
@@ -310,12 +318,13 @@ bool is_control_flow(const qir::Node &node) noexcept {
 }
 
 void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times) {
-  // A body may hold others.
+  std::size_t left = kMostInAll;
   for (bool more = has_control_flow(graph); more;) {
     more = false;
     Rewriting rewriting(graph, store);
     for (qir::Node &node : rewriting.old) {
-      const bool unfolded = is_control_flow(node) && Unfolded(rewriting, node).run(most_times);
+      if (stop_asked()) return;
+      const bool unfolded = is_control_flow(node) && Unfolded(rewriting, node, left).run(most_times);
       if (!unfolded) rewriting.keep(std::move(node));
       more |= unfolded;
     }

@@ -16,6 +16,7 @@ using qir::Op;
 namespace {
 
 constexpr std::int64_t kFewChannels = 4;  // of an image that a convolution reads as it lies
+constexpr std::int64_t kMostBlock = 16;
 constexpr std::int64_t kFewOutputs = 16;  // less than a vector, of the longest ones
 
 bool plain(const qir::Graph &graph, std::int32_t id) {
@@ -26,7 +27,7 @@ bool plain(const qir::Graph &graph, std::int32_t id) {
 bool is_conv(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv || !plain(graph, node.inputs[0]) || !plain(graph, node.outputs[0])) return false;
   const qir::Shape &w = at(graph, node.inputs[1]).shape;
-  const std::int32_t bias = qir::input_of(node, 2);
+  const std::int32_t bias = node.inputs[2];
   return at(graph, node.inputs[0]).shape.size() == 4 && w.size() == 4 && qir::constant_floats(graph, node.inputs[1]) &&
          (bias == qir::kAbsent || (qir::constant_floats(graph, bias) && at(graph, bias).shape == qir::Shape{w[0]}));
 }
@@ -54,7 +55,8 @@ class Pass {
     Vector<std::int32_t> nodes;     // that nobody needs any more
   };
   // `nodes` gets those that nobody else reads; nullptr: somebody does.
-  std::optional<Phase> phase_of(const qir::Uses &uses, std::int32_t id, Vector<std::int32_t> *nodes) const;
+  std::optional<Phase> phase_of(const qir::Uses &uses, std::int32_t id, Vector<std::int32_t> *nodes,
+                                int slices = 4) const;
   std::optional<Depth> depth_of(const qir::Uses &uses, std::int32_t id) const;
   bool read_image(Rewriting &to, const qir::Node &conv, const Depth &depth) const;
   bool same_window(const qir::Node &a, const qir::Node &b) const;
@@ -80,9 +82,11 @@ std::int32_t Pass::floats(Rewriting &to, std::string_view name, const qir::Shape
   return id;
 }
 
-std::optional<Pass::Phase> Pass::phase_of(const qir::Uses &uses, std::int32_t id, Vector<std::int32_t> *nodes) const {
+std::optional<Pass::Phase> Pass::phase_of(const qir::Uses &uses, std::int32_t id, Vector<std::int32_t> *nodes,
+                                          int slices) const {
   const std::int32_t made = uses.maker(id);
   if (made < 0 || graph_.nodes[static_cast<std::size_t>(made)].op != Op::Slice) return Phase{id, {0, 0}, {1, 1}};
+  if (slices == 0) return std::nullopt;
   const qir::Node &node = graph_.nodes[static_cast<std::size_t>(made)];
   const qir::Shape &shape = at(graph_, node.inputs[0]).shape;
   qir::IntList lists[4];
@@ -98,10 +102,10 @@ std::optional<Pass::Phase> Pass::phase_of(const qir::Uses &uses, std::int32_t id
     return std::nullopt;
   if (!uses.used_once(id)) nodes = nullptr;
   if (nodes) nodes->push_back(made);
-  std::optional<Phase> phase = phase_of(uses, node.inputs[0], nodes);
+  std::optional<Phase> phase = phase_of(uses, node.inputs[0], nodes, slices - 1);
   if (!phase) return std::nullopt;
   for (std::size_t d = 0; d < 4; ++d) {
-    if (slice.step[d] < 1) return std::nullopt;
+    if (slice.step[d] < 1 || slice.step[d] > kMostBlock) return std::nullopt;
     if (d < 2) {
       if (slice.start[d] != 0 || slice.step[d] != 1 || slice.extent[d] != shape[d]) return std::nullopt;
       continue;
@@ -123,10 +127,12 @@ std::optional<Pass::Depth> Pass::depth_of(const qir::Uses &uses, std::int32_t id
     depth.image = node.inputs[0];
     depth.block = node.get_int("blocksize", 0);
     const std::int64_t channels = at(graph_, depth.image).shape[1];
-    if (node.get_string("mode", "DCR") != "DCR" || channels > kFewChannels) return std::nullopt;
+    if (node.get_string("mode", "DCR") != "DCR" || channels > kFewChannels || depth.block > kMostBlock)
+      return std::nullopt;
     for (std::int64_t i = 0; i < depth.block * depth.block; ++i) depth.channels.push_back(i * channels);
   } else if (node.op == Op::Concat) {
     if (node.get_int("axis", 0) != 1 && node.get_int("axis", 0) != -3) return std::nullopt;
+    if (node.inputs.size() > kMostBlock * kMostBlock) return std::nullopt;
     while (depth.block * depth.block < static_cast<std::int64_t>(node.inputs.size())) ++depth.block;
     if (depth.block < 2 || depth.block * depth.block != static_cast<std::int64_t>(node.inputs.size()))
       return std::nullopt;
@@ -147,7 +153,7 @@ std::optional<Pass::Depth> Pass::depth_of(const qir::Uses &uses, std::int32_t id
   }
   const qir::Shape &image = at(graph_, depth.image).shape;
   if (!plain(graph_, depth.image) || image.size() != 4 || image[1] > kFewChannels || depth.block < 2 ||
-      depth.block > 16 || image[2] != shape[2] * depth.block || image[3] != shape[3] * depth.block ||
+      depth.block > kMostBlock || image[2] != shape[2] * depth.block || image[3] != shape[3] * depth.block ||
       shape[1] != image[1] * depth.block * depth.block)
     return std::nullopt;
   depth.nodes.push_back(made);
@@ -175,7 +181,7 @@ bool Pass::read_image(Rewriting &to, const qir::Node &conv, const Depth &depth) 
               from[(m * w[1] + depth.channels[static_cast<std::size_t>(i)] + c) * w[2] * w[3] + tap];
         }
   Vector<std::int32_t> inputs{depth.image, weights};
-  if (const std::int32_t bias = qir::input_of(conv, 2); bias != qir::kAbsent) inputs.push_back(bias);
+  if (const std::int32_t bias = conv.inputs[2]; bias != qir::kAbsent) inputs.push_back(bias);
   qir::Node &made = to.emit(Op::Conv, conv, std::move(inputs), conv.outputs[0]);
   made.set("kernel_shape", Vector<std::int64_t>{kh, kw});
   made.set("strides", Vector<std::int64_t>{g.stride[0] * b, g.stride[1] * b});
@@ -194,7 +200,7 @@ void Pass::read_images() {
   }
   if (found.empty()) return;
   Rewriting to(graph_, store_);
-  for (std::size_t n = 0; n < to.old.size(); ++n) {
+  for (std::size_t n = 0; n < to.old.size() && !stop_asked(); ++n) {
     const auto depth = found.find(n);
     if (depth == found.end() || !read_image(to, to.old[n], depth->second)) {
       to.keep(std::move(to.old[n]));
@@ -229,7 +235,7 @@ void Pass::emit_joined(Rewriting &to, const Vector<std::int32_t> &nodes, std::in
   for (const std::int32_t n : nodes) {
     parts.push_back(at(graph_, node(n).inputs[1]).shape[0]);
     channels += parts.back();
-    biased |= qir::input_of(node(n), 2) != qir::kAbsent;
+    biased |= node(n).inputs[2] != qir::kAbsent;
     outputs.push_back(node(n).outputs[0]);
   }
   qir::Shape w = at(graph_, first.inputs[1]).shape, y = at(graph_, first.outputs[0]).shape;
@@ -242,7 +248,7 @@ void Pass::emit_joined(Rewriting &to, const Vector<std::int32_t> &nodes, std::in
     if (!look_only_) std::memcpy(weights, data.data, data.size);
     weights += data.size / sizeof(float);
     const std::int64_t count = at(graph_, node(n).inputs[1]).shape[0];
-    if (const std::int32_t b = qir::input_of(node(n), 2); b != qir::kAbsent)
+    if (const std::int32_t b = node(n).inputs[2]; b != qir::kAbsent)
       std::memcpy(bias, at(graph_, b).data.data, static_cast<std::size_t>(count) * sizeof(float));
     if (bias) bias += count;
     if (n != nodes[0] && found_) found_->push_back({node(n).source, first.source});
@@ -262,21 +268,21 @@ void Pass::join(const Vector<Vector<std::int32_t>> &groups, bool depthwise) {
   Vector<std::int32_t> group_of(graph_.nodes.size(), -1);
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::int32_t n : groups[g]) group_of[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(g);
+  HashMap<std::int32_t, std::int32_t> split_of;  // by part: what was split
+  if (depthwise)
+    for (const qir::Node &node : graph_.nodes)
+      if (node.op == Op::Split)
+        for (const std::int32_t part : node.outputs) split_of.emplace(part, node.inputs[0]);
   Rewriting to(graph_, store_);
-  for (std::size_t n = 0; n < to.old.size(); ++n) {
+  for (std::size_t n = 0; n < to.old.size() && !stop_asked(); ++n) {
     if (group_of[n] < 0) {
       to.keep(std::move(to.old[n]));
       continue;
     }
     const Vector<std::int32_t> &group = groups[static_cast<std::size_t>(group_of[n])];
     if (static_cast<std::size_t>(std::ranges::min(group)) != n) continue;
-    std::int32_t x = to.old[n].inputs[0];
-    // (The Split's own input: it stands before the first of them, and was kept.)
-    if (depthwise)
-      x = std::ranges::find_if(graph_.nodes, [&](const qir::Node &node) {
-            return node.op == Op::Split && std::ranges::find(node.outputs, x) != node.outputs.end();
-          })->inputs[0];
-    emit_joined(to, group, x, depthwise);
+    const std::int32_t x = to.old[n].inputs[0];
+    emit_joined(to, group, depthwise ? split_of[x] : x, depthwise);
   }
 }
 

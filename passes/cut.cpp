@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/stop.h"
 #include "formats/qir/infer.h"
 
 namespace quarry::passes {
@@ -42,8 +43,9 @@ class PartMaker {
     part_.graph.outputs.push_back(read(id));
     part_.outputs.push_back(id);
     part_.places.push_back(of_whole);
+    gives_.insert(id);
   }
-  bool gives(std::int32_t id) const { return std::ranges::find(part_.outputs, id) != part_.outputs.end(); }
+  bool gives(std::int32_t id) const { return gives_.contains(id); }
   Part take_part() { return std::move(part_); }
 
  private:
@@ -58,6 +60,7 @@ class PartMaker {
 
   const qir::Graph &from_;
   Vector<std::int32_t> local_;
+  HashSet<std::int32_t> gives_;
   Part part_;
 };
 
@@ -204,10 +207,12 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
                                                       shape_text(stated.data(), stated.size()).c_str()));
     stated = inputs[i];
   }
-  Vector<bool> dead(graph.nodes.size(), false);
+  Vector<bool> dead(graph.nodes.size(), false), shown(graph.tensors.size());
+  for (const std::int32_t id : graph.outputs) shown[place(id)] = true;
   Vector<qir::InferValue> values;
   Vector<qir::InferType> types;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    QR_RETURN_IF_ERROR(stop_status("run"));
     qir::Node &node = graph.nodes[n];
     values.assign(node.inputs.size(), {});
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -225,7 +230,7 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
       const qir::Shape &found = types[i].shape;
       for (std::size_t d = 0; d < stated.size() && d < found.size(); ++d)
         if (stated[d] < 0) stated[d] = found[d];
-      is_output |= std::ranges::find(graph.outputs, node.outputs[i]) != graph.outputs.end();
+      is_output |= shown[place(node.outputs[i])];
     }
     dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/stop.h"
 #include "passes/passes.h"
 
 namespace quarry::passes {
@@ -19,11 +20,12 @@ class Rewriting {
   qir::Graph &graph;
   Store &store;
   Vector<qir::Node> old;
+  qir::Names names{graph};
 
   void keep(qir::Node &&node) { graph.nodes.push_back(std::move(node)); }
   std::int32_t tensor(std::string_view name, DType dtype, const qir::Shape &shape) {
     qir::Tensor made;
-    made.name = qir::fresh_name(graph, name);
+    made.name = names.fresh(name);
     made.dtype = dtype;
     made.shape = shape;
     graph.tensors.push_back(std::move(made));

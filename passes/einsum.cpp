@@ -128,6 +128,7 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store) {
   Rewriting rewriting(graph, store);
   Status status;
   for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return stop_status("compile");
     const auto plain = [&](std::int32_t id) { return at(graph, id).dtype == DType::F32 && !at(graph, id).quant; };
     if (status.ok() && node.op == qir::Op::Einsum && node.inputs.size() == 2 && plain(node.inputs[0]) &&
         plain(node.inputs[1]) && plain(node.outputs[0])) {

@@ -64,11 +64,11 @@ bool resize_as_images(Speller &s) {
       in[0] != out[0])
     return false;
   const std::size_t rank = in.size();
-  const std::int32_t scales = qir::input_of(node, 2);
+  const std::int32_t scales = node.inputs[2];
   const bool scaled = scales != qir::kAbsent && elements(s.tensor(scales).shape) > 0;
   const float *const given = scaled ? qir::constant_floats(s.rewriting().graph, scales) : nullptr;
   if (scaled && !given) return false;
-  if (!scaled && (qir::input_of(node, 3) == qir::kAbsent || !s.tensor(node.inputs[3]).is_constant)) return false;
+  if (!scaled && (node.inputs[3] == qir::kAbsent || !s.tensor(node.inputs[3]).is_constant)) return false;
   const auto scale = [&](std::size_t axis) { return given ? given[axis] : 1.0f; };
   if (scale(0) != 1) return false;
   const bool last = rank == 4 && in[3] == out[3] && scale(3) == 1 && (in[1] != out[1] || scale(1) != 1);
@@ -169,7 +169,7 @@ bool conv_transpose_of_three(Speller &s) {
   all = padded(all, 0, std::max<std::int64_t>(0, end - length * stride));
   all = s.slice(all, 1, g.pad_begin[0], end, 1);
   const std::int32_t made = s.transpose(s.reshape(all, {g.batch, g.out[0], channels, out_h, out_w}), {0, 2, 1, 3, 4});
-  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent)
+  if (const std::int32_t bias = node.inputs[2]; bias != qir::kAbsent)
     s.give(Op::Add, {made, s.reshape(bias, {channels, 1, 1, 1})});
   else s.give(Op::Identity, {made});
   return true;
@@ -206,7 +206,7 @@ bool conv_of_run(Speller &s) {
   const std::int32_t matrix = s.reshape(s.concat(std::move(seen), 2), {g.batch, g.in_channels * taps, places});
   std::int32_t made = s.of(Op::MatMul, {s.reshape(node.inputs[1], {g.out_channels, g.in_channels * taps}), matrix},
                            DType::F32, {g.batch, g.out_channels, places});
-  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent)
+  if (const std::int32_t bias = node.inputs[2]; bias != qir::kAbsent)
     made = s.of(Op::Add, {made, s.reshape(bias, {g.out_channels, 1})});
   s.give(Op::Reshape, {made, s.integers(s.out().shape)});
   return true;
@@ -219,7 +219,7 @@ bool deformable_conv(Speller &s) {
   const qir::Node &node = s.node();
   const qir::Tensor weights = s.in(1), offsets = s.in(2);
   const std::int64_t groups = node.get_int("offset_group", 1);
-  const std::int32_t bias = qir::input_of(node, 3), mask = qir::input_of(node, 4);
+  const std::int32_t bias = node.inputs[3], mask = node.inputs[4];
   qir::ConvGeometry g;
   if (!weights.is_constant || weights.dtype != DType::F32 || offsets.dtype != DType::F32 || groups < 1 ||
       !qir::resolve_conv(node, s.in(0).shape, weights.shape, &g).ok() || g.rank != 2 || g.in_channels % groups != 0)
@@ -266,7 +266,7 @@ bool integer_product(Speller &s) {
   if (s.in(1).is_constant || a.size() < 2 || b.size() < 2 || a.back() > kExact * kMostParts) return false;
   std::int32_t operands[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int32_t zero = qir::input_of(node, 2 + i);
+    const std::int32_t zero = node.inputs[2 + i];
     if (zero != qir::kAbsent && elements(s.tensor(zero).shape) != 1) return false;
     operands[i] = s.cast(node.inputs[i], DType::F32);
     if (zero != qir::kAbsent) operands[i] = s.of(Op::Sub, {operands[i], s.reshape(s.cast(zero, DType::F32), {})});
@@ -295,7 +295,7 @@ bool quantize_of_halves(Speller &s) {
       elements(s.in(1).shape) != 1 || node.get_int("block_size", 0) != 0)
     return false;
   const qir::Shape scale_shape = s.in(1).shape;
-  const std::int32_t zero = qir::input_of(node, 2);
+  const std::int32_t zero = node.inputs[2];
   if (scale_shape.size() > s.in(0).shape.size() || (zero != qir::kAbsent && s.tensor(zero).shape != scale_shape))
     return false;
   const std::int32_t x = s.cast(node.inputs[0], DType::F32), scale = s.cast(node.inputs[1], DType::F32),
@@ -337,11 +337,13 @@ class Contraction {
     for (const qir::EinsumPlan::Operand &operand : plan_.inputs) {
       Labels &labels = operands.emplace_back();
       for (std::uint32_t i = 0; i < operand.rank; ++i) {
-        if (operand.broadcast[i] || has(labels, operand.label[i])) return false;
+        if (operand.broadcast[i]) return false;
         labels.push_back(operand.label[i]);
       }
     }
-    std::int32_t left = s_.node().inputs[0];
+    Vector<std::int32_t> given;
+    for (std::size_t i = 0; i < operands.size(); ++i) given.push_back(diagonals(s_.node().inputs[i], operands[i]));
+    std::int32_t left = given[0];
     Labels labels = operands[0];
     for (std::size_t i = 1; i < operands.size(); ++i) {
       const auto needed = [&](std::uint8_t label) {
@@ -353,7 +355,7 @@ class Contraction {
       left = summed(left, labels, both);
       Labels right = operands[i];
       const std::int32_t other =
-          summed(s_.node().inputs[i], right, [&](std::uint8_t label) { return needed(label) || has(labels, label); });
+          summed(given[i], right, [&](std::uint8_t label) { return needed(label) || has(labels, label); });
       Labels made;
       if (i + 1 == operands.size()) made = out_;
       else
@@ -389,6 +391,30 @@ class Contraction {
     for (const std::uint8_t label : labels)
       made.push_back(static_cast<char>(label < 26 ? 'a' + label : 'A' + label - 26));
     return made;
+  }
+  // Of a label that stands twice what lies on the diagonal: every n + 1st of the n * n elements.
+  std::int32_t diagonals(std::int32_t id, Labels &labels) {
+    for (std::size_t second = 1; second < labels.size();) {
+      const std::size_t first = static_cast<std::size_t>(std::ranges::find(labels, labels[second]) - labels.begin());
+      if (first == second) {
+        ++second;
+        continue;
+      }
+      const std::uint8_t label = labels[second];
+      const std::int64_t extent = plan_.extent[label];
+      Vector<std::int64_t> perm;
+      Labels rest;
+      for (std::size_t i = 0; i < labels.size(); ++i)
+        if (i != first && i != second) perm.push_back(static_cast<std::int64_t>(i)), rest.push_back(labels[i]);
+      qir::Shape flat = shape(rest);
+      perm.push_back(static_cast<std::int64_t>(first)), perm.push_back(static_cast<std::int64_t>(second));
+      flat.push_back(extent * extent);
+      id = s_.slice(s_.reshape(s_.transpose(id, perm), flat), rest.size(), 0, extent * extent, extent + 1);
+      rest.push_back(label);
+      labels = std::move(rest);
+      second = 1;
+    }
+    return id;
   }
   template <class Stays>
   std::int32_t summed(std::int32_t id, Labels &labels, const Stays &stays) {
@@ -454,6 +480,7 @@ bool takes(const qir::Graph &graph, const qir::Node &node) {
 void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &)) {
   Rewriting rewriting(graph, store);
   for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return;
     if (takes(graph, node) && !(stays && stays(graph, node))) {
       Speller speller(rewriting, node, DType::F32);
       if (spell(speller)) continue;

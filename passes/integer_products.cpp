@@ -9,7 +9,6 @@
 namespace quarry::passes {
 
 using qir::at;
-using qir::input_of;
 using qir::kAbsent;
 using qir::Op;
 
@@ -44,7 +43,7 @@ class RealProduct : private Arithmetic {
 
  private:
   std::int32_t real(std::size_t input, std::size_t zero_point, float scale, std::int64_t axis) {
-    const std::int32_t id = chain_.product->inputs[input], zero = input_of(*chain_.product, zero_point);
+    const std::int32_t id = chain_.product->inputs[input], zero = chain_.product->inputs[zero_point];
     const qir::Shape shape = shape_of(id), parameters = zero == kAbsent                 ? qir::Shape()
                                                         : elements(shape_of(zero)) == 1 ? qir::Shape()
                                                                                         : shape_of(zero);
@@ -77,7 +76,7 @@ bool fits(const qir::Graph &graph, const qir::Node &node) {
     return std::ranges::all_of(shape, [](std::int64_t extent) { return extent > 0; });
   };
   if (!plain(x.shape) || !plain(w.shape) || !plain(at(graph, node.outputs[0]).shape)) return false;
-  const std::int32_t x_zero = input_of(node, 2), w_zero = input_of(node, 3);
+  const std::int32_t x_zero = node.inputs[2], w_zero = node.inputs[3];
   if (x_zero != kAbsent && elements(at(graph, x_zero).shape) != 1) return false;
   if (w_zero == kAbsent) return true;
   const qir::Tensor &zero = at(graph, w_zero);
@@ -108,7 +107,7 @@ void scale_integer_products(qir::Graph &graph, Store &store) {
   if (chains.empty()) return;
   // The chains point at nodes, which stay where they are while the list is written anew.
   Rewriting rewriting(graph, store);
-  for (std::size_t i = 0; i < rewriting.old.size(); ++i) {
+  for (std::size_t i = 0; i < rewriting.old.size() && !stop_asked(); ++i) {
     if (gone[i]) continue;
     if (const auto found = chains.find(i); found != chains.end()) RealProduct(rewriting, found->second).run();
     else rewriting.keep(std::move(rewriting.old[i]));

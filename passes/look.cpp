@@ -77,7 +77,7 @@ Look::Factors Look::factors(std::int32_t id, std::int32_t x) const {
 
 std::int32_t Look::add(std::string_view name, const qir::Shape &shape, qir::Bytes contents) {
   qir::Tensor made;
-  made.name = qir::fresh_name(graph_, name);
+  made.name = names_.fresh(name);
   made.dtype = DType::F32;
   made.shape = shape;
   made.is_constant = true;

@@ -11,7 +11,7 @@ namespace quarry::passes {
 
 class Look {
  public:
-  Look(qir::Graph &graph, qir::Store &store) : graph_(graph), store_(store), uses_(graph) {}
+  Look(qir::Graph &graph, qir::Store &store) : graph_(graph), store_(store), uses_(graph), names_(graph) {}
 
   const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
   bool plain_f32(std::int32_t id) const {
@@ -47,6 +47,7 @@ class Look {
   qir::Graph &graph_;
   qir::Store &store_;
   const qir::Uses uses_;
+  qir::Names names_;
 };
 
 // What a node is the last piece of: operator, inputs and attributes; nothing where it is none.

@@ -107,7 +107,7 @@ void simplify_movements(qir::Graph &graph, Store &store) {
   }
   if (found.empty()) return;
   Rewriting rewriting(graph, store);
-  for (std::size_t n = 0; n < rewriting.old.size(); ++n) {
+  for (std::size_t n = 0; n < rewriting.old.size() && !stop_asked(); ++n) {
     qir::Node &last = rewriting.old[n];
     const auto three = found.find(n);
     if (three == found.end()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph to graph, for whoever asks: libquarry-prepare and backends. A pass keeps what the graph computes on
 // cpu-reference, to the bit where it says nothing else, and the result is valid where the graph was. Constants that a
-// pass makes lie in the store. compose.h is the pass that makes composite operators of their pieces.
+// pass makes lie in the store. One that was stopped (base/stop.h) leaves a graph that is half done. compose.h is the
+// pass that makes composite operators of their pieces.
 #pragma once
 
 #include "formats/qir/graph_edit.h"
@@ -88,10 +89,10 @@ void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_time
 // Operators that a backend lacks as others that are usual: Attention, RotaryEmbedding, SwiGLU, QuickGelu, FusedMatMul,
 // TensorScatter, Acos, Acosh, Asin, Asinh, Atanh, Cosh, Hardmax,
 // Shrink, Sinh, Tan, ThresholdedRelu, GlobalLpPool, LpPool, TopK of few elements, CastLike, EyeLike, AffineGrid of
-// images, ConvTranspose with dilations, MaxPool with dilations or indices, ConvInteger and MatMulInteger,
-// QuantizeLinear and DequantizeLinear with a scale of the run or of an axis, the remainder of reals, arithmetic on
-// integers of 8 bits, CenterCropPad, CumProd, ReverseSequence, NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss,
-// STFT of reals with a constant window, ConstantOfShape.
+// images, Col2Im, ConvTranspose with dilations or an output further than its kernel reaches, MaxPool with dilations or
+// indices, ConvInteger and MatMulInteger, QuantizeLinear and DequantizeLinear with a scale of the run or of an axis,
+// the remainder of reals, arithmetic on integers of 8 bits, CenterCropPad, CumProd, ReverseSequence,
+// NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss, STFT of reals with a constant window, ConstantOfShape.
 // `wanted` says which nodes; one that has no other spelling here stays. Shapes must be known. Rounding differs.
 void spell_out(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &));
 

@@ -4,8 +4,10 @@
 // operator into it.
 #include <algorithm>
 
-#include "passes/passes.h"
+#include "base/hash.h"
+#include "base/stop.h"
 #include "formats/qir/quantization.h"
+#include "passes/passes.h"
 
 namespace quarry::passes {
 namespace {
@@ -58,38 +60,51 @@ class Classes {
   Vector<State> state_;
 };
 
+std::uint64_t key_of(const qir::Node &node, const Quantization &quant) {
+  const std::uint64_t scales = hash64(quant.scales.data(), quant.scales.size() * sizeof(float)),
+                      zeros = hash64(quant.zero_points.data(), quant.zero_points.size() * sizeof(std::int32_t));
+  const std::uint64_t all[] = {static_cast<std::uint64_t>(node.op), static_cast<std::uint64_t>(node.inputs[0]), scales,
+                               zeros};
+  return hash64(all, sizeof all);
+}
+
 // Equal QuantizeLinear (or DequantizeLinear) nodes of one value are one. And a constant that several nodes dequantise
 // becomes one tensor each (the bytes are shared): each may give it a quantisation of its own.
-void merge_and_split(qir::Graph &graph) {
+void merge_and_split(qir::Graph &graph, qir::Names &names) {
   Vector<bool> dead(graph.nodes.size(), false);
   const qir::Uses uses(graph);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const qir::Node node = graph.nodes[i];
-    if ((node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear) || dead[i]) continue;
+  qir::Replacements replaced(graph);
+  HashMultimap<std::uint64_t, std::size_t> kept;
+  for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
+    qir::Node &node = graph.nodes[i];
+    for (std::int32_t &id : node.inputs) id = replaced.now(id);
+    if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear) continue;
     const std::int32_t value = node.inputs[0];
     const auto mine = read_quantization(graph, node);
     if (!mine) continue;
     if (at(graph, value).is_constant) {
       if (node.op != Op::DequantizeLinear || (uses.users(value).size() == 1 && !uses.is_output(value))) continue;
       qir::Tensor copy = at(graph, value);
-      copy.name = fresh_name(graph, copy.name);
+      copy.name = names.fresh(copy.name);
       graph.tensors.push_back(std::move(copy));
-      graph.nodes[i].inputs[0] = static_cast<std::int32_t>(graph.tensors.size() - 1);
+      node.inputs.set(0, static_cast<std::int32_t>(graph.tensors.size() - 1));
       continue;
     }
-    for (const std::int32_t user : uses.users(value)) {
-      const auto other = static_cast<std::size_t>(user);
-      if (other <= i || dead[other] || graph.nodes[other].op != node.op || graph.nodes[other].inputs[0] != value)
-        continue;
-      const std::int32_t theirs = graph.nodes[other].outputs[0];
-      const auto quant = read_quantization(graph, graph.nodes[other]);
-      if (!quant || *quant != *mine || at(graph, theirs).dtype != at(graph, node.outputs[0]).dtype ||
-          uses.is_output(theirs))
-        continue;
-      replace_uses(graph, theirs, node.outputs[0]);
-      dead[other] = true;
+    const std::uint64_t key = key_of(node, *mine);
+    const auto [first, last] = kept.equal_range(key);
+    const auto same = std::find_if(first, last, [&](const auto &entry) {
+      const qir::Node &other = graph.nodes[entry.second];
+      return other.op == node.op && other.inputs[0] == value && read_quantization(graph, other) == mine &&
+             at(graph, other.outputs[0]).dtype == at(graph, node.outputs[0]).dtype;
+    });
+    if (same == last) {
+      kept.emplace(key, i);
+    } else if (!uses.is_output(node.outputs[0])) {
+      replaced.replace(node.outputs[0], graph.nodes[same->second].outputs[0]);
+      dead[i] = true;
     }
   }
+  replaced.apply(graph);
   compact(graph, dead);
 }
 
@@ -125,31 +140,104 @@ void give_types(qir::Graph &graph) {
   }
 }
 
+// Who makes and who reads each tensor, while nodes change. Readers of constants are nobody's to ask for.
+class Readers {
+ public:
+  struct Reader {
+    std::int32_t node;
+    std::uint32_t input;
+  };
+  Readers(const qir::Graph &graph, const Vector<bool> &dead) : graph_(graph), dead_(dead) {
+    grow();
+    for (const std::int32_t id : graph.outputs) place(id).is_output = true;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) enter(static_cast<std::int32_t>(i));
+  }
+  void grow() { places_.resize(graph_.tensors.size()); }
+  // What the node reads and makes counts from here on, or no longer: around each change of it.
+  void enter(std::int32_t n) {
+    const qir::Node &node = graph_.nodes[static_cast<std::size_t>(n)];
+    for (std::uint32_t i = 0; i < node.inputs.size(); ++i)
+      if (counts(node.inputs[i])) ++place(node.inputs[i]).count, place(node.inputs[i]).readers.push_back({n, i});
+    for (const std::int32_t id : node.outputs)
+      if (id != qir::kAbsent) place(id).maker = n;
+  }
+  void leave(std::int32_t n) {
+    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(n)].inputs)
+      if (counts(id)) --place(id).count;
+  }
+  // One that read `from` reads `to`.
+  void turn(const Reader &reader, std::int32_t from, std::int32_t to) {
+    --place(from).count;
+    if (counts(to)) ++place(to).count, place(to).readers.push_back(reader);
+  }
+  std::int32_t maker(std::int32_t id) const {
+    const std::int32_t n = place(id).maker;
+    return n < 0 || dead_[static_cast<std::size_t>(n)] ? kNone : n;
+  }
+  bool is_output(std::int32_t id) const { return place(id).is_output; }
+  bool used_once(std::int32_t id) const { return place(id).count == 1 && !is_output(id); }
+  // The nodes that read it; one that reads it twice may stand there twice.
+  const Vector<Reader> &readers(std::int32_t id) {
+    Place &at = place(id);
+    if (at.readers.size() != at.count)
+      std::erase_if(at.readers, [&](const Reader &reader) { return !reads(reader, id); });
+    return at.readers;
+  }
+
+ private:
+  struct Place {
+    std::int32_t maker = kNone;
+    std::uint32_t count = 0;
+    bool is_output = false;
+    Vector<Reader> readers;  // and some that no longer do
+  };
+  bool counts(std::int32_t id) const { return id != qir::kAbsent && !at(graph_, id).is_constant; }
+  bool reads(const Reader &reader, std::int32_t id) const {
+    const auto n = static_cast<std::size_t>(reader.node);
+    const Vector<std::int32_t> &inputs = graph_.nodes[n].inputs;
+    return !dead_[n] && reader.input < inputs.size() && inputs[reader.input] == id;
+  }
+  Place &place(std::int32_t id) { return places_[static_cast<std::size_t>(id)]; }
+  const Place &place(std::int32_t id) const { return places_[static_cast<std::size_t>(id)]; }
+
+  const qir::Graph &graph_;
+  const Vector<bool> &dead_;
+  Vector<Place> places_;
+};
+
 class Fuser {
  public:
-  explicit Fuser(qir::Graph &graph) : graph_(graph), uses_(graph), dead_(graph.nodes.size(), false) {}
+  Fuser(qir::Graph &graph, qir::Names &names)
+      : graph_(graph), names_(names), dead_(graph.nodes.size(), false), uses_(graph, dead_) {}
 
   // One sweep; true where something changed.
   bool run() {
     bool changed = false;
-    for (std::size_t i = 0; i < dead_.size(); ++i)
-      if (!dead_[i]) changed |= cancel(i) || fuse(i) || move_up(i);
-    for (std::size_t i = 0; i < dead_.size(); ++i)
+    const std::size_t count = dead_.size();
+    for (std::size_t i = 0; i < count && !stop_asked(); ++i)
+      if (!dead_[i]) changed |= cancel(i) || fuse(i);
+    // From the last on: what goes up goes up as far as it can.
+    for (std::size_t i = count; i-- > 0 && !stop_asked();)
+      if (!dead_[i]) changed |= move_up(i);
+    for (std::size_t i = 0; i < count && !stop_asked(); ++i)
       if (!dead_[i]) changed |= sink(i);
-    if (!added_.empty()) insert_added();
+    if (!added_behind_.empty()) place_added(count);
     compact(graph_, dead_);
     return changed;
   }
 
  private:
   qir::Node &node(std::int32_t i) { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  void remove(std::int32_t i) {
+    uses_.leave(i);
+    dead_[static_cast<std::size_t>(i)] = true;
+  }
 
   // The typed tensor that `id` is the dequantised value of; kNone: it is none.
   std::int32_t dequantized_from(std::int32_t id) {
     if (id == qir::kAbsent || at(graph_, id).dtype != DType::F32) return kNone;
     const std::int32_t maker = uses_.maker(id);
-    if (maker == qir::Uses::kNobody || node(maker).op != Op::DequantizeLinear || dead_[static_cast<std::size_t>(maker)])
-      return kNone;
+    if (maker == kNone || node(maker).op != Op::DequantizeLinear) return kNone;
     const std::int32_t from = node(maker).inputs[0];
     return at(graph_, from).quant ? from : kNone;
   }
@@ -157,9 +245,8 @@ class Fuser {
   // The only user of `id`, where that is a QuantizeLinear with a typed result; kNone otherwise.
   std::int32_t quantizer_of(std::int32_t id) {
     if (at(graph_, id).dtype != DType::F32 || !uses_.used_once(id)) return kNone;
-    const std::int32_t user = uses_.users(id)[0];
-    if (dead_[static_cast<std::size_t>(user)] || node(user).op != Op::QuantizeLinear || node(user).inputs[0] != id)
-      return kNone;
+    const std::int32_t user = uses_.readers(id)[0].node;
+    if (node(user).op != Op::QuantizeLinear || node(user).inputs[0] != id) return kNone;
     const qir::Tensor &result = at(graph_, node(user).outputs[0]);
     return result.quant && result.quant->per_tensor() ? user : kNone;
   }
@@ -171,9 +258,14 @@ class Fuser {
     const std::int32_t from = dequantized_from(quantizer.inputs[0]), to = quantizer.outputs[0];
     if (from == kNone || !quantize_undoes_dequantize(at(graph_, from), at(graph_, to)) || uses_.is_output(to))
       return false;
-    replace_uses(graph_, to, from);
-    dead_[i] = true;
-    uses_ = qir::Uses(graph_, dead_);
+    const Vector<Readers::Reader> readers = uses_.readers(to);
+    for (const Readers::Reader &reader : readers) {
+      qir::Operands &inputs = node(reader.node).inputs;
+      if (inputs[reader.input] != to) continue;  // it stood there twice
+      inputs.set(reader.input, from);
+      uses_.turn(reader, to, from);
+    }
+    remove(static_cast<std::int32_t>(i));
     return true;
   }
 
@@ -218,7 +310,7 @@ class Fuser {
       inputs[k] = from;
     }
     if (!any) return false;
-    if (takes_bias(n.op) && input_of(n, 2) != qir::kAbsent) {
+    if (takes_bias(n.op) && n.inputs[2] != qir::kAbsent) {
       if (n.op == Op::Gemm && (n.get_float("alpha", 1) != 1 || n.get_float("beta", 1) != 1)) return false;
       const qir::Tensor &bias = at(graph_, inputs[2]);
       if (!bias.quant || !bias_counts_products(n, at(graph_, inputs[0]), at(graph_, inputs[1]), bias)) return false;
@@ -226,27 +318,29 @@ class Fuser {
     std::int32_t quantizer = quantizer_of(n.outputs[0]), between = kNone;
     if (quantizer == kNone) {
       if (!uses_.used_once(n.outputs[0])) return false;
-      between = uses_.users(n.outputs[0])[0];
+      between = uses_.readers(n.outputs[0])[0].node;
       const qir::Node &clip = node(between);
       if ((clip.op != Op::Relu && clip.op != Op::Clip) || clip.inputs[0] != n.outputs[0]) return false;
       quantizer = quantizer_of(clip.outputs[0]);
       if (quantizer == kNone || !saturation_implies(clip, at(graph_, node(quantizer).outputs[0]))) return false;
     }
+    remove(quantizer);
+    if (between != kNone) remove(between);
+    uses_.leave(static_cast<std::int32_t>(i));
     n.inputs = std::move(inputs);
     n.outputs = {node(quantizer).outputs[0]};
-    dead_[static_cast<std::size_t>(quantizer)] = true;
-    if (between != kNone) dead_[static_cast<std::size_t>(between)] = true;
-    uses_ = qir::Uses(graph_, dead_);
+    uses_.enter(static_cast<std::int32_t>(i));
     return true;
   }
 
   std::int32_t add_like(std::int32_t like, std::int32_t quantized) {
     qir::Tensor tensor;
-    tensor.name = fresh_name(graph_, String(at(graph_, like).name) + "/quantized");
+    tensor.name = names_.fresh(at(graph_, like).name + "/quantized");
     tensor.dtype = at(graph_, quantized).dtype;
     tensor.shape = at(graph_, like).shape;
     tensor.quant = at(graph_, quantized).quant;
     graph_.tensors.push_back(std::move(tensor));
+    uses_.grow();
     return static_cast<std::int32_t>(graph_.tensors.size() - 1);
   }
 
@@ -256,75 +350,81 @@ class Fuser {
     if (!moves_real_values(graph_, move) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1)
       return false;
     const std::int32_t from = move.inputs[0], quantizer = quantizer_of(move.outputs[0]);
-    if (quantizer == kNone || uses_.maker(from) == qir::Uses::kNobody || !uses_.used_once(from) ||
+    if (quantizer == kNone || uses_.maker(from) == kNone || !uses_.used_once(from) ||
         at(graph_, from).dtype != DType::F32)
       return false;
     if (dequantized_from(from) != kNone) return false;
     const std::int32_t result = node(quantizer).outputs[0], early = add_like(from, result);
+    uses_.leave(static_cast<std::int32_t>(i));
+    uses_.leave(quantizer);
     qir::Node moved = std::move(move);
     graph_.nodes[i] = std::move(node(quantizer));
-    graph_.nodes[i].inputs[0] = from;
-    graph_.nodes[i].outputs[0] = early;
-    moved.inputs[0] = early;
-    moved.outputs[0] = result;
+    graph_.nodes[i].inputs.set(0, from);
+    graph_.nodes[i].outputs.set(0, early);
+    moved.inputs.set(0, early);
+    moved.outputs.set(0, result);
     node(quantizer) = std::move(moved);
-    uses_ = qir::Uses(graph_, dead_);
+    uses_.enter(static_cast<std::int32_t>(i));
+    uses_.enter(quantizer);
     return true;
   }
 
   // DequantizeLinear -> move becomes move -> DequantizeLinear, so that what uses the result can take the
   // DequantizeLinear.
   bool sink(std::size_t i) {
-    qir::Node &move = graph_.nodes[i];
-    if (!moves_real_values(graph_, move) || moved_inputs(move) != 1 ||
-        (move.op != Op::Split && move.outputs.size() != 1))
+    const auto n = static_cast<std::int32_t>(i);
+    if (!moves_real_values(graph_, node(n)) || moved_inputs(node(n)) != 1 ||
+        (node(n).op != Op::Split && node(n).outputs.size() != 1))
       return false;
-    if (std::ranges::find(move.outputs, qir::kAbsent) != move.outputs.end()) return false;
-    const std::int32_t from = dequantized_from(move.inputs[0]);
+    const Vector<std::int32_t> outputs = node(n).outputs;
+    if (std::ranges::find(outputs, qir::kAbsent) != outputs.end()) return false;
+    const std::int32_t real_from = node(n).inputs[0], from = dequantized_from(real_from);
     if (from == kNone || !at(graph_, from).quant->per_tensor() || dtype_bits(at(graph_, from).dtype) > 16) return false;
     // Only where it helps: somebody behind takes quantised values.
-    const bool helps = std::ranges::any_of(move.outputs, [&](std::int32_t output) {
-      return std::ranges::any_of(uses_.users(output), [&](std::int32_t user) {
-        return computes_on_quantized(graph_, node(user)) || node(user).op == Op::QuantizeLinear;
+    const bool helps = std::ranges::any_of(outputs, [&](std::int32_t output) {
+      return std::ranges::any_of(uses_.readers(output), [&](const Readers::Reader &reader) {
+        return computes_on_quantized(graph_, node(reader.node)) || node(reader.node).op == Op::QuantizeLinear;
       });
     });
     if (!helps) return false;
-    for (std::size_t k = 0; k < move.outputs.size(); ++k) {
-      const std::int32_t real = move.outputs[k], moved = add_like(real, from);
-      qir::Node back = node(uses_.maker(move.inputs[0]));
-      back.name = format("%s/dequantize%zu", move.name.c_str(), k);
-      back.inputs[0] = moved;
-      back.outputs = {real};
-      move.outputs[k] = moved;
-      added_.push_back({i, std::move(back)});
+    uses_.leave(n);
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const std::int32_t moved = add_like(outputs[k], from);
+      qir::Node back = node(uses_.maker(real_from));
+      back.name = format("%s/dequantize%zu", node(n).name.c_str(), k);
+      back.inputs.set(0, moved);
+      back.outputs = {outputs[k]};
+      node(n).outputs.set(k, moved);
+      added_behind_.push_back(i);
+      graph_.nodes.push_back(std::move(back));
+      dead_.push_back(false);
+      uses_.enter(static_cast<std::int32_t>(graph_.nodes.size() - 1));
     }
-    move.inputs[0] = from;
-    uses_ = qir::Uses(graph_, dead_);
+    node(n).inputs.set(0, from);
+    uses_.enter(n);
     return true;
   }
 
-  void insert_added() {
+  // What sink() added stands behind all others, `count` of them.
+  void place_added(std::size_t count) {
     Vector<qir::Node> nodes;
     Vector<bool> dead;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const auto take = [&](std::size_t i) {
       nodes.push_back(std::move(graph_.nodes[i]));
       dead.push_back(dead_[i]);
-      for (; next < added_.size() && added_[next].after == i; ++next)
-        nodes.push_back(std::move(added_[next].node)), dead.push_back(false);
-    }
+    };
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      for (take(i); next < added_behind_.size() && added_behind_[next] == i; ++next) take(count + next);
     graph_.nodes = std::move(nodes);
     dead_ = std::move(dead);
   }
 
-  struct Added {
-    std::size_t after;
-    qir::Node node;
-  };
   qir::Graph &graph_;
-  qir::Uses uses_;
+  qir::Names &names_;
   Vector<bool> dead_;
-  Vector<Added> added_;
+  Readers uses_;
+  Vector<std::size_t> added_behind_;  // which nodes
 };
 
 }  // namespace
@@ -336,9 +436,11 @@ void put_together_quantized(qir::Graph &graph) {
     return node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear;
   });
   if (!any) return;
-  merge_and_split(graph);
+  qir::Names names(graph);
+  merge_and_split(graph, names);
+  if (stop_asked()) return;
   give_types(graph);
-  while (Fuser(graph).run()) {
+  while (Fuser(graph, names).run() && !stop_asked()) {
   }
   remove_unused(graph);
 }

@@ -146,7 +146,7 @@ class Unrolled : private Arithmetic {
     return concat({first, last}, 1);
   }
   std::int32_t state(std::size_t input, std::int64_t d) {
-    const std::int32_t id = qir::input_of(node_, input);
+    const std::int32_t id = node_.inputs[input];
     if (id == kAbsent) return kAbsent;
     return reshape(slice(id, g_.batch_first ? 1 : 0, d, d + 1), {g_.batch, g_.hidden});
   }
@@ -246,7 +246,7 @@ class Unrolled : private Arithmetic {
   // Whether the step is within each entry's length: a column of bools; absent: within all. `none`: within no entry's.
   std::int32_t within(std::int64_t t, bool *none) {
     *none = false;
-    const std::int32_t id = qir::input_of(node_, 4);
+    const std::int32_t id = node_.inputs[4];
     if (id == kAbsent) return kAbsent;
     const qir::Tensor &lengths = at(to_.graph, id);
     if (lengths.is_constant) {
@@ -285,7 +285,7 @@ class Unrolled : private Arithmetic {
   Direction direction(std::int64_t d) {
     const bool after = node_.op == Op::GRU && node_.get_int("linear_before_reset", 0) != 0;
     const std::int64_t wide = gates_ * g_.hidden;
-    const std::int32_t bias = qir::input_of(node_, 3), peepholes = qir::input_of(node_, 7);
+    const std::int32_t bias = node_.inputs[3], peepholes = node_.inputs[7];
     const std::int32_t w = turned(node_.inputs[1], d);
     Cell cell{turned(node_.inputs[2], d), kAbsent, {}, functions_.data() + static_cast<std::size_t>(d) * per_cell()};
     cell.peepholes = {kAbsent, kAbsent, kAbsent};
@@ -362,9 +362,10 @@ void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
   if (std::ranges::none_of(graph.nodes, is_recurrent)) return;
   Rewriting rewriting(graph, store);
   for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return;
     const auto plain = [&](std::int32_t id) {
       return id == kAbsent || (at(graph, id).dtype == DType::F32 && !at(graph, id).quant) ||
-             (at(graph, id).dtype == DType::I32 && id == qir::input_of(node, 4));
+             (at(graph, id).dtype == DType::I32 && id == node.inputs[4]);
     };
     qir::RnnGeometry g;
     Vector<Function> functions;

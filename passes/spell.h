@@ -62,6 +62,9 @@ class Speller : public Arithmetic {
   bool give_constant(std::span<const float> values);
 };
 
+// Operand i as integers; an operand that is not there is none. Nothing: it is no constant of integers.
+std::optional<Vector<std::int64_t>> constant_integers(const Speller &s, std::size_t i);
+
 // False: the node has no other spelling here, and nothing was written.
 bool spell_composites(Speller &s);
 bool spell_elements(Speller &s);

@@ -9,7 +9,6 @@
 namespace quarry::passes {
 
 using qir::at;
-using qir::input_of;
 using qir::kAbsent;
 using qir::Op;
 
@@ -68,7 +67,7 @@ class ExpandedAttention : private Arithmetic {
   // The past keys or values and those of this call.
   std::int32_t present(std::size_t input, std::size_t past, std::size_t output, std::int64_t size) {
     std::int32_t id = heads_first(node_.inputs[input], g_.kv_heads, g_.kv_length, size);
-    if (const std::int32_t before = input_of(node_, past); before != kAbsent && g_.past_length > 0)
+    if (const std::int32_t before = node_.inputs[past]; before != kAbsent && g_.past_length > 0)
       id = concat({before, id}, 2);
     give(output, id);
     return id;
@@ -79,7 +78,7 @@ class ExpandedAttention : private Arithmetic {
 
   // What is added to the scores; absent: nothing.
   std::int32_t bias_of_scores() {
-    const std::int32_t valid = input_of(node_, 6), given = input_of(node_, 3);
+    const std::int32_t valid = node_.inputs[6], given = node_.inputs[3];
     const bool placed = valid == kAbsent && limited();
     Vector<float> known;
     if (given != kAbsent && read_constant(given, &known)) return known_bias(std::move(known), placed, valid);
@@ -187,7 +186,7 @@ class ExpandedAttention : private Arithmetic {
     if (left() >= 0) forbid(compare(Op::Less, ahead, integer(-left())));
   }
   std::int32_t mask() {
-    std::int32_t id = input_of(node_, 3);
+    std::int32_t id = node_.inputs[3];
     if (id == kAbsent) return kAbsent;
     if (at(to_.graph, id).dtype == DType::Bool) id = where(id, number(0), number(kForbidden));
     else id = op(Op::Max, cast(id, dtype()), number(kForbidden));
@@ -217,17 +216,17 @@ bool expand_attention(Rewriting &to, const qir::Node &node, DType dtype) {
   const qir::Graph &graph = to.graph;
   qir::AttentionGeometry g;
   const Status status = qir::resolve_attention(node, dims(graph, node.inputs[0]), dims(graph, node.inputs[1]),
-                                               dims(graph, node.inputs[2]), dims(graph, input_of(node, 4)), &g);
-  const qir::Dims mask = dims(graph, input_of(node, 3));
+                                               dims(graph, node.inputs[2]), dims(graph, node.inputs[4]), &g);
+  const qir::Dims mask = dims(graph, node.inputs[3]);
   // What the mask leaves of a score cannot be shown: it is not minus infinity here.
   const bool shows_masked =
       node.outputs.size() > 3 && node.outputs[3] != kAbsent && node.get_int("qk_matmul_output_mode", 0) == 2;
   bool one_type = true;
   for (const std::size_t i : {1u, 2u, 4u, 5u})
-    one_type = one_type && (input_of(node, i) == kAbsent || at(graph, input_of(node, i)).dtype == dtype);
-  if (!status.ok() || !one_type || (input_of(node, 6) != kAbsent && input_of(node, 4) != kAbsent) || g.kv_heads < 1 ||
+    one_type = one_type && (node.inputs[i] == kAbsent || at(graph, node.inputs[i]).dtype == dtype);
+  if (!status.ok() || !one_type || (node.inputs[6] != kAbsent && node.inputs[4] != kAbsent) || g.kv_heads < 1 ||
       g.q_heads % g.kv_heads != 0 || g.total_length < 1 || g.q_length < 1 || g.head_size < 1 || shows_masked ||
-      (input_of(node, 3) != kAbsent && (mask.empty() || mask.size() > 4)) ||
+      (node.inputs[3] != kAbsent && (mask.empty() || mask.size() > 4)) ||
       (!mask.empty() && mask.back() > g.total_length))
     return false;
   ExpandedAttention(to, node, g, dtype).run();
@@ -286,7 +285,7 @@ class ExpandedRotary : private Arithmetic {
   }
   // [batch, length, half] of a cache.
   std::int32_t angles(std::size_t cache) {
-    const std::int32_t id = node_.inputs[cache], positions = input_of(node_, 3);
+    const std::int32_t id = node_.inputs[cache], positions = node_.inputs[3];
     if (positions == kAbsent) return id;
     qir::Shape shape = shape_of(positions);
     shape.push_back(shape_of(id)[1]);
@@ -304,7 +303,7 @@ class ExpandedCache : private Arithmetic {
 
   // A row of the cache is the new row that a matrix of zeros and ones puts there, or stays.
   bool run() {
-    const std::int32_t cache = node_.inputs[0], fresh = node_.inputs[1], first = input_of(node_, 2);
+    const std::int32_t cache = node_.inputs[0], fresh = node_.inputs[1], first = node_.inputs[2];
     const qir::Shape shape = shape_of(cache);
     const std::size_t rank = shape.size();
     const std::int64_t axis = node_.get_int("axis", -2), rows = static_cast<std::int64_t>(rank) - 2;
@@ -378,6 +377,45 @@ class ExpandedProduct : private Arithmetic {
   }
 };
 
+// ---- statistics ---------------------------------------------------------------------------------
+
+// Each set of elements that one mean is of as a channel, which InstanceNormalization knows.
+class ExpandedMoments : private Arithmetic {
+ public:
+  ExpandedMoments(Rewriting &to, const qir::Node &node, DType dtype) : Arithmetic(to, node, dtype) {}
+
+  bool run() {
+    const qir::Shape shape = shape_of(node_.inputs[0]);
+    const Vector<std::int64_t> *const list = node_.get_ints("axes");
+    const std::int64_t usual[] = {0, 2, 3};
+    qir::IntList axes;
+    if (!qir::resolve_axes(node_, list ? qir::Dims(*list) : qir::Dims(usual), shape.size(), &axes).ok()) return false;
+    const auto is_gone = [&](std::int64_t axis) { return std::ranges::count(qir::Dims(axes), axis) != 0; };
+    Vector<std::int64_t> perm, back(shape.size());
+    for (const bool gone : {false, true})
+      for (std::size_t i = 0; i < shape.size(); ++i)
+        if (is_gone(static_cast<std::int64_t>(i)) == gone) perm.push_back(static_cast<std::int64_t>(i));
+    std::int64_t sets = 1, length = 1;
+    for (std::size_t i = 0; i < perm.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(perm[i]);
+      back[axis] = static_cast<std::int64_t>(i);
+      (is_gone(perm[i]) ? length : sets) *= shape[axis];
+    }
+    if (sets < 1 || length < 1) return false;
+    const bool moves = !std::ranges::is_sorted(perm);
+    const std::int32_t x = moves ? transpose(node_.inputs[0], std::move(perm)) : node_.inputs[0];
+    const qir::Shape moved = shape_of(x);
+    const Vector<float> ones(static_cast<std::size_t>(sets), 1.0f), zeros(static_cast<std::size_t>(sets), 0.0f);
+    const std::int32_t rows = reshape(x, {1, sets, length}), scale = floats({sets}, ones), bias = floats({sets}, zeros);
+    const std::int32_t made = op(Op::InstanceNormalization, {rows, scale, bias}, {1, sets, length});
+    // ONNX adds 1e-9 to the deviation: the same for a variance of 0, and nothing beside any other.
+    to_.graph.nodes.back().set("epsilon", 1e-18f);
+    const std::int32_t y = reshape(made, moved);
+    give(0, moves ? transpose(y, std::move(back)) : y);
+    return true;
+  }
+};
+
 // False: the node stays, and nothing was written.
 bool expand(Rewriting &to, const qir::Node &node, DType dtype) {
   switch (node.op) {
@@ -385,6 +423,7 @@ bool expand(Rewriting &to, const qir::Node &node, DType dtype) {
     case Op::RotaryEmbedding: return ExpandedRotary(to, node, dtype).run();
     case Op::TensorScatter: return ExpandedCache(to, node, dtype).run();
     case Op::FusedMatMul: return ExpandedProduct(to, node, dtype).run();
+    case Op::MeanVarianceNormalization: return ExpandedMoments(to, node, dtype).run();
     case Op::SwiGLU: ExpandedGate(to, node, dtype).run(node.get_float("alpha", 1)); return true;
     case Op::QuickGelu: ExpandedGate(to, node, dtype).run(node.get_float("alpha", 1.702f)); return true;
     default: return false;

@@ -33,7 +33,7 @@ std::int32_t real_of(Speller &s, std::int32_t x, std::int32_t zero) {
 // Weights without their zero points (one, or one for each of `channels` along `axis`), times a factor.
 std::int32_t real_weights(Speller &s, std::size_t input, std::size_t zero_input, std::size_t axis, double factor) {
   const qir::Tensor w = s.in(input);
-  const std::int32_t zero = qir::input_of(s.node(), zero_input);
+  const std::int32_t zero = s.node().inputs[zero_input];
   std::int64_t inner = 1;
   for (std::size_t i = axis + 1; i < w.shape.size(); ++i) inner *= w.shape[i];
   Vector<float> values;
@@ -56,7 +56,7 @@ bool integer_product(Speller &s) {
   const qir::Node node = s.node();
   const bool conv = node.op == Op::ConvInteger;
   const qir::Tensor w = s.in(1);
-  const std::int32_t x_zero = qir::input_of(node, 2), w_zero = qir::input_of(node, 3);
+  const std::int32_t x_zero = node.inputs[2], w_zero = node.inputs[3];
   const std::size_t axis = conv ? 0 : w.shape.size() - 1;
   if (!w.is_constant || w.shape.size() < 2 || w.quant || s.in(0).quant || !is_small(s.in(0).dtype) ||
       !is_small(w.dtype) || (x_zero != qir::kAbsent && elements(s.tensor(x_zero)) != 1))
@@ -98,7 +98,7 @@ std::optional<Meaning> meaning_of(Speller &s) {
                                    s.in(0).shape[static_cast<std::size_t>(place)] == count);
   if (!fits || s.in(1).dtype != DType::F32 || node.get_int("block_size", 0) != 0) return std::nullopt;
   const qir::Shape shape = along(rank, place, count);
-  const std::int32_t zero = qir::input_of(node, 2);
+  const std::int32_t zero = node.inputs[2];
   if (zero != qir::kAbsent && elements(s.tensor(zero)) != count) return std::nullopt;
   return Meaning{s.reshape(node.inputs[1], shape),
                  zero == qir::kAbsent ? zero : s.reshape(s.cast(zero, DType::F32), shape)};

@@ -76,18 +76,23 @@ bool has_known_shapes(const qir::Graph &graph, const qir::Node &node) {
 void spell_out(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &)) {
   if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) { return wanted(graph, node); })) return;
   Rewriting rewriting(graph, store);
+  bool again = false;  // a loss became another one
   for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return;
     if (wanted(graph, node) && node.subgraphs.empty() && has_known_shapes(graph, node)) {
       const bool half =
           !node.inputs.empty() && node.inputs[0] != qir::kAbsent && at(graph, node.inputs[0]).dtype == DType::F16;
       Speller speller(rewriting, node, half ? DType::F16 : DType::F32);
       if (spell_composites(speller) || spell_elements(speller) || spell_products(speller) || spell_pools(speller) ||
           spell_order(speller) || spell_integers(speller) || spell_losses(speller) || spell_places(speller) ||
-          spell_signals(speller))
+          spell_signals(speller)) {
+        again |= node.op == Op::SoftmaxCrossEntropyLoss;
         continue;
+      }
     }
     rewriting.keep(std::move(node));
   }
+  if (again) spell_out(graph, store, wanted);
 }
 
 }  // namespace quarry::passes

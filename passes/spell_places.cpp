@@ -40,8 +40,10 @@ bool center_crop_pad(Speller &s) {
   return true;
 }
 
+}  // namespace
+
 std::optional<Vector<std::int64_t>> constant_integers(const Speller &s, std::size_t i) {
-  const std::int32_t id = qir::input_of(s.node(), i);
+  const std::int32_t id = s.node().inputs[i];
   if (id == qir::kAbsent) return Vector<std::int64_t>();
   const qir::Tensor &given = s.tensor(id);
   const auto count = element_count(given.shape.data(), given.shape.size());
@@ -52,13 +54,15 @@ std::optional<Vector<std::int64_t>> constant_integers(const Speller &s, std::siz
   return values;
 }
 
+namespace {
+
 // Negative amounts cut: what is left is padded by the others.
 bool cutting_pad(Speller &s) {
   const qir::Shape from = s.in(0).shape;
   const auto amounts = constant_integers(s, 1), axes = constant_integers(s, 3);
   qir::PadGeometry g;
   if (!amounts || !axes || s.in(0).quant ||
-      !qir::resolve_pad(s.node(), from, *amounts, qir::input_of(s.node(), 3) != qir::kAbsent, *axes, &g).ok())
+      !qir::resolve_pad(s.node(), from, *amounts, s.node().inputs[3] != qir::kAbsent, *axes, &g).ok())
     return false;
   const bool constant = s.node().get_string("mode", "constant") == "constant";
   Vector<std::int64_t> pads(2 * from.size(), 0);
@@ -83,7 +87,7 @@ bool cutting_pad(Speller &s) {
     return true;
   }
   Vector<std::int32_t> inputs{x, s.integers(pads)};
-  if (const std::int32_t value = qir::input_of(s.node(), 2); value != qir::kAbsent) inputs.push_back(value);
+  if (const std::int32_t value = s.node().inputs[2]; value != qir::kAbsent) inputs.push_back(value);
   qir::Node &pad = s.give(Op::Pad, std::move(inputs));
   pad.set("mode", s.node().get_string("mode", "constant"));
   return true;

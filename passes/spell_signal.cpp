@@ -16,7 +16,7 @@ constexpr std::int64_t kMostWeights = std::int64_t{1} << 23;
 
 // An integer of one element, constant, of 32 or 64 bits.
 std::optional<std::int64_t> integer(const Speller &s, std::size_t input) {
-  const std::int32_t id = qir::input_of(s.node(), input);
+  const std::int32_t id = s.node().inputs[input];
   if (id == kAbsent || !s.tensor(id).is_constant) return std::nullopt;
   const qir::Bytes &data = s.tensor(id).data;
   if (data.size == 8) {
@@ -37,12 +37,12 @@ bool short_fourier(Speller &s) {
   if (s.in(0).dtype != DType::F32 || s.in(0).quant || !step || *step < 1 || out.size() != 4 || signal.size() < 2 ||
       (signal.size() == 3 && signal[2] != 1))
     return false;
-  const std::int32_t window = qir::input_of(s.node(), 2);
+  const std::int32_t window = s.node().inputs[2];
   const float *const weights = window == kAbsent ? nullptr : qir::constant_floats(s.rewriting().graph, window);
   if (window != kAbsent && !weights) return false;
   std::int64_t length = signal[1];
   if (window != kAbsent) length = elements(s.tensor(window).shape);
-  if (qir::input_of(s.node(), 3) != kAbsent) {
+  if (s.node().inputs[3] != kAbsent) {
     const auto given = integer(s, 3);
     if (!given || (window != kAbsent && *given != length)) return false;
     length = *given;
@@ -70,7 +70,7 @@ bool short_fourier(Speller &s) {
 
 // Where the extents are known: the number, everywhere.
 bool filled(Speller &s) {
-  std::int32_t value = qir::input_of(s.node(), 1);
+  std::int32_t value = s.node().inputs[1];
   const qir::Shape out = s.out().shape;
   if (value == kAbsent) {
     const float zero = 0;

@@ -17,6 +17,7 @@ class Apart {
 
   void run(bool (*keep)(const qir::Graph &, const qir::Node &)) {
     for (qir::Node &node : rewriting_.old) {
+      if (stop_asked()) return;
       if (!has_quantized(node) || !node.subgraphs.empty() || node.op == Op::QuantizeLinear ||
           node.op == Op::DequantizeLinear || !possible(node) || keep(graph_, node))
         rewriting_.keep(std::move(node));
@@ -70,9 +71,9 @@ class Apart {
       dequantize.source = node.source;
       dequantize.inputs = {id};
       dequantize.outputs = {real};
-      qir::give_quantization(graph_, rewriting_.store, dequantize, like);
+      qir::give_quantization(graph_, rewriting_.store, rewriting_.names, dequantize, like);
       rewriting_.keep(std::move(dequantize));
-      node.inputs[i] = real;
+      node.inputs.set(i, real);
     }
     Vector<qir::Node> after;
     for (std::int32_t &id : node.outputs) {
@@ -85,7 +86,7 @@ class Apart {
       quantize.outputs = {id};
       id = real_of(id);
       quantize.inputs = {id};
-      qir::give_quantization(graph_, rewriting_.store, quantize, like);
+      qir::give_quantization(graph_, rewriting_.store, rewriting_.names, quantize, like);
       after.push_back(std::move(quantize));
     }
     rewriting_.keep(std::move(node));

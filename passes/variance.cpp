@@ -24,7 +24,7 @@ struct Mean {
 
 // What a reduction takes away; nothing where that is not known.
 std::optional<Mean> reduction(const qir::Graph &graph, const qir::Node &node) {
-  const std::int32_t x = node.inputs[0], axes = qir::input_of(node, 1);
+  const std::int32_t x = node.inputs[0], axes = node.inputs[1];
   const std::size_t rank = at(graph, x).shape.size();
   Vector<std::int64_t> given;
   if (axes != qir::kAbsent) {
@@ -113,7 +113,7 @@ void steady_variances(qir::Graph &graph, Store &store) {
   }
   if (found.empty()) return;
   Rewriting rewriting(graph, store);
-  for (std::size_t n = 0; n < rewriting.old.size(); ++n) {
+  for (std::size_t n = 0; n < rewriting.old.size() && !stop_asked(); ++n) {
     qir::Node &node = rewriting.old[n];
     const auto change = found.find(n);
     if (change == found.end()) {

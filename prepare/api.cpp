@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The edge of libquarry-prepare: prepare_api.h in terms of lower.h. No exception and no C++ type gets out.
+#include <fcntl.h>
+
+#include <cerrno>
 #include <new>
+#include <optional>
 
 #include "backends/common/plugin_support.h"
+#include "base/os_error.h"
 #include "formats/qir/graph_part.h"
+#include "formats/qir/write.h"
 #include "prepare/export.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
@@ -47,7 +53,26 @@ struct Destroyer {
 template <class T>
 using Owned = std::unique_ptr<T, Destroyer<T>>;
 
-qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, int32_t read_external,
+// The host's.
+class HostExternal final : public onnx_import::ExternalSource {
+ public:
+  explicit HostExternal(const qr_prepare_external &host) : host_(host) {}
+  Result<std::optional<qir::Bytes>> find(std::string_view location) override {
+    qr_plugin_bytes bytes = {};
+    int32_t is_there = 0;
+    // Out of memory is told at once, whatever else is wrong with the model.
+    if (host_.find(host_.self, text(location), &bytes, &is_there) != 0)
+      return Status::error(ErrorId::out_of_memory, "the host has no such file of external data");
+    if (!is_there) return std::optional<qir::Bytes>();
+    return std::optional<qir::Bytes>(qir::Bytes{bytes.data, bytes.size});
+  }
+
+ private:
+  const qr_prepare_external &host_;
+};
+
+qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, int32_t folder, int32_t read_external,
+                          const qr_prepare_external *external, const qr_plugin_signal *signal,
                           qr_prepared_model **out_model, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   Owned<qr_prepared_model> model;
@@ -58,8 +83,17 @@ qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_s
   if (made != 0) return made;
   // From here on blocks are the model's, a failure's text too: the model ends after that has been told.
   return plugin::guard(model->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(signal, model->allocator.host());
+    const StopScope scope(stop);
     const auto use = read_external ? onnx_import::ExternalUse::Read : onnx_import::ExternalUse::Map;
-    QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, view(folder), use));
+    OpenFd own(folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0));
+    if (folder >= 0 && own.get() < 0)
+      return Status::error(os_error_id(errno, ErrorId::io_error),
+                           format("the model's folder: %s", os_error_text(errno).c_str()));
+    std::optional<HostExternal> source;
+    if (external) source.emplace(*external);
+    QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, std::move(own), use,
+                                                               source ? &*source : nullptr));
     *out_model = model.release();
     return {};
   });
@@ -95,11 +129,26 @@ void property(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_ke
   *out_value = text(entry.value());
 }
 
+qr_plugin_code external_folder(qr_prepared_model *model, int32_t *out_folder, const qr_error_sink *errors) {
+  return plugin::guard(model->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(*out_folder, model->model->external().folder());
+    return {};
+  });
+}
+
 qr_plugin_code inspect(qr_prepared_model *model, qr_plugin_string *out_json, const qr_error_sink *errors) {
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     if (model->json.empty()) model->json = model->model->inspect();
     *out_json = text(model->json);
     return {};
+  });
+}
+
+qr_plugin_code verify(qr_prepared_model *model, const qr_plugin_signal *signal, const qr_error_sink *errors) {
+  return plugin::guard(model->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(signal, model->allocator.host());
+    const StopScope scope(stop);
+    return model->model->verify();
   });
 }
 
@@ -142,6 +191,8 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(signal, model->allocator.host());
     const std::uint64_t buckets = shape_count ? shape_count : 1;
+    const StopScope scope(stop);
+    const PoolScope blocks;
     LowerWatcher watcher(stop, progress, buckets);
     onnx_import::Store store;
     qir::ConstantPool pool;
@@ -152,7 +203,7 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
       watcher.bucket = i;
       QR_ASSIGN_OR_RETURN(const qir::Graph graph, prepare::lower_graph(*model->model, bound, store, &watcher));
       QR_RETURN_IF_ERROR(stop.status("importing the model"));
-      QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
+      QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_valid_graph(graph, pool));  // lower_graph asked
       graphs.push_back(std::move(bytes));
     }
     Vector<std::string_view> names(buckets);
@@ -179,7 +230,7 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   return plugin::guard(allocator, errors, [&]() -> Status {
-    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch), {}};
+    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch)};
     qir::ConstantPool pool;
     Vector<std::string_view> names;
     Vector<Vector<std::uint8_t>> made;
@@ -192,7 +243,10 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
       names.push_back(view(graphs[i]->name));
       kept.push_back(std::move(graph));
     }
-    if (part->file.size) QR_RETURN_IF_ERROR(prepare::export_graphs(kept, names, view(part->file)));
+    if (part->files) {
+      plugin::HostFiles files(*part->files);
+      QR_RETURN_IF_ERROR(prepare::export_graphs(kept, names, view(part->name), files));
+    }
     *out_lowered = give(*host, names, made, pool);
     return {};
   });
@@ -233,7 +287,9 @@ constexpr qr_prepare_api kApi = {
     producer,
     property_count,
     property,
+    external_folder,
     inspect,
+    verify,
     lower,
     destroy<qr_lowered>,
     graph_count,

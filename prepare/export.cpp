@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare/export.h"
 
+#include "base/stop.h"
 #include "formats/onnx/export.h"
 #include "formats/qir/describe.h"
 #include "formats/qir/quantization.h"
 #include "passes/passes.h"
-#include "prepare/new_file.h"
 
 namespace quarry::prepare {
 namespace {
@@ -50,73 +50,58 @@ Status make_standard(qir::Graph &graph, qir::Store &store) {
   return {};
 }
 
-Status write_text(std::string_view path, std::string_view text) {
-  NewFile file;
-  QR_RETURN_IF_ERROR(file.open(path));
-  QR_RETURN_IF_ERROR(file.write(text.data(), text.size()));
-  QR_RETURN_IF_ERROR(file.close());
-  return file.put_in_place();
-}
-
-// The message says which option named the file.
-Status of_option(Status status) { return status.ok() ? Status() : std::move(status).with("option", "graph.export"); }
-
 constexpr std::string_view kData = ".data";
 
 }  // namespace
 
-Status write_model(const qir::Graph &graph, std::string_view path) {
+Status write_model(const qir::Graph &graph, std::string_view name, FileSink &files) {
   onnx_import::ExternalConstants external;
-  String data(path);
-  if (path.ends_with(kData)) path.remove_suffix(kData.size());
+  String data(name);
+  if (name.ends_with(kData)) name.remove_suffix(kData.size());
   else if (onnx_import::needs_external_data(graph)) data += kData;
   else data.clear();
-  external.location = std::string(std::string_view(data).substr(data.rfind('/') + 1));
+  external.location = std::string(data);
   QR_ASSIGN_OR_RETURN(const std::string bytes, onnx_import::export_graph(graph, &external));
-  if (external.parts.empty()) return write_text(path, bytes);
-
-  NewFile constants, model;
-  QR_RETURN_IF_ERROR(constants.open(data));
-  std::uint64_t written = 0;
-  for (const auto &part : external.parts) {
-    QR_RETURN_IF_ERROR(constants.zeros(part.offset - written));
-    QR_RETURN_IF_ERROR(constants.write(part.bytes.data, part.bytes.size));
-    written = part.offset + part.bytes.size;
+  if (!external.parts.empty()) {
+    const auto &last = external.parts.back();
+    QR_RETURN_IF_ERROR(files.begin(data, last.offset + last.bytes.size, 1));
+    std::uint64_t written = 0;
+    for (const auto &part : external.parts) {
+      QR_RETURN_IF_ERROR(stop_status("writing the model"));
+      QR_RETURN_IF_ERROR(files.write(nullptr, part.offset - written));
+      QR_RETURN_IF_ERROR(files.write(part.bytes.data, part.bytes.size));
+      written = part.offset + part.bytes.size;
+    }
   }
-  QR_RETURN_IF_ERROR(constants.close());
-  QR_RETURN_IF_ERROR(model.open(path));
-  QR_RETURN_IF_ERROR(model.write(bytes.data(), bytes.size()));
-  QR_RETURN_IF_ERROR(model.close());
-  QR_RETURN_IF_ERROR(constants.put_in_place());
-  Status placed = model.put_in_place();
-  if (!placed.ok()) constants.undo();
-  return placed;
+  QR_RETURN_IF_ERROR(files.begin(name, bytes.size(), 0));
+  return files.write(bytes.data(), bytes.size());
 }
 
-Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view path) {
-  if (path.ends_with(".json")) {
+Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view name,
+                     FileSink &files) {
+  if (name.ends_with(".json")) {
     JsonWriter json;
     json.begin_object().key("graphs").begin_array();
     for (std::size_t i = 0; i < graphs.size(); ++i) qir::describe_graph(graphs[i], names[i], json);
-    return of_option(write_text(path, json.end_array().end_object().take()));
+    const String text = json.end_array().end_object().take();
+    QR_RETURN_IF_ERROR(files.begin(name, text.size(), 0));
+    return files.write(text.data(), text.size());
   }
-  if (!path.ends_with(".onnx") && !path.ends_with(".onnx.data"))
+  if (!name.ends_with(".onnx") && !name.ends_with(".onnx.data"))
     return Status::error(
-               ErrorId::bad_option_value,
-               format("option graph.export: found \"%s\", expected a name that ends in .onnx, .onnx.data or .json",
-                      printable(path, 1000).c_str()))
-        .with("option", "graph.export");
+        ErrorId::bad_argument,
+        format("qr_model_export: the target's name is \"%s\", expected one that ends in .onnx, .onnx.data or .json",
+               printable(name, 1000).c_str()));
   if (graphs.size() != 1)
-    return Status::error(ErrorId::option_conflict,
-                         format("option graph.export: found %zu graphs (shape buckets), expected one: an ONNX file has "
-                                "no room for more",
+    return Status::error(ErrorId::bad_argument,
+                         format("qr_model_export: found %zu graphs (shape buckets), expected one: an ONNX file has no "
+                                "room for more",
                                 graphs.size()),
-                         "export from the .onnx, with one shape bound")
-        .with("option", "graph.export");
+                         "export from the .onnx, with one shape bound");
   qir::Store store;
   qir::Graph graph = graphs[0];
   QR_RETURN_IF_ERROR(make_standard(graph, store));
-  return of_option(write_model(graph, path));
+  return write_model(graph, name, files);
 }
 
 }  // namespace quarry::prepare

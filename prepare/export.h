@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option graph.export: graphs as a file for other programs.
+// Graphs as files for other programs: qr_model_export.
 #pragma once
 
+#include "base/file_sink.h"
 #include "formats/qir/graph.h"
 
 namespace quarry::prepare {
 
-// A graph as ONNX. `path` ends in .onnx, and constants lie in the model where they fit and in `path`.data beside it
+// A graph as ONNX. `name` ends in .onnx, and constants lie in the model where they fit and in `name`.data before it
 // where they do not; or it ends in .onnx.data, and they lie there in any case. No tensor that a node computes with may
-// be quantised. Files appear whole or not at all; one of the two does not appear without the other.
-Status write_model(const qir::Graph &graph, std::string_view path);
+// be quantised.
+Status write_model(const qir::Graph &graph, std::string_view name, FileSink &files);
 
-// `path`: as above (one graph alone), or in .json, which describes all. `names`: of the graphs.
-Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view path);
+// `name`: as above (one graph alone), or in .json, which describes all. `names`: of the graphs.
+Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view name,
+                     FileSink &files);
 
 }  // namespace quarry::prepare

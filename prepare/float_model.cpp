@@ -11,7 +11,6 @@
 #include "passes/passes.h"
 #include "prepare/export.h"
 #include "prepare/lower.h"
-#include "prepare/read_file.h"
 #include "prepare/shapes.h"
 
 namespace quarry::prepare {
@@ -58,7 +57,7 @@ void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes)
     if (node.op != Op::Gemm) continue;
     for (const auto &[input, name] : {std::pair<std::size_t, const char *>{1, "alpha"}, {2, "beta"}}) {
       const float factor = node.get_float(name, 1);
-      const std::int32_t id = qir::input_of(node, input);
+      const std::int32_t id = node.inputs[input];
       if (factor == 1 || (input == 2 && id == qir::kAbsent)) continue;
       const float *values = id == qir::kAbsent ? nullptr : qir::constant_floats(graph, id);
       if (!values) continue;
@@ -69,7 +68,7 @@ void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes)
       scaled.data.data = to;
       scaled.name = qir::fresh_name(graph, scaled.name + "_" + name);
       graph.tensors.push_back(std::move(scaled));
-      node.inputs[input] = static_cast<std::int32_t>(graph.tensors.size() - 1);
+      node.inputs.set(input, static_cast<std::int32_t>(graph.tensors.size() - 1));
       node.set(name, 1.0f);
       note(changes, "factor folded into a constant", node.name, String(name));
     }
@@ -135,24 +134,21 @@ bool has_quantized_activation(const qir::Graph &graph) {
 
 class OpenedModel final : public FloatModel {
  public:
-  static Result<Unique<FloatModel>> open(std::string_view path);
+  static Result<Unique<FloatModel>> open(qir::Bytes bytes, OpenFd folder, qir::ExternalSource *external);
   Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) override;
   std::uint64_t sum() const override;
 
  private:
-  Vector<std::uint8_t> bytes_;
+  qir::Bytes bytes_;
   Unique<onnx_import::Model> model_;
 };
 
-Result<Unique<FloatModel>> OpenedModel::open(std::string_view path) {
+Result<Unique<FloatModel>> OpenedModel::open(qir::Bytes bytes, OpenFd folder, qir::ExternalSource *external) {
   auto made = make_unique<OpenedModel>();
-  QR_ASSIGN_OR_RETURN(made->bytes_, read_file("model", path));
-  made->file_bytes = made->bytes_.size();
-  const std::size_t slash = path.find_last_of('/');
-  const std::string_view folder = slash == std::string_view::npos ? std::string_view(".") : path.substr(0, slash + 1);
-  auto model = onnx_import::Model::open({made->bytes_.data(), made->bytes_.size()}, folder);
-  if (!model.ok()) return model.status().with("file", path);
-  made->model_ = std::move(*model);
+  made->bytes_ = bytes;
+  made->file_bytes = bytes.size;
+  QR_ASSIGN_OR_RETURN(made->model_,
+                      onnx_import::Model::open(bytes, std::move(folder), onnx_import::ExternalUse::Map, external));
   return Unique<FloatModel>(made.release());
 }
 
@@ -168,8 +164,10 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
   reference::ReferenceFolder folder;
   passes::FoldLimits limits;
   limits.may_grow = true;
+  const auto stopped = [] { return stop_status("preparing the model"); };  // what a pass left then is for no other
   const std::size_t nodes = graph.nodes.size();
   passes::fold_constants(graph, store, folder, limits);
+  QR_RETURN_IF_ERROR(stopped());
   passes::steady_variances(graph, store);
   qir::number_sources(graph);
   Vector<passes::Composed> found;
@@ -183,11 +181,13 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
           note(changes, one.text, node.name, format("%zu nodes", composed.pieces.size()));
           break;
         }
+    QR_RETURN_IF_ERROR(stopped());
   }
   {
     const Count einsum(graph, Op::Einsum), transposes(graph, Op::Transpose);
     QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
     passes::simplify_movements(graph, store);
+    QR_RETURN_IF_ERROR(stopped());
     if (einsum.fewer()) note(changes, "Einsum written as MatMul", String("the graph"), format("%zu", einsum.fewer()));
     if (transposes.fewer())
       note(changes, "Transpose between Reshape simplified", String("the graph"), format("%zu", transposes.fewer()));
@@ -196,6 +196,7 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
   fold_factors(graph, store, changes);
   passes::remove_no_ops(graph);
   passes::remove_unused(graph);
+  QR_RETURN_IF_ERROR(stopped());
   if (graph.nodes.size() < nodes)
     note(changes, "nodes fewer", String("the graph"), format("%zu of %zu", nodes - graph.nodes.size(), nodes));
   if (has_quantized_activation(graph))
@@ -215,7 +216,7 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
 
 std::uint64_t OpenedModel::sum() const {
   Hasher64 hasher;
-  hasher.add(bytes_.data(), bytes_.size());
+  hasher.add(bytes_.data, static_cast<std::size_t>(bytes_.size));
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) hasher.add(tensor.data.data, static_cast<std::size_t>(tensor.data.size));
   return hasher.sum();
@@ -226,6 +227,10 @@ constexpr QuantizeServices kServices = {
     OpenedModel::open,
     write_model,
     [](const qir::Graph &graph) { return onnx_import::export_graph(graph); },
+    [](const StopSource &source, void (*body)(void *), void *context) {
+      const StopScope scope(source);
+      body(context);
+    },
 };
 
 }  // namespace

@@ -5,6 +5,10 @@
 
 #include <string>
 
+#include "base/file_sink.h"
+#include "base/open_fd.h"
+#include "base/stop.h"
+#include "formats/qir/external_source.h"
 #include "formats/qir/graph.h"
 #include "formats/qir/store.h"
 #include "quarry/version.h"
@@ -39,11 +43,14 @@ inline constexpr std::uint32_t kRelease = QR_VERSION_MAJOR << 20 | QR_VERSION_MI
 // Memory is malloc's: no allocator scope crosses.
 struct QuantizeServices {
   std::uint32_t release;  // kRelease of the build
-  // Reads the file and checks what it declares; shapes are bound later.
-  Result<Unique<FloatModel>> (*open_model)(std::string_view path);
-  // A graph as an ONNX model: a file (export.h), or its bytes (formats/onnx/export.h).
-  Status (*write_model)(const qir::Graph &graph, std::string_view path);
+  // Parses an .onnx, which stays as long as the model, and checks what it declares; shapes are bound later. External
+  // data lie in `folder` or come from `external`, which is not asked later.
+  Result<Unique<FloatModel>> (*open_model)(qir::Bytes bytes, OpenFd folder, qir::ExternalSource *external);
+  // A graph as an ONNX model: files (export.h), or its bytes (formats/onnx/export.h).
+  Status (*write_model)(const qir::Graph &graph, std::string_view name, FileSink &files);
   Result<std::string> (*model_bytes)(const qir::Graph &graph);
+  // Calls body(context), in which this library asks `source` whether to go on.
+  void (*with_stop)(const StopSource &source, void (*body)(void *context), void *context);
 };
 
 }  // namespace quarry::prepare

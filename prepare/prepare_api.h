@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 5u
+#define QR_PREPARE_VERSION 8u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -29,6 +29,13 @@ typedef struct qr_lowered_graph {
   qr_plugin_bytes qir;
 } qr_lowered_graph;
 
+/* Where external data are that lie in no folder. `find`: the whole file of a name, which stays until model_destroy;
+ * `out_is_there` 0: there is none. A code other than 0: the host knows why. */
+typedef struct qr_prepare_external {
+  void *self;
+  qr_plugin_code (*find)(void *self, qr_plugin_string name, qr_plugin_bytes *out_bytes, int32_t *out_is_there);
+} qr_prepare_external;
+
 typedef struct qr_prepare_progress {
   void *self;
   void (*report)(void *self, uint64_t done, uint64_t total, qr_plugin_string what);
@@ -41,15 +48,18 @@ typedef struct qr_prepare_names {
 } qr_prepare_names;
 typedef struct qr_prepare_part {
   qr_prepare_names tail, head, watch;
-  qr_plugin_string file; /* not empty: what was taken is written there (prepare/export.h) */
+  const qr_files_sink *files; /* not NULL: what was taken is written there (prepare/export.h) */
+  qr_plugin_string name;      /* of the file */
 } qr_prepare_part;
 
 typedef struct qr_prepare_api {
   uint32_t struct_size;
   uint32_t version;
-  /* Parses and checks a model. `data` is borrowed until model_destroy. `folder` is where external data lie (UTF-8;
-   * empty: there are none); not 0 `read_external`: they are read here, and not mapped when they are used. */
-  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, int32_t read_external,
+  /* Parses and checks a model. `data` is borrowed until model_destroy. `folder` is a descriptor of the folder in which
+   * external data lie (borrowed for the call; -1: there is none), whose files are opened here; not 0 `read_external`:
+   * they are read into memory, and not mapped. `external`: in place of a folder (borrowed for the call, or NULL). */
+  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, int32_t folder, int32_t read_external,
+                         const qr_prepare_external *external, const qr_plugin_signal *signal,
                          qr_prepared_model **out_model, const qr_error_sink *errors);
   void (*destroy)(qr_prepared_model *model);
   uint64_t (*input_count)(qr_prepared_model *model);
@@ -62,9 +72,15 @@ typedef struct qr_prepare_api {
   qr_plugin_string (*producer)(qr_prepared_model *model);
   uint64_t (*property_count)(qr_prepared_model *model);
   void (*property)(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_key, qr_plugin_string *out_value);
+  /* The folder of its external data as a descriptor that lives as long as the model; -1: it has none. Fails where their
+   * names, by which another process would open them, are those of other files by now. */
+  qr_plugin_code (*external_folder)(qr_prepared_model *model, int32_t *out_folder, const qr_error_sink *errors);
   /* {"producer", "ir_version", "opsets": [...], "operators": {"Conv": 9, ...}, "parameters", "metadata": {...}} */
   qr_plugin_code (*inspect)(qr_prepared_model *model, qr_plugin_string *out_json,
                             const qr_error_sink *errors); /* borrowed: as long as the model */
+  /* Judges what opening does not and needs no shapes: all data, external ones too, are there and whole, and each value
+   * is made by somebody. All reasons are reported, one "reason" frame each. */
+  qr_plugin_code (*verify)(qr_prepared_model *model, const qr_plugin_signal *signal, const qr_error_sink *errors);
   /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket
    * ("input=1x3x224x224,batch=1"); none: the model must need none. All reasons for a refusal are reported at once, one
    * "reason" frame each. */

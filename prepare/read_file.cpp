@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare/read_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
 #include "base/os_error.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 namespace quarry::prepare {
@@ -24,15 +27,21 @@ Result<Vector<std::uint8_t>> read_file(std::string_view kind, std::string_view p
   const String name(path);
   FILE *file = std::fopen(name.c_str(), "rb");
   if (!file) return file_error(kind, path, errno);
+  // In pieces, between which it may be stopped.
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
   Vector<std::uint8_t> out;
+  struct stat info {};
+  if (fstat(fileno(file), &info) == 0 && info.st_size > 0)
+    out.reserve(std::min(static_cast<std::size_t>(info.st_size), std::size_t{1} << 30) + 1);
   std::size_t used = 0, got = 0;
   do {
-    out.resize(std::max<std::size_t>(used * 2, std::size_t{1} << 20));
+    out.resize(std::max(std::min(out.capacity(), used + kPiece), used + 1));
     got = std::fread(out.data() + used, 1, out.size() - used, file);
     used += got;
-  } while (got > 0);
+  } while (got > 0 && !stop_asked());
   const int number = std::ferror(file) ? errno : 0;
   std::fclose(file);
+  QR_RETURN_IF_ERROR(stop_status("reading a file"));
   if (number != 0) return file_error(kind, path, number);
   out.resize(used);
   return out;

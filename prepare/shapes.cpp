@@ -45,6 +45,7 @@ class Binder {
  public:
   explicit Binder(const onnx_import::Model &model)
       : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()), values_(model.inputs().size()) {
+    for (std::size_t i = 0; i < model.inputs().size(); ++i) places_.emplace(model.inputs()[i].name, i);
     for (const Declared &input : model.inputs())
       for (const String &name : input.dim_names)
         if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
@@ -54,8 +55,9 @@ class Binder {
     const std::size_t equals = text.rfind('=');
     if (equals == std::string_view::npos) return bad(text, "found no '='");
     const std::string_view name = trim(text.substr(0, equals)), value = trim(text.substr(equals + 1));
-    const auto input =
-        std::ranges::find(model_.inputs(), name, [](const Declared &d) { return std::string_view(d.name); });
+    const auto found = places_.find(name);
+    const auto input = found == places_.end() ? model_.inputs().end()
+                                              : model_.inputs().begin() + static_cast<std::ptrdiff_t>(found->second);
     const auto symbol = symbols_.find(name);
     if (input != model_.inputs().end() && value.starts_with('['))
       return read_value(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
@@ -212,6 +214,7 @@ class Binder {
   Vector<qir::Shape> shapes_;
   Vector<bool> given_;
   Vector<Vector<double>> values_;
+  HashMap<std::string_view, std::size_t> places_;  // of inputs
   OrderedMap<String, std::int64_t> symbols_;
 };
 

@@ -2,17 +2,13 @@
 #include "quantize/calibration.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <system_error>
 #include <thread>
+
+#include "quantize/parallel.h"
 
 namespace quarry::quantize {
 namespace {
-
-// Masks of attention say "minus infinity" with numbers that are infinite here. They are no part of a range, but what
-// lies this far below the rest is: its exponential is nothing in 16 bits.
-constexpr float kFarBelow = 16;
 
 bool has_nan(std::span<const float> values) {
   bool nan = false;
@@ -45,7 +41,7 @@ void bound_rows(std::vector<float> &values, std::size_t row) {
 
 Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Graph &graph,
                                               const Vector<std::int32_t> &tensors, const RangeSettings &settings,
-                                              unsigned threads) {
+                                              unsigned threads, qr_signal *signal) {
   auto made = make_unique<Calibration>();
   made->graph_ = &graph;
   made->method_ = made->wide_ = settings.method;
@@ -63,7 +59,7 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
     if (one.input < 0) one.result = outputs.size(), outputs.push_back(id);
     made->of_tensor_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(made->watched_.size() - 1);
   }
-  QR_ASSIGN_OR_RETURN(made->runner_, Runner::make(runtime, graph, outputs, threads));
+  QR_ASSIGN_OR_RETURN(made->runner_, Runner::make(runtime, graph, outputs, threads, signal));
   return made;
 }
 
@@ -72,24 +68,8 @@ std::span<const float> Calibration::values(const qr::Tensor &tensor) {
 }
 
 template <class Body>
-void Calibration::each(Body body) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> out_of_memory{false};
-  const auto work = [&]() noexcept {
-    try {
-      for (std::size_t i = next++; i < watched_.size(); i = next++) body(watched_[i]);
-    } catch (const std::bad_alloc &) {
-      out_of_memory = true;
-    }
-  };
-  std::vector<std::thread> others;
-  try {
-    for (unsigned t = 1; t < threads_; ++t) others.emplace_back(work);
-  } catch (const std::system_error &) {  // no more threads to be had: those that there are do it
-  }
-  work();
-  for (std::thread &thread : others) thread.join();
-  if (out_of_memory) throw std::bad_alloc();
+Status Calibration::each(qr_signal *signal, Body body) {
+  return in_parallel(watched_.size(), threads_, signal, [&](std::size_t i) { body(watched_[i]); });
 }
 
 Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal) {
@@ -97,7 +77,7 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
   const auto values_of = [&](const Watched &one) {
     return values(one.input >= 0 ? inputs[static_cast<std::size_t>(one.input)] : runner_->results()[one.result]);
   };
-  each([&](Watched &one) { one.extremes = extremes_of(values_of(one)); });
+  QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) { one.extremes = extremes_of(values_of(one)); }));
   for (const Watched &one : watched_)
     if (one.extremes.beyond && has_nan(values_of(one))) {
       const String name = printable(qir::at(*graph_, one.tensor).name);
@@ -108,7 +88,7 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
                            "look at the values of this sample's inputs")
           .with("tensor", name);
     }
-  each([&](Watched &one) {
+  QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) {
     if (one.extremes.beyond || one.row > 1) {
       bound(values_of(one), one.masked);
       if (one.row > 1) bound_rows(one.masked, one.row);
@@ -116,9 +96,15 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
     } else {
       one.observer->observe(values_of(one), one.extremes);
     }
-  });
+  }));
+  for (const Watched &one : watched_) one.observer->keep();
   ++samples_;
   return {};
+}
+
+void Calibration::forget(const RangeSettings &settings) {
+  for (Watched &one : watched_) one.observer = make_observer(settings);
+  samples_ = 0;
 }
 
 void Calibration::save(Vector<State::Known> &known) const {

@@ -14,14 +14,17 @@ class Calibration final : public HeapObject, public Ranges {
   // `tensors`: of f32, of `graph`, which outlives this.
   static Result<Unique<Calibration>> make(qr_runtime *runtime, const qir::Graph &graph,
                                           const Vector<std::int32_t> &tensors, const RangeSettings &settings,
-                                          unsigned threads);
-  // Runs one sample; `inputs` in the order of the graph. A NaN names the tensor that has it and leaves all as it was.
+                                          unsigned threads, qr_signal *signal);
+  // Runs one sample; `inputs` in the order of the graph. What fails, or is stopped, leaves all as it was. A NaN names
+  // the tensor that has it.
   Status add(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
 
   // What is known of each tensor, and back: `settings` are those that this was made with. Where `known` is not of these
   // tensors, all is as it was.
   void save(Vector<State::Known> &known) const;
   Status restore(const Vector<State::Known> &known, std::uint64_t samples, const RangeSettings &settings);
+  // As before the first sample.
+  void forget(const RangeSettings &settings);
 
   // By the settings' method, or the one that was said since; `wide`: for 16 bits.
   Range range(std::int32_t tensor, const Grid &grid) const override;
@@ -42,7 +45,7 @@ class Calibration final : public HeapObject, public Ranges {
   };
   static std::span<const float> values(const qr::Tensor &tensor);
   template <class Body>
-  void each(Body body);  // on all threads
+  Status each(qr_signal *signal, Body body);  // on all threads
 
   const qir::Graph *graph_ = nullptr;
   Unique<Runner> runner_;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "quarry/model.h"
 #include "quantize/quantizer.h"
+#include "quantize/stop.h"
 
 using namespace quarry;
 using namespace quarry::quantize;
@@ -27,7 +28,7 @@ qr_status *give(Status status) noexcept {
     Status heap =
         Status::foreign(QR_RESOURCE_EXHAUSTED, "QR-C0001", "the quantisation is out of memory", "free memory");
     // Not even that: libquarry's own status, as it gives it without memory.
-    if (heap.hint().empty()) return qr_model_inspect(nullptr, nullptr);
+    if (heap.hint().empty()) return qr_model_inspect(nullptr, nullptr, nullptr);
     payload = heap.release();
   }
   return reinterpret_cast<qr_status *>(payload);
@@ -51,17 +52,11 @@ Status null_argument(const char *function, const char *argument) {
 
 Status read_text(const char *function, const char *argument, const qr_string &from, std::string_view *out) {
   if (!from.data && from.size) return null_argument(function, argument);
-  *out = {from.data ? from.data : "", static_cast<std::size_t>(from.size)};
+  if (from.data && from.size == QR_NUL_TERMINATED) *out = from.data;
+  else *out = {from.data ? from.data : "", static_cast<std::size_t>(from.size)};
   if (!is_utf8(*out))
     return Status::error(ErrorId::not_utf8, format("%s: %s: found bytes that are no UTF-8", function, argument));
   return {};
-}
-
-// A file to be written or read.
-Status read_path(const char *function, const qr_string &from, std::string_view *out) {
-  QR_RETURN_IF_ERROR(read_text(function, "path", from, out));
-  if (!out->empty()) return {};
-  return Status::error(ErrorId::bad_argument, format("%s: path: found an empty text, expected a file", function));
 }
 
 // For qr_string_destroy.
@@ -87,24 +82,68 @@ Status check_struct(const char *function, const char *type, const void *from, st
   return {};
 }
 
-struct Call {
-  qr_signal *signal = nullptr;
-  qr_progress progress = QR_PROGRESS_INIT;
-};
-Status read_call(const char *function, const qr_call_options *from, Call *out) {
-  if (!from) return {};
-  QR_RETURN_IF_ERROR(
-      check_struct(function, "qr_call_options", from, QR_CALL_OPTIONS_FIRST_SIZE, sizeof(qr_call_options)));
-  if (from->flags)
-    return Status::error(ErrorId::unknown_flag, format("%s: qr_call_options: found flags, expected 0", function));
-  out->signal = from->signal;
-  if (!from->progress) return {};
-  QR_RETURN_IF_ERROR(
-      check_struct(function, "qr_progress", from->progress, QR_PROGRESS_FIRST_SIZE, sizeof(qr_progress)));
-  out->progress.self = from->progress->self;
-  out->progress.report = from->progress->report;
+// A struct of the caller's, whatever its age: what an older caller does not have is zero.
+template <class T>
+Status read_struct(const char *function, const char *type, const T *from, std::uint32_t first, T *out) {
+  QR_RETURN_IF_ERROR(check_struct(function, type, from, first, sizeof(T)));
+  std::memset(out, 0, sizeof(T));
+  std::memcpy(out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
   return {};
 }
+
+Status read_source_of(const char *function, const qr_model_source *from, qr_model_source *out) {
+  QR_RETURN_IF_ERROR(read_struct(function, "qr_model_source", from, QR_MODEL_SOURCE_FIRST_SIZE, out));
+  return check_source(function, *out);
+}
+
+// How a call is stopped and followed. All that the call makes others do goes by a signal of its own: its timeout counts
+// over all of that, and what the progress function stops is this call alone.
+class Call {
+ public:
+  Call() = default;
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+  Status read(const char *function, qr_runtime *runtime, const qr_call_options *from) {
+    if (!from) return {};
+    QR_RETURN_IF_ERROR(
+        check_struct(function, "qr_call_options", from, QR_CALL_OPTIONS_FIRST_SIZE, sizeof(qr_call_options)));
+    if (from->flags)
+      return Status::error(ErrorId::unknown_flag, format("%s: qr_call_options: found flags, expected 0", function));
+    if (from->progress) {
+      QR_RETURN_IF_ERROR(
+          check_struct(function, "qr_progress", from->progress, QR_PROGRESS_FIRST_SIZE, sizeof(qr_progress)));
+      told_.self = from->progress->self;
+      told_.report = from->progress->report;
+    }
+    if (!from->signal && !told_.report) return {};
+    qr_signal *own = nullptr;
+    QR_RETURN_IF_ERROR(from_library(
+        qr::Status(from->signal ? qr_signal_derive(from->signal, &own) : qr_signal_create(runtime, &own))));
+    own_ = qr::Signal(own);
+    progress_.self = this;
+    progress_.report = [](void *self, uint64_t done, uint64_t total, qr_string what) -> int32_t {
+      Call &call = *static_cast<Call *>(self);
+      if (call.told_.report && !call.stopped_ && call.told_.report(call.told_.self, done, total, what) != QR_GO_ON) {
+        call.stopped_ = true;
+        call.own_.abort();
+      }
+      return QR_GO_ON;
+    };
+    return {};
+  }
+  qr_signal *signal() const noexcept { return own_.get(); }
+  const qr_progress *progress() const noexcept { return &progress_; }
+  // What a stop by the progress function leads to is named by it.
+  Status outcome(const char *function, Status status) const {
+    if (!stopped_ || status.code() != QR_CANCELLED) return status;
+    return Status::error(ErrorId::stopped_by_progress, format("%s: stopped, its progress function said so", function));
+  }
+
+ private:
+  qr::Signal own_;
+  qr_progress told_ = QR_PROGRESS_INIT, progress_ = QR_PROGRESS_INIT;
+  bool stopped_ = false;
+};
 
 // One call at a time on a quantizer.
 template <class Body>
@@ -121,6 +160,26 @@ qr_status *with(qr_quantizer *quantizer, Body &&body, const char *function = __b
           ~Leave() { flag = false; }
         } leave{quantizer->in_use};
         return body(*quantizer->object);
+      },
+      function);
+}
+
+// A call that writes: `body` gets where to.
+template <class Body>
+qr_status *write_with(qr_quantizer *quantizer, const qr_target *target, const char *name, const qr_call_options *call,
+                      Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
+  return with(
+      quantizer,
+      [&](Quantizer &object) -> Status {
+        qr_target to = QR_TARGET_INIT;
+        QR_RETURN_IF_ERROR(read_struct(function, "qr_target", target, QR_TARGET_FIRST_SIZE, &to));
+        QR_RETURN_IF_ERROR(TargetWriter::check(function, to));
+        Call watch;
+        QR_RETURN_IF_ERROR(watch.read(function, object.runtime(), call));
+        const SignalSource source(watch.signal());
+        const StopScope scope(source);
+        TargetWriter out(function, to, name);
+        return watch.outcome(function, body(object, out, watch));
       },
       function);
 }
@@ -161,15 +220,22 @@ qr_status *qr_quantize_option_at(uint64_t index, qr_quantize_option *out_option)
   });
 }
 
-qr_status *qr_quantizer_open(qr_runtime *runtime, qr_string path, qr_quantizer **out_quantizer) {
+qr_status *qr_quantizer_open(qr_runtime *runtime, const qr_model_source *source, const qr_call_options *call,
+                             qr_quantizer **out_quantizer) {
   const char *function = __func__;
   return guard([&]() -> Status {
     if (!runtime) return null_argument(function, "runtime");
     if (!out_quantizer) return null_argument(function, "out_quantizer");
-    std::string_view name;
-    QR_RETURN_IF_ERROR(read_text(function, "path", path, &name));
+    qr_model_source from = QR_MODEL_SOURCE_INIT;
+    QR_RETURN_IF_ERROR(read_source_of(function, source, &from));
+    Call watch;
+    QR_RETURN_IF_ERROR(watch.read(function, runtime, call));
+    const SignalSource stop(watch.signal());
+    const StopScope scope(stop);
     auto made = make_unique<qr_quantizer>();
-    QR_ASSIGN_OR_RETURN(made->object, Quantizer::open(runtime, name));
+    auto opened = Quantizer::open(runtime, from, watch.signal());
+    if (!opened.ok()) return watch.outcome(function, opened.take_status());
+    made->object = std::move(*opened);
     *out_quantizer = made.release();
     return {};
   });
@@ -185,12 +251,17 @@ qr_status *qr_quantizer_set(qr_quantizer *quantizer, qr_string key, qr_string va
   });
 }
 
-qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, uint64_t *out_count) {
+qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, const qr_call_options *call, uint64_t *out_count) {
   const char *function = __func__;
   return with(quantizer, [&](Quantizer &object) -> Status {
     if (!out_count) return null_argument(function, "out_count");
-    QR_ASSIGN_OR_RETURN(const auto inputs, object.inputs());
-    *out_count = inputs.size();
+    Call watch;
+    QR_RETURN_IF_ERROR(watch.read(function, object.runtime(), call));
+    const SignalSource stop(watch.signal());
+    const StopScope scope(stop);
+    auto inputs = object.inputs(watch.signal());
+    if (!inputs.ok()) return watch.outcome(function, inputs.take_status());
+    *out_count = inputs->size();
     return {};
   });
 }
@@ -200,7 +271,7 @@ qr_status *qr_quantizer_input(qr_quantizer *quantizer, uint64_t index, qr_tensor
   return with(quantizer, [&](Quantizer &object) -> Status {
     QR_RETURN_IF_ERROR(
         check_struct(function, "qr_tensor_info", out_info, QR_TENSOR_INFO_FIRST_SIZE, sizeof(qr_tensor_info)));
-    QR_ASSIGN_OR_RETURN(const auto inputs, object.inputs());
+    QR_ASSIGN_OR_RETURN(const auto inputs, object.inputs(nullptr));
     if (index >= inputs.size()) return out_of_range(function, index, inputs.size());
     write_struct(inputs[index], out_info);
     return {};
@@ -216,8 +287,10 @@ qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, const qr_tensor *con
       if (inputs[i])
         QR_RETURN_IF_ERROR(check_struct(function, "qr_tensor", inputs[i], QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
     Call watch;
-    QR_RETURN_IF_ERROR(read_call(function, call, &watch));
-    return object.add_sample(inputs, input_count, watch.signal);
+    QR_RETURN_IF_ERROR(watch.read(function, object.runtime(), call));
+    const SignalSource source(watch.signal());
+    const StopScope scope(source);
+    return watch.outcome(function, object.add_sample(inputs, input_count, watch.signal(), watch.progress()));
   });
 }
 
@@ -230,45 +303,44 @@ qr_status *qr_quantizer_sample_count(qr_quantizer *quantizer, uint64_t *out_coun
   });
 }
 
-qr_status *qr_quantizer_save(qr_quantizer *quantizer, qr_string path, qr_string note) {
+qr_status *qr_quantizer_save(qr_quantizer *quantizer, const qr_target *target, qr_string note,
+                             const qr_call_options *call) {
   const char *function = __func__;
-  return with(quantizer, [&](Quantizer &object) -> Status {
-    std::string_view name, words;
-    QR_RETURN_IF_ERROR(read_path(function, path, &name));
-    QR_RETURN_IF_ERROR(read_text(function, "note", note, &words));
-    return object.save(name, words);
-  });
+  return write_with(quantizer, target, "calibration", call,
+                    [&](Quantizer &object, TargetWriter &out, Call &watch) -> Status {
+                      std::string_view words;
+                      QR_RETURN_IF_ERROR(read_text(function, "note", note, &words));
+                      return out.finish(object.save(out, words, watch.signal()));
+                    });
 }
 
-qr_status *qr_quantizer_restore(qr_quantizer *quantizer, qr_string path, const qr_call_options *call, char **out_note) {
+qr_status *qr_quantizer_restore(qr_quantizer *quantizer, const qr_model_source *source, const qr_call_options *call,
+                                char **out_note) {
   const char *function = __func__;
   return with(quantizer, [&](Quantizer &object) -> Status {
-    std::string_view name;
-    QR_RETURN_IF_ERROR(read_path(function, path, &name));
+    qr_model_source from = QR_MODEL_SOURCE_INIT;
+    QR_RETURN_IF_ERROR(read_source_of(function, source, &from));
     Call watch;
-    QR_RETURN_IF_ERROR(read_call(function, call, &watch));
+    QR_RETURN_IF_ERROR(watch.read(function, object.runtime(), call));
+    const SignalSource stop(watch.signal());
+    const StopScope scope(stop);
     String note;
-    QR_RETURN_IF_ERROR(object.restore(name, watch.signal, &note));
+    QR_RETURN_IF_ERROR(watch.outcome(function, object.restore(from, watch.signal(), watch.progress(), &note)));
     if (out_note) *out_note = copy_of(note);
     return {};
   });
 }
 
-qr_status *qr_quantizer_write(qr_quantizer *quantizer, qr_string path, const qr_call_options *call) {
-  const char *function = __func__;
-  return with(quantizer, [&](Quantizer &object) -> Status {
-    std::string_view name;
-    QR_RETURN_IF_ERROR(read_path(function, path, &name));
-    Call watch;
-    QR_RETURN_IF_ERROR(read_call(function, call, &watch));
-    return object.write(name, watch.signal, &watch.progress);
+qr_status *qr_quantizer_write(qr_quantizer *quantizer, const qr_target *target, const qr_call_options *call) {
+  return write_with(quantizer, target, "model.onnx", call, [&](Quantizer &object, TargetWriter &out, Call &watch) {
+    return object.write(out, watch.signal(), watch.progress());
   });
 }
 
-qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format_name, char **out_text) {
+qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format_name, const qr_target *target,
+                               const qr_call_options *call) {
   const char *function = __func__;
-  return with(quantizer, [&](Quantizer &object) -> Status {
-    if (!out_text) return null_argument(function, "out_text");
+  return write_with(quantizer, target, "report", call, [&](Quantizer &object, TargetWriter &out, Call &) -> Status {
     std::string_view name;
     QR_RETURN_IF_ERROR(read_text(function, "format", format_name, &name));
     if (name != "json" && name != "html")
@@ -279,8 +351,9 @@ qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format_name, c
           ErrorId::option_not_at_run_time,
           format("%s: found that nothing was written yet, expected qr_quantizer_write before", function),
           "call qr_quantizer_write");
-    *out_text = copy_of(name == "json" ? report_json(object.report()) : report_html(object.report()));
-    return {};
+    const String made = name == "json" ? report_json(object.report()) : report_html(object.report());
+    QR_RETURN_IF_ERROR(out.begin(out.name(), made.size(), 0));
+    return out.finish(out.write(made.data(), made.size()));
   });
 }
 

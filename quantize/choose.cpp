@@ -44,7 +44,7 @@ Status Quantizer::keep_outputs(qr_signal *signal) {
     const std::int32_t from = softmax_input(graph, uses, outputs_[i]);
     if (from != qir::kAbsent && std::ranges::find(outputs_, from) == outputs_.end()) outputs_.push_back(from);
   }
-  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs_, settings_.threads));
+  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs_, settings_.threads, signal));
   for (std::size_t s = real_outputs_.size(); s < kept_.size(); ++s) {
     QR_RETURN_IF_ERROR(real->run(kept_sample(s), signal));
     auto &sample = real_outputs_.emplace_back();
@@ -63,7 +63,7 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
   const bool is_half = trial == Trial::Rounded || trial == Trial::Nearest;
   const std::size_t samples = std::min(real_outputs_.size(), quick ? kMostWhenQuick : real_outputs_.size());
   InputMeans of_half;
-  const Improvements wanted{rounded, settings_.bias_correction && !quick, calibration_->threads()};
+  const Improvements wanted{rounded, settings_.bias_correction && !quick, calibration_->threads(), signal};
   QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress, is_half && rounded ? 2 : 1), wanted,
                                      rounded ? &of_half : &means_, &plan, nullptr));
   qir::Store store;
@@ -76,7 +76,7 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
         there.push_back(static_cast<std::int32_t>(i));
         break;
       }
-  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, there, settings_.threads));
+  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, there, settings_.threads, signal));
   Vector<Comparison> compared(there.size());
   Vector<std::size_t> agree(there.size());
   Vector<double> sums(there.size());
@@ -131,24 +131,25 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
   const qir::Graph before = model_->graph;
   bool changed = false;
   Vector<Change> changes;
+  // Whatever stops this leaves the graph as it was.
+  struct Restore {
+    qir::Graph &graph;
+    const qir::Graph &before;
+    bool wanted = true;
+    ~Restore() {
+      if (wanted) graph = before;
+    }
+  } restore{model_->graph, before};
   QR_RETURN_IF_ERROR(equalize_activations(model_->graph, model_->store, feed(signal, progress),
                                           steps(settings_.activations, false), steps(weights, true), &changes,
                                           &changed));
+  if (!changed) restore.wanted = false;
   if (changed) {
-    // Whatever stops this leaves the graph as it was.
-    struct Restore {
-      qir::Graph &graph;
-      const qir::Graph &before;
-      bool wanted = true;
-      ~Restore() {
-        if (wanted) graph = before;
-      }
-    } restore{model_->graph, before};
     qir::Graph after = model_->graph;
     QR_ASSIGN_OR_RETURN(Plan layout, lay_out(model_->graph, settings_, overrides_));
     QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
                         Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout),
-                                          settings_.range, settings_.threads));
+                                          settings_.range, settings_.threads, signal));
     for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(equalized->add(kept_sample(s), signal));
     model_->graph = before;
     QR_RETURN_IF_ERROR(keep_outputs(signal));
@@ -161,7 +162,7 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
     if (!better.ok() || better.value().typical <= plain.typical + kClear) {
       std::swap(calibration_, equalized);
       means_ = std::move(means), weights_ = std::move(known);
-      if (!better.ok()) return better.status();
+      if (!better.ok()) return better.take_status();
       graph_changes_.push_back(
           {"activations left as they are", "the graph",
            format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
@@ -197,7 +198,7 @@ Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) 
     use(method);
     auto tried = nearness(overrides_, signal, progress);
     use(best);
-    QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.status());
+    QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.take_status());
     const double sqnr = tried.value().typical - (method == RangeMethod::MinMax ? 0 : kClear);
     found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, tried.value().typical);
     if (sqnr > most) most = sqnr, best = method, chosen = name;

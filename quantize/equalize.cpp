@@ -11,6 +11,7 @@
 
 #include "quantize/improve.h"
 #include "quantize/products.h"
+#include "quantize/stop.h"
 
 namespace quarry::quantize {
 namespace {
@@ -42,7 +43,7 @@ bool keeps_factors(const qir::Node &node) {
 bool has_own_weights(const qir::Graph &graph, const qir::Uses &uses, const qir::Node &node) {
   if (!product_of(graph, node) || !uses.used_once(node.inputs[1])) return false;
   if (node.op == Op::Gemm && (node.get_float("alpha", 1) != 1 || node.get_float("beta", 1) != 1)) return false;
-  const std::int32_t bias = qir::input_of(node, 2);
+  const std::int32_t bias = node.inputs[2];
   if (bias == qir::kAbsent) return true;
   const Product product = *product_of(graph, node);
   return qir::constant_floats(graph, bias) && uses.used_once(bias) &&
@@ -80,8 +81,9 @@ void each_weight(const qir::Graph &graph, const qir::Node &node, bool of_inputs,
   const std::size_t per_group =
       node.op == Op::Conv ? static_cast<std::size_t>(at(graph, node.inputs[1]).shape[1]) : product.terms;
   const std::size_t taps = product.terms / per_group;
+  SeldomAsked asked;  // a caller that was stopped asks too
   for (std::size_t g = 0; g < product.groups; ++g)
-    for (std::size_t o = 0; o < product.outputs; ++o)
+    for (std::size_t o = 0; o < product.outputs && !asked.stopped(product.terms); ++o)
       for (std::size_t t = 0; t < product.terms; ++t)
         body(product.weight(g, o, t), of_inputs ? g * per_group + t / taps : g * product.outputs + o);
 }
@@ -120,7 +122,7 @@ class OwnConstants {
 void scale_results(const qir::Graph &graph, const qir::Node &node, const Vector<float> &by, OwnConstants &own) {
   float *weights = own(node.inputs[1]);
   each_weight(graph, node, false, [&](std::size_t weight, std::size_t channel) { weights[weight] *= by[channel]; });
-  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent) {
+  if (const std::int32_t bias = node.inputs[2]; bias != qir::kAbsent) {
     float *values = own(bias);
     for (std::size_t c = 0; c < by.size(); ++c) values[c] *= by[c];
   }
@@ -146,7 +148,7 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
   for (const Pair &pair : pairs) factors.push_back(Vector<double>(pair.channels, 1));
   for (int round = 0; round < kMostRounds; ++round) {
     double moved = 0;
-    for (std::size_t p = 0; p < pairs.size(); ++p) {
+    for (std::size_t p = 0; p < pairs.size() && !stop_asked(); ++p) {
       const Pair &pair = pairs[p];
       const qir::Node first = graph.nodes[static_cast<std::size_t>(pair.first)];
       const qir::Node second = graph.nodes[static_cast<std::size_t>(pair.second)];
@@ -193,7 +195,7 @@ struct Chain {
 
 // The results of a product that go to a Sigmoid, and to its Mul, alone.
 bool find_gate(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tensor, Chain &chain) {
-  const Vector<std::int32_t> &users = uses.users(tensor);
+  const std::span<const std::int32_t> users = uses.users(tensor);
   if (uses.is_output(tensor) || users.size() != 2) return false;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const qir::Node &sigmoid = graph.nodes[static_cast<std::size_t>(users[i])];
@@ -210,7 +212,7 @@ bool find_gate(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tens
 // Clip from 0 up: min(s * x, high) = s * min(x, high) as long as s * x stays under `high`.
 bool clips_above(const qir::Graph &graph, const qir::Node &node, double *high) {
   if (node.op != Op::Clip) return false;
-  const std::int32_t least = qir::input_of(node, 1), most = qir::input_of(node, 2);
+  const std::int32_t least = node.inputs[1], most = node.inputs[2];
   const float *low = least == qir::kAbsent ? nullptr : qir::constant_floats(graph, least);
   const float *up = most == qir::kAbsent ? nullptr : qir::constant_floats(graph, most);
   if (!low || *low != 0 || (most != qir::kAbsent && !up)) return false;
@@ -218,16 +220,29 @@ bool clips_above(const qir::Graph &graph, const qir::Node &node, double *high) {
   return *high > 0;
 }
 
-bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tensor, Chain &chain) {
-  if (uses.is_output(tensor) || uses.users(tensor).empty()) return false;
+// Depth first, without calling itself: a file says how long the way is.
+bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t from, Chain &chain) {
   const bool is_conv = graph.nodes[static_cast<std::size_t>(chain.first)].op == Op::Conv;
-  for (const std::int32_t n : uses.users(tensor)) {
+  struct Step {
+    std::int32_t tensor;
+    std::size_t next = 0;  // of its users
+  };
+  Vector<Step> way = {{from}};
+  while (!way.empty()) {
+    const std::int32_t tensor = way.back().tensor;
+    const std::span<const std::int32_t> users = uses.users(tensor);
+    if (uses.is_output(tensor) || users.empty()) return false;
+    if (way.back().next == users.size()) {
+      way.pop_back();
+      continue;
+    }
+    const std::int32_t n = users[way.back().next++];
     const qir::Node &user = graph.nodes[static_cast<std::size_t>(n)];
     if (user.inputs[0] != tensor || std::ranges::count(user.inputs, tensor) != 1) return false;
     double high = HUGE_VAL;
     if (keeps_factors(user) || clips_above(graph, user, &high)) {
       chain.bound = std::min(chain.bound, high);
-      if (!follow(graph, uses, user.outputs[0], chain)) return false;
+      way.push_back({user.outputs[0]});
       continue;
     }
     if (!has_own_weights(graph, uses, user) || (user.op == Op::Conv) != is_conv) return false;
@@ -267,7 +282,9 @@ void look(std::span<const float> values, const qir::Shape &shape, std::size_t ax
   for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
   const std::size_t count = channels.reach.size();
   if (inner == 0 || values.empty()) return;
-  for (std::size_t at = 0, c = 0; at + inner <= values.size(); at += inner, c = c + 1 == count ? 0 : c + 1) {
+  SeldomAsked asked;
+  for (std::size_t at = 0, c = 0; at + inner <= values.size() && !asked.stopped(inner);
+       at += inner, c = c + 1 == count ? 0 : c + 1) {
     float most = 0, squares = 0;
     for (std::size_t i = at; i < at + inner; ++i) {
       most = std::max(most, std::fabs(values[i]));
@@ -287,6 +304,7 @@ double cost(const qir::Graph &graph, const Chain &chain, const Channels &channel
   for (std::size_t c = 0; c < chain.channels; ++c) widest = std::max(widest, by[c] * channels.reach[c]);
   const double step = widest / activation_steps;
   double sum = 0;
+  SeldomAsked asked;
   for (const std::int32_t n : chain.readers) {
     const qir::Node &node = graph.nodes[static_cast<std::size_t>(n)];
     const float *weights = qir::constant_floats(graph, node.inputs[1]);
@@ -302,7 +320,7 @@ double cost(const qir::Graph &graph, const Chain &chain, const Channels &channel
         const std::size_t c = g * per_group + t / taps;
         power[g] += by[c] * by[c] * channels.square[c];
       }
-      for (std::size_t o = 0; o < product.outputs; ++o) {
+      for (std::size_t o = 0; o < product.outputs && !asked.stopped(product.terms); ++o) {
         double &one = reach[g * product.outputs + o];
         for (std::size_t t = 0; t < product.terms; ++t) {
           const double weight = static_cast<double>(weights[product.weight(g, o, t)]) / by[g * per_group + t / taps];
@@ -382,6 +400,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
   OwnConstants own(graph, store);
   Vector<Inserted> inserted;
   for (std::size_t i = 0; i < chains.size(); ++i) {
+    QR_RETURN_IF_ERROR(stop_status(kStopped));
     const Chain &chain = chains[i];
     Channels &channels = seen[i];
     const bool gated = chain.gate != qir::Uses::kNobody;
@@ -430,7 +449,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
   // From the last on: places of those before stay what they are.
   std::ranges::sort(inserted, std::greater<>(), &Inserted::before);
   for (Inserted &one : inserted) {
-    graph.nodes[static_cast<std::size_t>(one.before)].inputs[0] = one.node.outputs[0];
+    graph.nodes[static_cast<std::size_t>(one.before)].inputs.set(0, one.node.outputs[0]);
     graph.nodes.insert(graph.nodes.begin() + one.before, std::move(one.node));
   }
   return {};

@@ -2,14 +2,14 @@
 #include "quantize/improve.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
-#include <thread>
 
+#include "quantize/parallel.h"
 #include "quantize/products.h"
 #include "quantize/rounding.h"
 #include "quantize/rules.h"
+#include "quantize/stop.h"
 
 namespace quarry::quantize {
 namespace {
@@ -100,6 +100,7 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
   Vector<Encoding> encodings(product.terms);
   Vector<std::int32_t> stored(product.terms);
   Vector<double> shifts(product.groups * product.outputs, 0);  // of the means of the results
+  SeldomAsked asked;
   for (std::size_t g = 0; g < product.groups; ++g)
     for (std::size_t part = 0; part < job.parts(); ++part) {
       const std::size_t begin = job.begin_of(part), count = job.begin_of(part + 1) - begin;
@@ -109,6 +110,7 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
       const std::span codes(encodings.data(), count);
       const std::span integers(stored.data(), count);
       for (std::size_t o = 0; o < product.outputs; ++o) {
+        if (asked.stopped(job.rounds ? 8 * count * count : count)) return;
         for (std::size_t t = 0; t < count; ++t) {
           const std::size_t element = product.weight(g, o, begin + t);
           real[t] = values[element], stored[t] = job.weights->stored[element];
@@ -136,25 +138,6 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
     job.moved = std::max(job.moved, std::fabs(shifts[output]));
   }
   job.moments.clear();
-}
-
-// Calls body(0), ..., body(count - 1) on several threads.
-template <class Body>
-void in_parallel(std::size_t count, unsigned threads, const Body &body) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> out_of_memory{false};
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < count && !out_of_memory; i = next++) body(i);
-    } catch (const std::bad_alloc &) {
-      out_of_memory = true;
-    }
-  };
-  Vector<std::thread> others;
-  for (unsigned i = 1; i < threads && i < count; ++i) others.emplace_back(work);
-  work();
-  for (std::thread &thread : others) thread.join();
-  if (out_of_memory) throw std::bad_alloc();
 }
 
 // Of numbers of at most 22 bits, in a way that vectors have.
@@ -242,13 +225,18 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
       const std::int32_t input = graph.nodes[job.node].inputs[0];
       if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
     }
+    Status looked;
     const auto look = [&](std::size_t place, std::span<const float> values) {
-      in_parallel(end - first, wanted.threads, [&](std::size_t i) {
+      if (!looked.ok()) return;
+      looked = in_parallel(end - first, wanted.threads, wanted.signal, [&](std::size_t i) {
         Job &job = jobs[first + i];
         const qir::Node &node = graph.nodes[job.node];
         if (job.moments.empty() || node.inputs[0] != tensors[place]) return;
+        SeldomAsked asked;
         gather_rows(graph, node, job.product, values, job.rounds ? kRowsOfSample : kRowsForMeans,
                     [&](std::size_t group, std::span<const float> row) {
+                      if (asked.stopped(job.rounds ? row.size() * std::min(row.size(), kMostTerms) : row.size()))
+                        return;
                       for (std::size_t part = 0; part < job.parts(); ++part) {
                         const std::size_t from = job.begin_of(part), count = job.begin_of(part + 1) - from;
                         job.moments[group * job.parts() + part].add(row.subspan(from, count));
@@ -257,7 +245,8 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
       });
     };
     if (!tensors.empty()) QR_RETURN_IF_ERROR(feed(tensors, look));
-    in_parallel(end - first, wanted.threads, [&](std::size_t i) {
+    QR_RETURN_IF_ERROR(std::move(looked));  // before what is half done counts as known
+    QR_RETURN_IF_ERROR(in_parallel(end - first, wanted.threads, wanted.signal, [&](std::size_t i) {
       Job &job = jobs[first + i];
       Vector<double> &of_job = means->of_node[job.node];
       if (!job.moments.empty()) {
@@ -266,7 +255,7 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
           for (std::size_t t = 0; t < moments.terms(); ++t) of_job.push_back(moments.mean(t));
       }
       improve(graph, wanted, of_job, job);
-    });
+    }));
     first = end;
   }
   for (const Job &job : jobs) {

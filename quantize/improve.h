@@ -2,6 +2,8 @@
 // Weights made better for few bits, each switchable.
 #pragma once
 
+#include <quarry/signal.h>
+
 #include <functional>
 
 #include "formats/qir/store.h"
@@ -32,6 +34,7 @@ struct Improvements {
   bool rounding = false;  // weights go up or down so that results change least (rounding.h)
   bool bias = false;      // biases take back what rounding of weights does to the mean of results
   unsigned threads = 1;
+  qr_signal *signal = nullptr;  // ends it
 };
 // The means of the inputs of each product's terms, by node and then by group: they hang on the graph and the samples
 // alone, so the plans that are tried for both share them.

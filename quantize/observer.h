@@ -29,9 +29,11 @@ struct Histogram {
 class Observer : public HeapObject {
  public:
   virtual ~Observer() = default;
-  // A sample's values. Finite: the calibration has refused others before.
+  // A sample's values, which count from keep() on and are forgotten by the next observe() without it. Finite: the
+  // calibration has refused others before. Who is told to stop (base/stop.h) sees some of them.
   virtual void observe(std::span<const float> values, const Extremes &extremes) = 0;
   void observe(std::span<const float> values) { observe(values, extremes_of(values)); }
+  virtual void keep() = 0;
   // The range for a grid, 0 in it. Nothing observed: {0, 0}.
   virtual Range range(const Grid &grid) const = 0;
   virtual Range range(const Grid &grid, RangeMethod method) const = 0;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "formats/qir/quantization.h"
+#include "quantize/stop.h"
 #include "quantize/weights.h"
 
 namespace quarry::quantize {
@@ -364,6 +366,11 @@ class Encoder {
     const auto &sums = wide[groups_.root(form(node.outputs[0], false))];
     return sums ? std::min(0.0, sums->low - most) : -HUGE_VAL;
   }
+  // A constant with minus infinity in it.
+  bool forbids(std::int32_t id) const {
+    const float *const values = qir::constant_floats(graph_, id);
+    return values && std::ranges::count(std::span(values, at(graph_, id).data.size / sizeof(float)), -HUGE_VALF) != 0;
+  }
   void bound_masks(Vector<std::optional<Range>> &wide) {
     OrderedMap<std::size_t, double> least;  // by root
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -443,6 +450,7 @@ class Encoder {
           if (!bias(n, made)) continue;
         } else if (rule->role(i) == Role::Weights) {
           weights(node, made);
+          QR_RETURN_IF_ERROR(stop_status(kStopped));
         } else if (moved && is_activation(graph_, node.outputs[0])) {
           quantize_as(graph_, plan_.activations[place(node.outputs[0])].encoding, made);
         } else {
@@ -452,7 +460,7 @@ class Encoder {
           quantize_whole(graph_, overrides_, grid, made);
           if (is_mask)
             if (Range covers = covered({made.dtype, made.quant.scales[0], made.quant.zero_points[0]});
-                covers.low < mask->second) {
+                covers.low < mask->second || (std::isfinite(mask->second) && forbids(id))) {
               covers.low = mask->second;
               quantize_as(graph_, encode(covers, grid), made);
             }
@@ -477,7 +485,7 @@ class Encoder {
         return;
       }
     quantize_weights(graph_, settings_, overrides_, node, wanted, made);
-    of_node.push_back({wanted, made});
+    if (!stop_asked()) of_node.push_back({wanted, made});
   }
 
   // A constant among activations has the type of those that it meets.

@@ -72,7 +72,7 @@ std::optional<qir::ConvGeometry> geometry(const qir::Graph &graph, const qir::No
 
 std::optional<Product> product_of(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv && node.op != Op::Gemm && node.op != Op::MatMul) return std::nullopt;
-  const std::int32_t x = qir::input_of(node, 0), w = qir::input_of(node, 1);
+  const std::int32_t x = node.inputs[0], w = node.inputs[1];
   if (x == qir::kAbsent || w == qir::kAbsent || !qir::constant_floats(graph, w)) return std::nullopt;
   const qir::Tensor &input = at(graph, x), &weights = at(graph, w);
   if (input.dtype != DType::F32 || input.is_constant || !is_known(input) || !is_known(weights)) return std::nullopt;

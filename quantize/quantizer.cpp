@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/quantizer.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "quantize/compare.h"
 #include "quantize/improve.h"
 #include "quantize/precision.h"
+#include "quantize/stop.h"
 #include "quantize/weights.h"
 
 namespace quarry::quantize {
@@ -19,11 +18,6 @@ namespace {
 using qir::at;
 
 std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
-std::uint64_t file_size(const String &path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
-}
 
 // Option tensor_types.
 Status read_types(const Vector<String> &entries, Overrides &out) {
@@ -44,17 +38,31 @@ Status read_types(const Vector<String> &entries, Overrides &out) {
 
 }  // namespace
 
-Result<Unique<Quantizer>> Quantizer::open(qr_runtime *runtime, std::string_view path) {
+Result<Unique<Quantizer>> Quantizer::open(qr_runtime *runtime, const qr_model_source &from, qr_signal *signal) {
   auto made = make_unique<Quantizer>();
   qr_options *options = nullptr;
   QR_RETURN_IF_ERROR(from_library(qr::Status(qr_options_create(runtime, &options))));
   made->keeps_runtime_ = qr::Options(options);
   made->runtime_ = runtime;
-  made->path_ = String(path);
+  made->path_ = String(path_of(from));
   if (qr_prepare_for_quantize()->release != prepare::kRelease)
     return Status::error(ErrorId::prepare_mismatch,
                          "libquarry-quantize and libquarry-prepare: found two releases, expected one");
-  QR_ASSIGN_OR_RETURN(made->model_, qr_prepare_for_quantize()->open_model(path));
+  // The folder first and the file in it: its external data are from beside it, whatever is renamed meanwhile.
+  OpenFd folder = folder_of(from);
+  QR_ASSIGN_OR_RETURN(made->file_, read_source("model", from));
+  CalledExternal external(from);
+  auto model = in_prepare(signal, [&] {
+    return qr_prepare_for_quantize()->open_model(made->file_.all, std::move(folder),
+                                                 from.external ? &external : nullptr);
+  });
+  if (!model.ok()) {
+    Status status = model.take_status();
+    if (!made->path_.empty()) status.with("file", made->path_);
+    return status;
+  }
+  made->model_ = std::move(*model);
+  made->external_ = external.take();
   return made;
 }
 
@@ -70,11 +78,12 @@ Status Quantizer::set(std::string_view key, std::string_view value) {
   return {};
 }
 
-Status Quantizer::prepare() {
+Status Quantizer::prepare(qr_signal *signal) {
   if (prepared_) return {};
   Vector<Change> changes;
-  if (Status status = model_->prepare(settings_.shape, settings_.channels_last, &changes); !status.ok())
-    return std::move(status).with("file", path_);
+  Status status =
+      in_prepare(signal, [&] { return model_->prepare(settings_.shape, settings_.channels_last, &changes); });
+  if (!status.ok()) return path_.empty() ? std::move(status) : std::move(status).with("file", path_);
   overrides_.clear();
   target_.reset();
   if (!settings_.target.empty()) {
@@ -85,6 +94,7 @@ Status Quantizer::prepare() {
   }
   QR_RETURN_IF_ERROR(read_types(settings_.tensor_types, overrides_));
   if (settings_.equalize) equalize_layers(model_->graph, model_->store, &changes);
+  QR_RETURN_IF_ERROR(stop_status(kStopped));
   QR_ASSIGN_OR_RETURN(layout_, lay_out(model_->graph, settings_, overrides_));
   if (std::ranges::find(layout_.quantized, true) == layout_.quantized.end())
     return Status::error(ErrorId::bad_argument,
@@ -92,15 +102,15 @@ Status Quantizer::prepare() {
                          "does not stay in float, expected one",
                          "see options float_nodes and float_operators");
   QR_ASSIGN_OR_RETURN(calibration_, Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
-                                                      settings_.range, settings_.threads));
+                                                      settings_.range, settings_.threads, signal));
   prepared_changes_ = std::move(changes);
   model_sum_ = model_->sum();
   prepared_ = true;
   return {};
 }
 
-Result<Vector<qr_tensor_info>> Quantizer::inputs() {
-  QR_RETURN_IF_ERROR(prepare());
+Result<Vector<qr_tensor_info>> Quantizer::inputs(qr_signal *signal) {
+  QR_RETURN_IF_ERROR(prepare(signal));
   Vector<qr_tensor_info> out;
   for (const std::int32_t id : model_->graph.inputs) {
     const qir::Tensor &tensor = at(model_->graph, id);
@@ -123,7 +133,7 @@ Status Quantizer::check_sample(const qr_tensor *const *tensors, std::uint64_t co
                                                        static_cast<unsigned long long>(count), graph.inputs.size()));
   for (std::size_t i = 0; i < count; ++i) {
     const qir::Tensor &input = at(graph, graph.inputs[i]);
-    if (!tensors[i] || (!tensors[i]->data && tensors[i]->size_bytes > 0))
+    if (!tensors[i] || (!tensors[i]->data && !tensors[i]->const_data && tensors[i]->size_bytes > 0))
       return Status::error(ErrorId::bad_argument, format("a sample: found nothing for input '%s', expected its data",
                                                          printable(input.name).c_str()))
           .with("tensor", input.name);
@@ -150,9 +160,14 @@ Status Quantizer::check_sample(const qr_tensor *const *tensors, std::uint64_t co
   return {};
 }
 
-Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal) {
-  QR_RETURN_IF_ERROR(prepare());
+Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal,
+                             const qr_progress *progress) {
+  if (!prepared_) tell(progress, 0, 0, "preparing the model");
+  QR_RETURN_IF_ERROR(prepare(signal));
   QR_RETURN_IF_ERROR(check_sample(tensors, count));
+  // With the first sample that is not kept: what fails in it leaves no sample behind that counts.
+  if (kept_.size() == settings_.evaluate) QR_RETURN_IF_ERROR(choose_graph(signal, progress));
+  tell(progress, samples(), 0, "looking at a sample");
   std::vector<qr::Tensor> inputs(count);
   for (std::size_t i = 0; i < count; ++i) {
     static_cast<qr_tensor &>(inputs[i]) = *tensors[i];
@@ -167,13 +182,12 @@ Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t coun
     }
     kept_.push_back(std::move(sample));
     means_ = {};
-    if (kept_.size() == settings_.evaluate) return choose_graph(signal, nullptr);
   }
   return {};
 }
 
-Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progress *progress) {
-  QR_RETURN_IF_ERROR(prepare());
+Status Quantizer::write(TargetWriter &out, qr_signal *signal, const qr_progress *progress) {
+  QR_RETURN_IF_ERROR(prepare(signal));
   if (samples() == 0)
     return Status::error(ErrorId::bad_argument,
                          "no samples: found none, expected at least one before the model is "
@@ -196,9 +210,11 @@ Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progr
   QR_RETURN_IF_ERROR(qir::validate_graph(quantized));
   describe(quantized, plan);
   QR_RETURN_IF_ERROR(evaluate(quantized, plan, signal, progress));
-  QR_RETURN_IF_ERROR(qr_prepare_for_quantize()->write_model(quantized, path));
+  QR_RETURN_IF_ERROR(stop_status(kStopped));
+  QR_RETURN_IF_ERROR(out.finish(
+      in_prepare(signal, [&] { return qr_prepare_for_quantize()->write_model(quantized, out.name(), out); })));
   report_.float_bytes = model_->file_bytes;
-  report_.quantized_bytes = file_size(String(path)) + file_size(String(path) + ".data");
+  report_.quantized_bytes = out.bytes();
   written_ = true;
   return {};
 }
@@ -227,7 +243,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t
     }
     Unique<Runner> runner;
     if (!made.empty()) {
-      QR_ASSIGN_OR_RETURN(runner, Runner::make(runtime_, graph, made, settings_.threads));
+      QR_ASSIGN_OR_RETURN(runner, Runner::make(runtime_, graph, made, settings_.threads, signal));
     }
     for (std::size_t s = 0; s < kept_.size(); s += step) {
       tell(progress, s, kept_.size(), "looking at the inputs of products");
@@ -242,7 +258,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t
 
 // Weights and biases, by what the samples that were kept say of the inputs of products.
 Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes) {
-  const Improvements wanted{rounds_, settings_.bias_correction, calibration_->threads()};
+  const Improvements wanted{rounds_, settings_.bias_correction, calibration_->threads(), signal};
   return improve_weights(model_->graph, feed(signal, progress), wanted, &means_, plan, changes);
 }
 
@@ -347,13 +363,14 @@ Status Quantizer::evaluate(const qir::Graph &quantized, const Plan &plan, qr_sig
   for (std::size_t i = 0; i < graph.tensors.size(); ++i)
     if (plan.activations[i].quantized) add(static_cast<std::int32_t>(i), dequantized_name(graph.tensors[i].name));
   if (wanted.empty()) return {};
-  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, wanted, settings_.threads));
-  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, found, settings_.threads));
+  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, wanted, settings_.threads, signal));
+  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, found, settings_.threads, signal));
   Unique<Runner> device;
   report_.device = settings_.compare_on;
   if (!settings_.compare_on.empty()) {
     tell(progress, 0, 0, "compiling for the backend to compare with");
-    QR_ASSIGN_OR_RETURN(device, Runner::make(runtime_, quantized, found, settings_.threads, settings_.compare_on));
+    QR_ASSIGN_OR_RETURN(device,
+                        Runner::make(runtime_, quantized, found, settings_.threads, signal, settings_.compare_on));
   }
   constexpr std::size_t kMostOnDevice = 4;  // an emulator takes its time
   Vector<Comparison> on_device(wanted.size());

@@ -2,39 +2,43 @@
 // qr_quantizer: a model, options, samples, and the quantised model that follows.
 #pragma once
 
+#include "base/target_writer.h"
 #include "quantize/calibration.h"
 #include "prepare/float_model.h"
 #include "quantize/improve.h"
 #include "quantize/precision.h"
+#include "quantize/source.h"
 
 namespace quarry::quantize {
 
 class Quantizer : public HeapObject {
  public:
-  static Result<Unique<Quantizer>> open(qr_runtime *runtime, std::string_view path);
+  static Result<Unique<Quantizer>> open(qr_runtime *runtime, const qr_model_source &from, qr_signal *signal);
 
   // Until the inputs are asked for, or a sample is given.
   Status set(std::string_view key, std::string_view value);
   // Inputs with all extents known: imports and prepares the model.
-  Result<Vector<qr_tensor_info>> inputs();
+  Result<Vector<qr_tensor_info>> inputs(qr_signal *signal);
 
   // One sample: a tensor for each input, in order.
-  Status add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal);
+  Status add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal,
+                    const qr_progress *progress);
+  qr_runtime *runtime() const noexcept { return runtime_; }
   std::uint64_t samples() const noexcept { return calibration_ ? calibration_->samples() : 0; }
 
   // What is known of the samples so far as a file, and back before the first sample: what follows is as if all samples
   // had been given here. Another model or other options are refused. `note` is the caller's.
-  Status save(std::string_view path, std::string_view note);
-  Status restore(std::string_view path, qr_signal *signal, String *note);
+  Status save(TargetWriter &out, std::string_view note, qr_signal *signal);
+  Status restore(const qr_model_source &from, qr_signal *signal, const qr_progress *progress, String *note);
 
   // Makes the quantised model of what was seen, writes it whole, and compares it with the float one.
-  Status write(std::string_view path, qr_signal *signal, const qr_progress *progress);
+  Status write(TargetWriter &out, qr_signal *signal, const qr_progress *progress);
   // Of the last `write`.
   const Report &report() const noexcept { return report_; }
   bool has_report() const noexcept { return written_; }
 
  private:
-  Status prepare();
+  Status prepare(qr_signal *signal);
   // The options that were given, and sums of the files that they name, a line each; without `threads`, which changes no
   // result.
   Result<String> settings_text() const;
@@ -67,6 +71,8 @@ class Quantizer : public HeapObject {
   std::optional<Target> target_;
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
+  SourceBytes file_;  // what model_ borrows, as the next
+  Vector<Unique<SourceBytes>> external_;
   Unique<prepare::FloatModel> model_;
   std::uint64_t model_sum_ = 0;  // as it was prepared
   bool prepared_ = false, written_ = false, graph_chosen_ = false, rounds_ = false;

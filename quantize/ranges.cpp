@@ -209,11 +209,16 @@ class TallyObserver final : public Observer {
   explicit TallyObserver(const RangeSettings &settings) : settings_(settings) {}
 
   void observe(std::span<const float> values, const Extremes &extremes) override {
-    tally_.add(values, extremes);
-    if (!(extremes.low <= extremes.high)) return;  // no values
+    next_ = {}, extremes_ = extremes;
+    next_.add(values, extremes);
+  }
+  void keep() override {
+    tally_.merge(next_);
+    next_ = {};
+    if (!(extremes_.low <= extremes_.high)) return;  // no values
     const double weight = samples_++ == 0 ? 1 : settings_.momentum;
-    mean_.low += weight * (static_cast<double>(extremes.low) - mean_.low);
-    mean_.high += weight * (static_cast<double>(extremes.high) - mean_.high);
+    mean_.low += weight * (static_cast<double>(extremes_.low) - mean_.low);
+    mean_.high += weight * (static_cast<double>(extremes_.high) - mean_.high);
   }
 
   Range range(const Grid &grid) const override { return range(grid, settings_.method); }
@@ -263,7 +268,8 @@ class TallyObserver final : public Observer {
   };
 
   const RangeSettings settings_;
-  Tally tally_;
+  Tally tally_, next_;  // of all samples that count; of the one that is to
+  Extremes extremes_{};
   Range mean_;
   std::uint64_t samples_ = 0;
 };

@@ -51,8 +51,8 @@ Result<String> Quantizer::settings_text() const {
   return text;
 }
 
-Status Quantizer::save(std::string_view path, std::string_view note) {
-  QR_RETURN_IF_ERROR(prepare());
+Status Quantizer::save(TargetWriter &out, std::string_view note, qr_signal *signal) {
+  QR_RETURN_IF_ERROR(prepare(signal));
   State state;
   state.model = model_sum_;
   QR_ASSIGN_OR_RETURN(state.settings, settings_text());
@@ -61,17 +61,21 @@ Status Quantizer::save(std::string_view path, std::string_view note) {
   state.graph_chosen = graph_chosen_;
   state.kept = kept_;
   calibration_->save(state.tensors);
-  return write_state(state, path);
+  return write_state(state, out);
 }
 
-Status Quantizer::restore(std::string_view path, qr_signal *signal, String *note) {
-  QR_RETURN_IF_ERROR(prepare());
+Status Quantizer::restore(const qr_model_source &from, qr_signal *signal, const qr_progress *progress, String *note) {
+  std::string_view path = path_of(from);
+  if (path.empty()) path = "in memory";
+  tell(progress, 0, 0, "preparing the model");
+  QR_RETURN_IF_ERROR(prepare(signal));
   if (samples() > 0)
     return Status::error(ErrorId::option_not_at_run_time,
                          format("the calibration '%s': found that %llu samples were given already, expected none",
                                 printable(path, 1000).c_str(), static_cast<unsigned long long>(samples())),
                          "take a calibration up before the first sample");
-  QR_ASSIGN_OR_RETURN(State state, read_state(path));
+  QR_ASSIGN_OR_RETURN(const SourceBytes saved, read_source("calibration", from));
+  QR_ASSIGN_OR_RETURN(State state, read_state(saved.all, path));
   if (state.model != model_sum_) return other(path, "of another model", "one of this model as it is now");
   QR_ASSIGN_OR_RETURN(const String settings, settings_text());
   if (state.settings != settings)
@@ -90,20 +94,21 @@ Status Quantizer::restore(std::string_view path, qr_signal *signal, String *note
     }
   }
   if (!fits) return other(path, "whose samples are not those that are kept", "one that was saved whole");
-  const auto fresh = [&] {
-    return Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_), settings_.range,
-                             settings_.threads);
-  };
   // What is known must be of these tensors before anything changes.
-  QR_ASSIGN_OR_RETURN(Unique<Calibration> known, fresh());
+  QR_ASSIGN_OR_RETURN(const Unique<Calibration> known,
+                      Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
+                                        settings_.range, settings_.threads, signal));
   QR_RETURN_IF_ERROR(known->restore(state.tensors, state.samples, settings_.range));
   kept_ = std::move(state.kept);
   means_ = {};
   const auto again = [&]() -> Status {
     // The graph was chosen when these samples and no others had been seen.
     if (!state.graph_chosen) return {};
-    for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(calibration_->add(kept_sample(s), signal));
-    return choose_graph(signal, nullptr);
+    for (std::size_t s = 0; s < kept_.size(); ++s) {
+      tell(progress, s, kept_.size(), "looking at the samples that were kept");
+      QR_RETURN_IF_ERROR(calibration_->add(kept_sample(s), signal));
+    }
+    return choose_graph(signal, progress);
   };
   Status status = again();
   // After that the calibration is of the graph that was chosen, which has these tensors too.
@@ -113,7 +118,7 @@ Status Quantizer::restore(std::string_view path, qr_signal *signal, String *note
     return {};
   }
   kept_.clear();
-  QR_ASSIGN_OR_RETURN(calibration_, fresh());
+  calibration_->forget(settings_.range);
   return status;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/runner.h"
 
-#include "prepare/float_model.h"
+#include "quantize/stop.h"
 
 namespace quarry::quantize {
 
@@ -13,23 +13,27 @@ Status from_library(const qr::Status &status) {
 }
 
 Result<Unique<Runner>> Runner::make(qr_runtime *runtime, const qir::Graph &graph, const Vector<std::int32_t> &outputs,
-                                    unsigned threads, std::string_view backend) {
+                                    unsigned threads, qr_signal *signal, std::string_view backend) {
   auto made = make_unique<Runner>();
   qir::Graph watched = graph;
   watched.outputs = outputs;
-  QR_ASSIGN_OR_RETURN(made->bytes_, qr_prepare_for_quantize()->model_bytes(watched));
+  QR_ASSIGN_OR_RETURN(made->bytes_,
+                      in_prepare(signal, [&] { return qr_prepare_for_quantize()->model_bytes(watched); }));
   qr_options *options = nullptr;
   QR_RETURN_IF_ERROR(from_library(qr::Status(qr_options_create(runtime, &options))));
   made->options_ = qr::Options(options);
   QR_RETURN_IF_ERROR(from_library(made->options_.try_set("backend", std::string(backend))));
   QR_RETURN_IF_ERROR(from_library(made->options_.try_set("threads", std::to_string(threads))));
   qr_model *model = nullptr;
-  QR_RETURN_IF_ERROR(from_library(
-      qr::Status(qr_model_open_memory(runtime, made->bytes_.data(), made->bytes_.size(), nullptr, &model))));
+  const qr_model_source source = QR_MODEL_IN_MEMORY(made->bytes_.data(), made->bytes_.size());
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+  call.signal = signal;
+  QR_RETURN_IF_ERROR(from_library(qr::Status(qr_model_open(runtime, &source, nullptr, &call, &model))));
   made->model_ = qr::Model(model);
-  auto session = qr::Session::try_create(made->model_, &made->options_);
-  if (!session.ok()) return from_library(session.status());
-  made->session_ = *std::move(session);
+  qr_session *session = nullptr;
+  QR_RETURN_IF_ERROR(
+      from_library(qr::Status(qr_session_create(made->model_.get(), made->options_.get(), &call, &session))));
+  made->session_ = qr::Session(session);
   made->results_.resize(made->session_.output_count());
   return made;
 }

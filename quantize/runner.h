@@ -27,7 +27,7 @@ class Runner : public HeapObject {
  public:
   // `outputs`: tensors of the graph, each made by a node.
   static Result<Unique<Runner>> make(qr_runtime *runtime, const qir::Graph &graph, const Vector<std::int32_t> &outputs,
-                                     unsigned threads, std::string_view backend = "cpu");
+                                     unsigned threads, qr_signal *signal, std::string_view backend = "cpu");
   // Inputs in the order of the graph; results live until the next run.
   Status run(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
   const std::vector<qr::Tensor> &results() const noexcept { return results_; }

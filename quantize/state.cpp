@@ -6,8 +6,6 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "prepare/new_file.h"
-#include "prepare/read_file.h"
 
 namespace quarry::quantize {
 namespace {
@@ -102,7 +100,7 @@ bool read_payload(Reader from, State *out) {
 
 }  // namespace
 
-Status write_state(const State &state, std::string_view path) {
+Status write_state(const State &state, TargetWriter &to) {
   Writer out;
   out.number(state.model);
   out.bytes(state.settings);
@@ -121,23 +119,21 @@ Status write_state(const State &state, std::string_view path) {
   header.version = kVersion;
   header.bytes = out.made().size();
   header.sum = hash64(out.made().data(), out.made().size());
-  prepare::NewFile file;
-  QR_RETURN_IF_ERROR(file.open(path));
-  QR_RETURN_IF_ERROR(file.write(&header, sizeof header));
-  QR_RETURN_IF_ERROR(file.write(out.made().data(), out.made().size()));
-  QR_RETURN_IF_ERROR(file.close());
-  return file.put_in_place();
+  QR_RETURN_IF_ERROR(to.begin(to.name(), sizeof header + out.made().size(), 0));
+  QR_RETURN_IF_ERROR(to.write(&header, sizeof header));
+  return to.write(out.made().data(), out.made().size());
 }
 
-Result<State> read_state(std::string_view path) {
-  QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, prepare::read_file("calibration", path));
+Result<State> read_state(qir::Bytes from, std::string_view path) {
+  const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t *>(from.data),
+                                            static_cast<std::size_t>(from.size));
   Header header;
   if (bytes.size() < sizeof header) return damaged(path, "a file that is cut off");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) return damaged(path, "another kind of file");
   if (header.version != kVersion)
     return damaged(path, format("version %u (this release has %u)", header.version, kVersion).c_str());
-  const std::span<const std::uint8_t> payload = std::span(bytes).subspan(sizeof header);
+  const std::span<const std::uint8_t> payload = bytes.subspan(sizeof header);
   if (header.bytes != payload.size()) return damaged(path, "a file that is cut off");
   State state;
   if (header.sum != hash64(payload.data(), payload.size()) || !read_payload(Reader(payload), &state))

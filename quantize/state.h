@@ -3,6 +3,7 @@
 // that are kept. A sum over all of it tells of damage; reading believes none of it.
 #pragma once
 
+#include "base/target_writer.h"
 #include "quantize/observer.h"
 
 namespace quarry::quantize {
@@ -21,8 +22,8 @@ struct State {
   Vector<Known> tensors;
 };
 
-// Appears whole or not at all.
-Status write_state(const State &state, std::string_view path);
-Result<State> read_state(std::string_view path);
+Status write_state(const State &state, TargetWriter &out);
+// `name` is for messages.
+Result<State> read_state(qir::Bytes bytes, std::string_view name);
 
 }  // namespace quarry::quantize

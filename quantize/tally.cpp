@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "quantize/stop.h"
+
 namespace quarry::quantize {
 namespace {
 
@@ -107,7 +109,8 @@ void Tally::add(std::span<const float> values) { add(values, extremes_of(values)
 
 void Tally::add(std::span<const float> values, const Extremes &extremes) {
   if (extremes.beyond == 0) return add_finite(values, extremes.low, extremes.high);
-  for (std::size_t at = 0; at < values.size(); at += kBlock) {
+  SeldomAsked asked;
+  for (std::size_t at = 0; at < values.size() && !asked.stopped(kBlock); at += kBlock) {
     float finite[kBlock];
     std::size_t count = 0;
     for (const float value : values.subspan(at, std::min(kBlock, values.size() - at)))
@@ -122,7 +125,8 @@ void Tally::add_finite(std::span<const float> values, float low, float high) {
   if (values.empty()) return;
   if (low != 0 || high != 0) {
     make_room(low, high);
-    for (std::size_t at = 0; at < values.size(); at += kBlock)
+    SeldomAsked asked;
+    for (std::size_t at = 0; at < values.size() && !asked.stopped(kBlock); at += kBlock)
       count_bins(values.subspan(at, std::min(kBlock, values.size() - at)));
     for (std::int32_t i = 0; i < kPlacesOfZero; ++i)
       zeros_ += std::exchange(counts_[static_cast<std::size_t>(kRoom + i)], 0);

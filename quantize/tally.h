@@ -15,6 +15,8 @@ namespace quarry::quantize {
 
 // From here on masks of attention mean "infinite".
 inline constexpr float kInfinite = 1e30f;
+// Those are no part of a range, but what lies this far below the rest is: its exponential is nothing in 16 bits.
+inline constexpr float kFarBelow = 16;
 
 // What one pass over values says of them.
 struct Extremes {
@@ -28,6 +30,7 @@ class Tally {
   // Half of them or more lie between the extremes of what was seen and 0.
   static constexpr std::size_t kBins = 4096;
 
+  // Who is told to stop (base/stop.h) leaves some out.
   void add(std::span<const float> values);
   // The same where the extremes are known.
   void add(std::span<const float> values, const Extremes &extremes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "quantize/improve.h"
 #include "quantize/ranges.h"
 #include "quantize/rules.h"
+#include "quantize/stop.h"
 
 namespace quarry::quantize {
 namespace {
@@ -86,6 +88,9 @@ Range extremes(std::span<const float> values) {
     out.low = std::min(out.low, static_cast<double>(value));
     out.high = std::max(out.high, static_cast<double>(value));
   }
+  // An infinity is no end that a range can have, and must not become what is beside it.
+  if (std::ranges::count(values, -std::numeric_limits<float>::infinity())) out.low -= kFarBelow;
+  if (std::ranges::count(values, std::numeric_limits<float>::infinity())) out.high += kFarBelow;
   return out;
 }
 
@@ -98,7 +103,9 @@ void encode_places(const qir::Graph &graph, const Places &places, const Grid &gr
       const auto from = values.subspan(first, count);
       of_place[place].insert(of_place[place].end(), from.begin(), from.end());
     });
-    for (std::size_t p = 0; p < ranges.size(); ++p) ranges[p] = clipped_range(of_place[p], grid);
+    SeldomAsked asked;
+    for (std::size_t p = 0; p < ranges.size() && !asked.stopped(80 * of_place[p].size()); ++p)
+      ranges[p] = clipped_range(of_place[p], grid);
   } else
     places.each([&](std::size_t place, std::size_t first, std::size_t count) {
       const Range seen = extremes(values.subspan(first, count));

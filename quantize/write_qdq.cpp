@@ -45,7 +45,7 @@ class Writer {
  private:
   std::int32_t tensor(const String &name, DType dtype, const qir::Shape &shape) {
     qir::Tensor made;
-    made.name = qir::fresh_name(graph_, name);
+    made.name = names_.fresh(name);
     made.dtype = dtype;
     made.shape = shape;
     graph_.tensors.push_back(std::move(made));
@@ -62,7 +62,7 @@ class Writer {
     made.name = name;
     made.inputs = {input};
     made.outputs = {output};
-    qir::give_quantization(graph_, store_, made, like);
+    qir::give_quantization(graph_, store_, names_, made, like);
     graph_.nodes.push_back(std::move(made));
   }
   static qir::Quantization quantization(const Encoding &encoding) {
@@ -103,10 +103,12 @@ class Writer {
   }
 
   std::int32_t constant(const Constant &constant) {
-    for (const auto &[known, real] : constants_)
-      if (known->tensor == constant.tensor && known->dtype == constant.dtype && known->quant == constant.quant &&
-          known->stored == constant.stored)
+    const auto [first, last] = constants_.equal_range(constant.tensor);
+    for (auto at = first; at != last; ++at) {
+      const auto &[known, real] = at->second;
+      if (known->dtype == constant.dtype && known->quant == constant.quant && known->stored == constant.stored)
         return real;
+    }
     const String name = at(from_, constant.tensor).name;
     const qir::Shape shape = at(from_, constant.tensor).shape;
     const std::int32_t stored = tensor(name + "_quantized", constant.dtype, shape);
@@ -115,7 +117,7 @@ class Writer {
     at(graph_, stored).data = store_.copy(bytes.data(), bytes.size());
     const std::int32_t real = tensor(name + "_DequantizeLinear_Output", DType::F32, shape);
     change(Op::DequantizeLinear, name + "_DequantizeLinear", stored, real, constant.dtype, constant.quant);
-    constants_.push_back({&constant, real});
+    constants_.emplace(constant.tensor, std::pair(&constant, real));
     return real;
   }
 
@@ -137,8 +139,8 @@ class Writer {
     for (std::size_t i = 0; i < made.inputs.size(); ++i) {
       const std::int32_t id = made.inputs[i];
       if (id == qir::kAbsent) continue;
-      if (const Constant *known = plan_.constant(n, i)) made.inputs[i] = constant(*known);
-      else made.inputs[i] = read(n, id);
+      if (const Constant *known = plan_.constant(n, i)) made.inputs.set(i, constant(*known));
+      else made.inputs.set(i, read(n, id));
     }
     struct Result {
       std::int32_t id, real;
@@ -166,8 +168,9 @@ class Writer {
   qir::Store &store_;
   qir::Uses uses_;
   qir::Graph graph_;
+  qir::Names names_{graph_};
   Vector<std::int32_t> own_, converted_;  // by tensor: what readers of each form read
-  Vector<std::pair<const Constant *, std::int32_t>> constants_;
+  HashMultimap<std::int32_t, std::pair<const Constant *, std::int32_t>> constants_;  // by tensor
 };
 
 }  // namespace

@@ -139,7 +139,7 @@ Status CallThreads::take_fault() {
                  : format("gave %llu indices to body, expected each of %llu once", found, expected);
   }
   fault_.store(Fault::None, std::memory_order_release);
-  return Status::error(ErrorId::thread_pool_broken, format("the caller's thread pool: parallel_for %s", what.c_str()));
+  return Status::errorf(ErrorId::thread_pool_broken, "the caller's thread pool: parallel_for %s", what.c_str());
 }
 
 }  // namespace quarry

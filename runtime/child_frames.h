@@ -9,9 +9,9 @@
 
 namespace quarry::child {
 
-// The descriptors of the child: the socket, whose end of reading tells that nobody waits any longer, and a model that
-// has no path.
-inline constexpr int kSocket = 3, kModel = 4;
+// The descriptors of the child: the socket, whose end of reading tells that nobody waits any longer, the model, and the
+// folder of its external data, if it has any.
+inline constexpr int kSocket = 3, kModel = 4, kFolder = 5;
 
 enum class Kind : std::uint32_t {
   Hello = 1,  // version of libquarry
@@ -19,6 +19,8 @@ enum class Kind : std::uint32_t {
   Log,        // level, topic, message
   Failure,    // code, id, message, hint, then key and value of each detail
   Done,       // the report of a check, or nothing
+  File,       // name, size, how many follow: a file of what was compiled begins
+  Bytes,      // the next of its bytes, as they are
 };
 
 struct Head {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
+#include "base/stop.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/graph_part.h"
 #include "formats/qrm/limits.h"
@@ -17,7 +18,7 @@ namespace {
 class CompileCall {
  public:
   CompileCall(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<std::uint32_t> &graphs,
-              const char *phase)
+              const char *phase, std::uint32_t flags = 0)
       : progress_{sizeof progress_, 0, &job, report},
         phase_(job.events, phase,
                graphs.size() == 1 ? std::string_view(portable_graphs.graphs()[graphs[0]].name) : std::string_view()) {
@@ -33,6 +34,7 @@ class CompileCall {
     request_.threads = job.threads.table();
     request_.progress = &progress_;
     request_.profile = phase_.plugin_sink();
+    request_.flags = flags;
   }
   CompileCall(const CompileCall &) = delete;
   CompileCall &operator=(const CompileCall &) = delete;
@@ -40,7 +42,7 @@ class CompileCall {
 
  private:
   static void report(void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
-    static_cast<const CompileJob *>(self)->progress.report(done, total, text_of(what));
+    static_cast<const CompileJob *>(self)->progress.tell(done, total, text_of(what));
   }
   Vector<qr_plugin_graph> graphs_;
   Vector<const qr_plugin_graph *> pointers_;
@@ -51,14 +53,15 @@ class CompileCall {
 
 // The backend's verdicts on the nodes of every graph.
 Status judge(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
-             Vector<Vector<loader::Verdict>> &out) {
+             Vector<Vector<loader::Verdict>> &out, std::uint32_t flags = 0) {
   out.resize(graphs.size());
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     QR_RETURN_IF_ERROR(job.signal.check("compile"));
-    job.progress.report(g, 2 * graphs.size(), "check");
-    const CompileCall call(job, portable_graphs, {static_cast<std::uint32_t>(g)}, "check");
+    QR_RETURN_IF_ERROR(job.progress.report(g, 2 * graphs.size(), "check"));
+    const CompileCall call(job, portable_graphs, {static_cast<std::uint32_t>(g)}, "check", flags);
     QR_RETURN_IF_ERROR(job.plugin->check(call.request(), static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
     QR_RETURN_IF_ERROR(job.threads.take_fault());
+    QR_RETURN_IF_ERROR(job.progress.status());
   }
   return {};
 }
@@ -87,19 +90,18 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
     }
   }
   if (reasons.empty()) return {};
-  Status status = Status::error(ErrorId::backend_refuses_nodes,
-                                format("backend %s refuses %zu of %zu nodes; the first: %s",
-                                       String(job.plugin->id()).c_str(), refused, nodes, reasons[0].c_str()));
+  Status status = Status::errorf(ErrorId::backend_refuses_nodes, "backend %s refuses %zu of %zu nodes; the first: %s",
+                                 String(job.plugin->id()).c_str(), refused, nodes, reasons[0].c_str());
   status.with("backend", job.plugin->id());
   if (!job.model.path().empty()) status.with("file", job.model.path());
   for (const String &reason : reasons) status.with("reason", reason);
   return status;
 }
 
-Result<Ref<PortableGraphs>> import_graphs(CompileJob &job) {
+Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
   const CallEvents::Phase phase(job.events, "import");
   return PortableGraphs::make(Ref<const Model>(&job.model), job.settings.shapes, job.settings.part, job.signal,
-                              job.progress);
+                              job.progress, to);
 }
 
 Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
@@ -114,7 +116,7 @@ Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs 
 
 Vector<qir::Shape> shapes_of(const qir::Graph &graph, const Vector<std::int32_t> &tensors) {
   Vector<qir::Shape> shapes;
-  for (const std::int32_t index : tensors) shapes.push_back(graph.tensors[static_cast<std::size_t>(index)].shape);
+  for (const std::int32_t index : tensors) shapes.push_back(at(graph, index).shape);
   return shapes;
 }
 
@@ -162,9 +164,8 @@ Result<Targets> targets_of(CompileJob &job) {
     split_list(text_of(option.value), values);
     if (values.size() < 2) continue;
     if (out.option)
-      return Status::error(ErrorId::option_conflict,
-                           format("options %s and %s: both list machines, expected one that does",
-                                  printable(text_of(out.option->key)).c_str(), printable(row->key).c_str()))
+      return Status::errorf(ErrorId::option_conflict, "options %s and %s: both list machines, expected one that does",
+                            printable(text_of(out.option->key)).c_str(), printable(row->key).c_str())
           .with("option", row->key);
     if (job.use == DeviceUse::Run) values.resize(1);
     out.option = &option;
@@ -196,7 +197,7 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
   QR_RETURN_IF_ERROR(job->signal.check("opening the backend"));
   {
     const CallEvents::Phase phase(job->events, "open backend");
-    QR_ASSIGN_OR_RETURN(job->plugin, model.runtime().open_backend(job->settings.backend));
+    QR_ASSIGN_OR_RETURN(job->plugin, model.runtime().open_backend(job->settings.backend, job->signal));
   }
   const loader::Plugin &plugin = *job->plugin;
   QR_ASSIGN_OR_RETURN(job->device, choose_device(job->settings, plugin, use));
@@ -240,7 +241,7 @@ Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &
   const PortableGraphs &portable_graphs = *portable_graphs_;
   {
     Vector<Vector<loader::Verdict>> verdicts;
-    QR_RETURN_IF_ERROR(judge(job, portable_graphs, graphs, verdicts));
+    QR_RETURN_IF_ERROR(judge(job, portable_graphs, graphs, verdicts, QR_PLUGIN_COMPILE_VERDICTS_ALONE));
     QR_RETURN_IF_ERROR(refusal(job, graphs, verdicts));
   }
   CompiledTarget made;
@@ -251,7 +252,7 @@ Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &
   const std::size_t step = job.plugin->compiles_groups() ? count : 1;
   for (std::size_t g = 0; g < count; g += step) {
     QR_RETURN_IF_ERROR(job.signal.check("compile"));
-    job.progress.report(count + g, 2 * count, "compile");
+    QR_RETURN_IF_ERROR(job.progress.report(count + g, 2 * count, "compile"));
     CompiledProgram program;
     for (std::size_t k = g; k < g + step; ++k) program.graphs.push_back(static_cast<std::uint32_t>(k));
     const CompileCall call(job, portable_graphs, program.graphs, "compile program");
@@ -259,7 +260,7 @@ Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &
     QR_RETURN_IF_ERROR(job.threads.take_fault());
     made.programs.push_back(std::move(program));
   }
-  job.progress.report(2 * count, 2 * count, "compile");
+  QR_RETURN_IF_ERROR(job.progress.report(2 * count, 2 * count, "compile"));
   const bool is_new = std::none_of(targets_.begin(), targets_.end(), [&](const CompiledTarget &other) {
     return other.programs[0].compiled.target == made.programs[0].compiled.target;
   });
@@ -281,7 +282,13 @@ qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept {
           plan.device_bytes,  plan.scratchpad_bytes, plan.spill_fill_bytes};
 }
 
-Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view path) {
+Status export_graphs(CompileJob &job, std::string_view name, FileSink &files) {
+  job.events.rename("export");
+  const PortableGraphs::Export to{name, files};
+  return import_graphs(job, &to).take_status();
+}
+
+Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files) {
   const CallEvents::Phase phase(job.events, "write container");
   const PortableGraphs &portable_graphs = compiled.portable_graphs();
   const loader::Plugin &plugin = *job.plugin;
@@ -349,7 +356,7 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
                                                         format("%s packed %u.%zu", id.c_str(), first, s),
                                                         {segment.bytes.data(), segment.bytes.size()},
                                                         std::max(align, static_cast<std::uint32_t>(segment.align)));
-        if (!number.ok()) return number.status();
+        if (!number.ok()) return number.take_status();
         stored.segments.push_back(number.value());
       }
       QR_ASSIGN_OR_RETURN(stored.blob_segment,
@@ -361,8 +368,8 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
   }
   QR_RETURN_IF_ERROR(keep_contexts(job, writer, metadata.contexts));
   QR_RETURN_IF_ERROR(job.signal.check("writing the container"));
-  job.progress.report(0, 0, "write");
-  return writer.write_file(path, metadata).with("file", path);
+  QR_RETURN_IF_ERROR(job.progress.report(0, 0, "write"));
+  return writer.write(files, name, metadata);
 }
 
 namespace {

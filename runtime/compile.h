@@ -10,9 +10,9 @@
 
 namespace quarry {
 
-// How a long call is stopped, followed and measured: qr_call_options.
+// How a long call is stopped, followed and measured: qr_call_options. Made where the call begins: its waiting counts.
 struct CallWatch {
-  Signal *signal = nullptr;
+  CallSignal signal{nullptr};
   Progress progress;
   Profile *profile = nullptr;
 };
@@ -80,7 +80,10 @@ class CompiledModel : public Counted<CompiledModel> {
 
 // Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself,
 // the contexts that it has for other backends and targets.
-Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view path);
+Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files);
+
+// qr_model_export.
+Status export_graphs(CompileJob &job, std::string_view name, FileSink &files);
 
 // qr_model_check: asks about every node and compiles nothing.
 Result<String> check_report(CompileJob &job);

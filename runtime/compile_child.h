@@ -3,6 +3,7 @@
 // nothing stops takes nobody with it. The option compile.process.
 #pragma once
 
+#include "base/target_writer.h"
 #include "runtime/compile.h"
 
 namespace quarry {
@@ -10,9 +11,9 @@ namespace quarry {
 // Whether the options ask for it.
 bool wants_child(const OptionSet *options) noexcept;
 
-// As CompiledModel::make and write_container, and as check_report. What the child measures stays there: of its events
-// there is one.
-Status compile_in_child(const Model &model, const OptionSet &options, std::string_view path, const CallWatch &watch);
+// As compile_to and check_report: what the child makes it sends here, and this process writes it. What the child
+// measures stays there: of its events there is one.
+Status compile_in_child(const Model &model, const OptionSet &options, TargetWriter &out, const CallWatch &watch);
 Result<String> check_in_child(const Model &model, const OptionSet &options, const CallWatch &watch);
 
 }  // namespace quarry

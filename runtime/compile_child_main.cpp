@@ -27,7 +27,7 @@ using quarry::child::Kind;
 std::mutex sending;
 
 // The other side may be gone: then nobody wants to know.
-void send(Kind kind, const std::string &texts) noexcept {
+void send(Kind kind, std::string_view texts) noexcept {
   const std::lock_guard lock(sending);
   const quarry::child::Head head{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(texts.size())};
   const auto all = [](const void *data, std::size_t size) {
@@ -68,20 +68,44 @@ void must(qr_status *status) {
   end(Kind::Failure, texts);
 }
 
-void on_log(void *, qr_log_level level, qr_string topic, qr_string message) {
+void on_log(void *, qr_log_level level, std::uint32_t flags, qr_string topic, qr_string message) {
   std::string texts;
   add_number(texts, static_cast<std::uint64_t>(level));
+  add_number(texts, flags);
   add_text(texts, view(topic));
   add_text(texts, view(message));
   send(Kind::Log, texts);
 }
 
-void on_progress(void *, std::uint64_t done, std::uint64_t total, qr_string what) {
+// The process that started this one writes the files: it knows where, and removes them when this one falls.
+std::int32_t on_file(void *, qr_string name, std::uint64_t size, std::uint64_t more) {
+  std::string texts;
+  add_text(texts, view(name));
+  add_number(texts, size);
+  add_number(texts, more);
+  send(Kind::File, texts);
+  return 0;
+}
+
+std::int32_t on_bytes(void *, const void *data, std::uint64_t size) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  for (const char *at = static_cast<const char *>(data); size > 0;) {
+    const std::uint64_t part = size < kPiece ? size : kPiece;
+    send(Kind::Bytes, {at, part});
+    at += part;
+    size -= part;
+  }
+  return 0;
+}
+
+// The other process ends this one where its caller says stop.
+std::int32_t on_progress(void *, std::uint64_t done, std::uint64_t total, qr_string what) {
   std::string texts;
   add_number(texts, done);
   add_number(texts, total);
   add_text(texts, view(what));
   send(Kind::Progress, texts);
+  return QR_GO_ON;
 }
 
 // Waits until nobody listens any longer. The library then gets a moment to remove what it was writing.
@@ -93,6 +117,28 @@ void *watch(void *signal) {
   qr_signal_abort(static_cast<qr_signal *>(signal));
   poll(nullptr, 0, 400);
   _exit(1);
+}
+
+// Of "DESCRIPTOR:OFFSET:SIZE:NAME".
+qr_model_source source_of(const std::string &file, std::string *name) {
+  char *rest = nullptr;
+  const long fd = std::strtol(file.c_str(), &rest, 10);
+  const std::uint64_t offset = *rest ? std::strtoull(rest + 1, &rest, 10) : 0;
+  const std::uint64_t size = *rest ? std::strtoull(rest + 1, &rest, 10) : 0;
+  if (name && *rest) *name = rest + 1;
+  if (size == 0) return QR_MODEL_IN_MEMORY("", 0);
+  return QR_MODEL_IN_FILE(static_cast<std::int32_t>(fd), offset, size);
+}
+
+std::int32_t find_external(void *self, qr_string wanted, qr_model_source *out) {
+  for (const std::string &file : *static_cast<std::vector<std::string> *>(self)) {
+    std::string name;
+    const qr_model_source source = source_of(file, &name);
+    if (view(wanted) != name) continue;
+    *out = source;
+    return 0;
+  }
+  return ENOENT;
 }
 
 int usage() {
@@ -107,14 +153,18 @@ int main(int count, char **words) {
   int type = 0;
   socklen_t size = sizeof type;
   if (count < 2 || getsockopt(quarry::child::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return usage();
-  std::string model_path, out, backends, prepare;
-  std::vector<std::string> given;
+  std::string out = "model.qrm", backends, prepare;
+  qr_model_source source = QR_MODEL_SOURCE_INIT;
+  bool has_folder = false;
+  std::vector<std::string> given, external;
   const std::string verb = words[1];
   int level = QR_LOG_WARN;
   for (int i = 2; i + 1 < count; i += 2) {
     const std::string name = words[i], value = words[i + 1];
-    if (name == "model") model_path = value;
-    else if (name == "out") out = value;
+    if (name == "model") source = source_of(value, nullptr);
+    else if (name == "folder") has_folder = value == "1";
+    else if (name == "name") out = value;
+    else if (name == "external") external.push_back(value);
     else if (name == "backends") backends = value;
     else if (name == "prepare") prepare = value;
     else if (name == "log") level = std::atoi(value.c_str());
@@ -150,8 +200,9 @@ int main(int count, char **words) {
     must(qr_options_set(options, string(pair.substr(0, equals)), string(pair.substr(equals + 1))));
   }
   qr_model *model = nullptr;
-  must(model_path.empty() ? qr_model_open_fd(runtime, quarry::child::kModel, 0, 0, options, &model)
-                          : qr_model_open_path(runtime, string(model_path), options, &model));
+  if (has_folder) source.folder_fd = quarry::child::kFolder;
+  if (!external.empty()) source.self = &external, source.external = find_external;
+  must(qr_model_open(runtime, &source, options, nullptr, &model));
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   qr_progress progress = QR_PROGRESS_INIT;
   progress.report = on_progress;
@@ -163,7 +214,9 @@ int main(int count, char **words) {
     must(qr_model_check(model, options, &call, &json));
     add_text(report, json);
   } else {
-    must(qr_model_compile(model, options, string(out), &call));
+    qr_target target = QR_TARGET_BY_WRITER(NULL, on_file, on_bytes, NULL);
+    target.path = string(out);
+    must(qr_model_compile(model, options, &target, &call));
     add_text(report, {});
   }
   end(Kind::Done, report);

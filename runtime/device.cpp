@@ -5,17 +5,18 @@ namespace quarry {
 
 Status DeviceState::check(const char *what) const {
   if (lost())
-    return Status::error(ErrorId::device_lost, format("%s: device %u (%s) of backend %s was lost in an earlier call",
-                                                      what, index_, info().name.c_str(), String(plugin_->id()).c_str()))
+    return Status::errorf(ErrorId::device_lost, "%s: device %u (%s) of backend %s was lost in an earlier call", what,
+                          index_, info().name.c_str(), String(plugin_->id()).c_str())
         .with("backend", plugin_->id());
   return plugin_->check_process(index_);
 }
 
-Status DeviceState::recover() {
-  const ProcessLock lock(recovering_);
+Status DeviceState::recover(const CallSignal &signal) {
+  const ProcessLock lock(recovering_, signal);
   QR_RETURN_IF_ERROR(lock.status("the recovery of a device"));
   if (!lost()) return {};
-  QR_RETURN_IF_ERROR(plugin_->recover(index_));
+  QR_RETURN_IF_ERROR(signal.check("qr_session_recover"));
+  QR_RETURN_IF_ERROR(plugin_->recover(index_, signal.plugin()));
   lost_.store(false, std::memory_order_release);
   return {};
 }

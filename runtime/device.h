@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "loader/plugin.h"
-#include "runtime/process.h"
+#include "runtime/signal.h"
 
 namespace quarry {
 
@@ -29,7 +29,7 @@ class DeviceState : public HeapObject {
     return status;
   }
   // Brings it back, for everybody. Nothing to do where it is healthy.
-  Status recover();
+  Status recover(const CallSignal &signal);
 
  private:
   std::shared_ptr<loader::Plugin> plugin_;

@@ -3,19 +3,18 @@
 
 #include <string_view>
 
-#include "base/status.h"
+#include "base/alloc.h"
 
 namespace quarry {
 
-// The folder that libquarry was loaded from (of the program, where it is linked in); empty where that cannot be told.
+// The folder that libquarry was loaded from (of the program, where it is linked in), as an absolute path; empty where
+// that cannot be told.
 String library_folder();
 
 // A file that belongs to the library: beside it where it is installed, in another folder beside it in a build tree, or
-// in the folder it was configured for. Both are told from libquarry's folder on ("/quarry/x"). Empty: not there, and
-// `out_tried` lists where it was looked for.
-String find_own_file(std::string_view installed, std::string_view in_build_tree, String &out_tried);
-
-// Writes a small text file, replacing what is there. `path` is UTF-8.
-Status write_text_file(std::string_view path, std::string_view text);
+// in the folder it was configured for. Both are told from libquarry's folder `own` on ("/quarry/x"). Empty: not there,
+// and `out_tried` lists where it was looked for.
+String find_own_file(std::string_view own, std::string_view installed, std::string_view in_build_tree,
+                     String &out_tried);
 
 }  // namespace quarry

@@ -66,16 +66,17 @@ void count_operators(const qir::Graph &graph, OrderedMap<String, std::uint64_t> 
 }
 
 // What the backend itself has to say of a program, where it is at hand.
-String description_of(const Model &model, const qrm::ContextInfo &context, const qrm::Program &program) {
-  auto plugin = model.runtime().open_backend(context.backend);
+String description_of(const Model &model, const qrm::ContextInfo &context, const qrm::Program &program,
+                      const CallSignal &signal) {
+  auto plugin = model.runtime().open_backend(context.backend, signal);
   if (!plugin.ok()) return {};
   auto text = describe_program(**plugin, model.container(), context, program);
   if (text.ok()) return std::move(*text);
-  model.runtime().log().write(QR_LOG_INFO, "inspect", text.peek_status().message());
+  model.runtime().log().write(QR_LOG_INFO, "inspect", text.status().message());
   return {};
 }
 
-Status write_container(JsonWriter &json, const Model &from) {
+Status write_container(JsonWriter &json, const Model &from, const CallSignal &signal) {
   const qrm::ValidatedModel &model = from.container();
   const qrm::Metadata &metadata = model.metadata();
   json.field("kind", "qrm").field("format", format("%u.%u", model.format_major(), model.format_minor()));
@@ -120,7 +121,9 @@ Status write_container(JsonWriter &json, const Model &from) {
       json.field("io_bytes", program.plan.io_bytes).field("device_bytes", program.plan.device_bytes);
       json.field("scratchpad_bytes", program.plan.scratchpad_bytes);
       json.field("spill_fill_bytes", program.plan.spill_fill_bytes).end_object();
-      if (const String text = description_of(from, context, program); !text.empty()) json.key("about").raw(text);
+      QR_RETURN_IF_ERROR(signal.check("qr_model_inspect"));
+      if (const String text = description_of(from, context, program, signal); !text.empty())
+        json.key("about").raw(text);
       json.end_object();
     }
     json.end_array().end_object();
@@ -146,16 +149,17 @@ Status write_container(JsonWriter &json, const Model &from) {
 
 }  // namespace
 
-Result<String> Model::inspect() const {
+Result<String> Model::inspect(const CallSignal &signal) const {
   JsonWriter json;
   json.begin_object();
   if (!path_.empty()) json.field("path", path_);
   if (is_container()) {
-    QR_RETURN_IF_ERROR(write_container(json, *this));
+    QR_RETURN_IF_ERROR(write_container(json, *this, signal));
   } else {
     ErrorCollector errors;
     qr_plugin_string facts = {};
-    const ProcessLock lock(prepared_mutex_);
+    QR_RETURN_IF_ERROR(signal.check("qr_model_inspect"));
+    const ProcessLock lock(prepared_mutex_, signal);
     QR_RETURN_IF_ERROR(lock.status("the parts of the ONNX model"));
     QR_RETURN_IF_ERROR(errors.status(api_->inspect(prepared_, &facts, errors.sink()), "inspect"));
     json.field("kind", about_.empty() ? "onnx" : "context").field("file_bytes", file_->bytes().size);

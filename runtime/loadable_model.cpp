@@ -222,17 +222,11 @@ Status LoadableModel::compile(CompileJob &job) {
 Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
   auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
   const Log &log = job.model.runtime().log();
-  if (!job.model.is_container()) {
-    loadable->source_ = "compiled";
-    QR_RETURN_IF_ERROR(loadable->compile(job));
-    return loadable;
-  }
-
+  if (!job.model.is_container()) return make_new(job);
   if (!job.settings.shapes.empty())
-    return Status::error(
-               ErrorId::option_conflict,
-               format("option shape: %s is a container, whose shapes are bound already", job.model.describe().c_str()),
-               "bind shapes when compiling from the .onnx")
+    return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
+                          "option shape: %s is a container, whose shapes are bound already",
+                          job.model.describe().c_str())
         .with("option", "shape");
   if (!job.settings.part.empty()) return make_again(job);  // no context is of a part
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(job));
@@ -241,23 +235,22 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
   const String id(job.plugin->id());
   const Recompile when = job.settings.recompile;
   if (graded.context && graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
-    return Status::error(
+    return Status::errorf(
                ErrorId::qrm_incompatible_context,
-               format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
-                      "version %u): %s",
-                      job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-                      graded.context->blob_version, device.target.c_str(), job.plugin->blob_version(),
-                      graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
+               "%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
+               "version %u): %s",
+               job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+               graded.context->blob_version, device.target.c_str(), job.plugin->blob_version(),
+               graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str())
         .with("backend", id);
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
     if (when == Recompile::Never && !graded.context) return no_context(job);
     if (when == Recompile::Never)
-      return Status::error(
-                 ErrorId::qrm_incompatible_context,
-                 format("%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
-                        "context.recompile is never: %s",
-                        job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-                        device.target.c_str(), printable(graded.grade.reason, 1000).c_str()))
+      return Status::errorf(ErrorId::qrm_incompatible_context,
+                            "%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
+                            "context.recompile is never: %s",
+                            job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                            device.target.c_str(), printable(graded.grade.reason, 1000).c_str())
           .with("backend", id)
           .with("option", "context.recompile");
     if (when == Recompile::Background) {
@@ -276,11 +269,11 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
     const String differs = text_of_options(job, graded);
     const bool kept = loadable->keeps_graphs();
     if (when == Recompile::Never || !kept)
-      return Status::error(ErrorId::qrm_other_options,
-                           format("%s: its context of backend %s was compiled with other options, and %s: %s",
-                                  job.model.describe().c_str(), id.c_str(),
-                                  kept ? "option context.recompile is never" : "its portable graph was not kept",
-                                  differs.c_str()))
+      return Status::errorf(ErrorId::qrm_other_options,
+                            "%s: its context of backend %s was compiled with other options, and %s: %s",
+                            job.model.describe().c_str(), id.c_str(),
+                            kept ? "option context.recompile is never" : "its portable graph was not kept",
+                            differs.c_str())
           .with("backend", id)
           .with("option", graded.asked_for[0].key);
     log.write(QR_LOG_INFO, "session",
@@ -312,6 +305,13 @@ void LoadableModel::note_options(const CompileJob &job) {
 }
 
 bool LoadableModel::keeps_graphs() const noexcept { return !model_->is_container() || quarry::keeps_graphs(*model_); }
+
+Result<Ref<LoadableModel>> LoadableModel::make_new(CompileJob &job) {
+  auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
+  loadable->source_ = "compiled";
+  QR_RETURN_IF_ERROR(loadable->compile(job));
+  return loadable;
+}
 
 Result<Ref<LoadableModel>> LoadableModel::make_again(CompileJob &job) {
   auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));

@@ -32,6 +32,8 @@ class LoadableModel : public Counted<LoadableModel> {
   // given that differ from those it was compiled with (the option context.recompile: at once, later or never); from
   // ONNX the model is compiled. In `job` the compile-time options that were not given become the context's.
   static Result<Ref<LoadableModel>> make(CompileJob &job);
+  // Compiled now, by the options alone.
+  static Result<Ref<LoadableModel>> make_new(CompileJob &job);
   // A container's kept graphs compiled for this machine, whatever contexts it has.
   static Result<Ref<LoadableModel>> make_again(CompileJob &job);
 

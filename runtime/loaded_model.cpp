@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/target_writer.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
 
@@ -17,16 +18,18 @@ String default_context_path(std::string_view model) {
 }
 
 // What is compiled, as ONNX Runtime loads it.
-Status write_onnx_form(const CompileJob &job, const LoadableModel &loadable, std::string_view path) {
-  if (loadable.programs().size() != 1)
-    return Status::error(ErrorId::option_conflict,
-                         format("option ep.context_file_path: found '%s' for %zu programs, expected one for an ONNX "
-                                "model",
-                                printable(path, 1000).c_str(), loadable.programs().size()),
-                         "name a .qrm")
-        .with("option", "ep.context_file_path");
-  return job.plugin->export_onnx(load_request(job, loadable.programs()[0]), path, job.settings.context_embedded);
+Status write_onnx_form(const CompileJob &job, const LoadableModel &loadable, std::string_view name, FileSink &files) {
+  const std::size_t programs = loadable.programs().size(),
+                    machines = loadable.compiled() ? loadable.compiled()->targets().size() : 1;
+  if (programs == 1 && machines == 1)
+    return job.plugin->export_onnx(load_request(job, loadable.programs()[0]), name, job.settings.context_embedded,
+                                   files);
+  return Status::hinted(ErrorId::option_conflict, "name a .qrm",
+                        "an ONNX model for ONNX Runtime: found %zu programs of %zu machines, expected one of one",
+                        programs, machines);
 }
+
+constexpr const char *kContextPath = "option ep.context_file_path";
 
 void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max(figure, by); }
 
@@ -79,9 +82,21 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
         .with("option", "ep.context_file_path");
   const String path =
       settings.context_path.empty() ? default_context_path(job.model.path()) : String(settings.context_path);
-  QR_RETURN_IF_ERROR(is_onnx ? write_onnx_form(job, loadable, path) : write_container(job, *loadable.compiled(), path));
+  TargetWriter out(kContextPath, target_at(path), {}, NewFile::Outlasts::Disk, kContextPath);
+  Status status = out.finish(is_onnx ? write_onnx_form(job, loadable, out.name(), out)
+                                     : write_container(job, *loadable.compiled(), out.name(), out));
+  if (!status.ok()) return std::move(status).with("option", "ep.context_file_path");
   log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
   return {};
+}
+
+Status compile_to(CompileJob &job, std::string_view name, FileSink &files) {
+  if (name.ends_with(".onnx")) {
+    QR_ASSIGN_OR_RETURN(const Ref<LoadableModel> loadable, LoadableModel::make_new(job));
+    return write_onnx_form(job, *loadable, name, files);
+  }
+  QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(job));
+  return write_container(job, *compiled, name, files);
 }
 
 Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableModel> loadable,
@@ -91,7 +106,7 @@ Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableMod
     QR_RETURN_IF_ERROR(job.signal.check("loading the context"));
     const qr_progress_sink progress{sizeof progress, 0, const_cast<Progress *>(&job.progress),
                                     [](void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
-                                      static_cast<const Progress *>(self)->report(done, total, text_of(what));
+                                      static_cast<const Progress *>(self)->tell(done, total, text_of(what));
                                     }};
     CallEvents::Phase phase(
         job.events, "load context",
@@ -101,6 +116,7 @@ Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableMod
     request.progress = &progress;
     request.profile = phase.plugin_sink();
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, job.plugin->load(request));
+    QR_RETURN_IF_ERROR(job.progress.status());
     for (std::uint32_t g = 0; g < program.graphs.size(); ++g) {
       QR_RETURN_IF_ERROR(check_signature(*job.plugin, signature, context->graphs()[g]));
       loaded->buckets.push_back({program.graphs[g].bucket, program.graphs[g].index, context, g});

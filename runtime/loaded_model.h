@@ -34,4 +34,7 @@ Result<qrm::Plan> plan_all(const CompileJob &job, const LoadableModel &loadable)
 // The option ep.context_enable: keeps what was compiled.
 Status keep_context(const CompileJob &job, const LoadableModel &loadable);
 
+// qr_model_compile: a container, or what ONNX Runtime loads where the name ends in ".onnx".
+Status compile_to(CompileJob &job, std::string_view name, FileSink &files);
+
 }  // namespace quarry

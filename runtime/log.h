@@ -18,16 +18,16 @@ class Log {
 
   qr_log_level level() const noexcept { return sink_.level; }
 
-  // The two MISBEHAVING levels are always wanted.
-  bool wants(qr_log_level level) const noexcept {
-    return sink_.write &&
-           (level <= sink_.level || level == QR_LOG_CALLER_MISBEHAVING || level == QR_LOG_PLUGIN_MISBEHAVING);
-  }
-  void write(qr_log_level level, std::string_view topic, std::string_view message) const noexcept {
-    if (wants(level)) sink_.write(sink_.self, level, {topic.data(), topic.size()}, {message.data(), message.size()});
+  bool wants(qr_log_level level) const noexcept { return sink_.write && level <= sink_.level; }
+  void write(qr_log_level level, std::string_view topic, std::string_view message,
+             std::uint32_t flags = 0) const noexcept {
+    if (wants(level))
+      sink_.write(sink_.self, level, flags, {topic.data(), topic.size()}, {message.data(), message.size()});
   }
   // For calls that have no status to give back.
-  void misuse(const Status &status) const noexcept { write(QR_LOG_CALLER_MISBEHAVING, "capi", status.message()); }
+  void misuse(const Status &status) const noexcept {
+    write(QR_LOG_ERROR, "capi", status.message(), QR_LOG_CALLER_MISBEHAVES);
+  }
 
  private:
   qr_log_sink sink_ = QR_LOG_SINK_INIT;

@@ -13,7 +13,25 @@
 
 namespace quarry {
 
+namespace {
+
 constexpr std::size_t kMemoryAlign = 64;
+
+// Of what a descriptor is for; -1 (errno) where it has none. The file position is the caller's, who shares it with the
+// copy that is kept here: files and memfds tell their size otherwise. A dma-buf tells it by seeking alone, and has no
+// position.
+off_t size_of(int fd) noexcept {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return -1;
+  if (S_ISREG(info.st_mode)) return info.st_size;
+  const off_t at = lseek(fd, 0, SEEK_CUR), end = lseek(fd, 0, SEEK_END);
+  const int error = errno;
+  if (at >= 0) lseek(fd, at, SEEK_SET);
+  errno = error;
+  return end;
+}
+
+}  // namespace
 
 Memory::Memory(Runtime &runtime, Device device, std::uint64_t size)
     : runtime_(&runtime), device_(std::move(device)), size_(size) {}
@@ -36,7 +54,7 @@ qr_plugin_memory_request Memory::request(const qr_memory_options &how) const noe
 }
 
 Status Memory::take(Result<Unique<loader::Registration>> registration) {
-  if (!registration.ok()) return device_->note(registration.status());
+  if (!registration.ok()) return device_->note(registration.take_status());
   registration_ = std::move(*registration);
   if (registration_) data_ = registration_->data();
   return {};
@@ -67,18 +85,17 @@ Result<Ref<Memory>> Memory::import_fd(Runtime &runtime, Device device, int fd, s
   auto memory = Ref<Memory>::make(runtime, std::move(device), size);
   memory->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory->fd_ < 0)
-    return Status::error(ErrorId::bad_argument,
-                         format("qr_memory_import_fd: descriptor %d: %s", fd, std::strerror(errno)));
-  const off_t end = lseek(memory->fd_, 0, SEEK_END);  // files, memfds and dma-bufs know their size
+    return Status::errorf(ErrorId::bad_argument, "qr_memory_import_fd: descriptor %d: %s", fd, std::strerror(errno));
+  const off_t end = size_of(memory->fd_);
   if (end < 0)
-    return Status::error(ErrorId::bad_argument,
-                         format("qr_memory_import_fd: descriptor %d has no size: %s", fd, std::strerror(errno)));
+    return Status::errorf(ErrorId::bad_argument, "qr_memory_import_fd: descriptor %d has no size: %s", fd,
+                          std::strerror(errno));
   if (!range_fits(offset, size, static_cast<std::uint64_t>(end)))
-    return Status::error(
+    return Status::errorf(
         ErrorId::index_out_of_range,
-        format("qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
-               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
-               static_cast<unsigned long long>(end)));
+        "qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
+        static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
+        static_cast<unsigned long long>(end));
   memory->offset_ = offset;
   qr_plugin_memory_request request = memory->request(how);
   request.fd = memory->fd_;
@@ -107,7 +124,7 @@ Result<void *> Memory::map(std::uint32_t access) {
   void *data = data_;
   if (!data) {
     auto mapped = registration_->map(access);
-    if (!mapped.ok()) return device_->note(mapped.status());
+    if (!mapped.ok()) return device_->note(mapped.take_status());
     data = *mapped;
   } else {
     QR_RETURN_IF_ERROR(begin_access(access));
@@ -137,16 +154,14 @@ Result<loader::Registration::File> Memory::export_fd() {
   if (fd_ >= 0) {
     const int copy = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (copy < 0)
-      return Status::error(ErrorId::no_descriptor,
-                           format("qr_memory_export_fd: the system gives no descriptor: %s", std::strerror(errno)));
+      return Status::errorf(ErrorId::no_descriptor, "qr_memory_export_fd: the system gives no descriptor: %s",
+                            std::strerror(errno));
     return loader::Registration::File{copy, offset_};
   }
   if (registration_) return registration_->export_fd();
-  return Status::error(
-      ErrorId::memory_unsupported,
-      format("qr_memory_export_fd: found plain memory of backend %s, expected memory with a descriptor",
-             String(device_->plugin().id()).c_str()),
-      "import a memfd with qr_memory_import_fd");
+  return Status::hinted(ErrorId::memory_unsupported, "import a memfd with qr_memory_import_fd",
+                        "qr_memory_export_fd: found plain memory of backend %s, expected memory with a descriptor",
+                        String(device_->plugin().id()).c_str());
 }
 
 }  // namespace quarry

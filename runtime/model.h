@@ -13,18 +13,31 @@ namespace quarry {
 
 class OptionSet;
 class Runtime;
+struct CallWatch;
 
-// Where long calls say how far they are.
+// Where long calls say how far they are. A caller that answers stop aborts the signal of its call, which whoever works
+// for it asks anyhow.
 class Progress {
  public:
   Progress() noexcept = default;
-  explicit Progress(const qr_progress &caller) noexcept : caller_(caller) {}
-  void report(std::uint64_t done, std::uint64_t total, std::string_view what) const {
-    if (caller_.report) caller_.report(caller_.self, done, total, {what.data(), what.size()});
+  Progress(const qr_progress &caller, const CallSignal &signal) noexcept : caller_(caller), signal_(signal) {}
+  // Not ok: the caller said stop, now or before.
+  Status report(std::uint64_t done, std::uint64_t total, std::string_view what) const {
+    tell(done, total, what);
+    return status();
   }
+  // For a callback that gives no status: whoever has it called asks for status() afterwards.
+  void tell(std::uint64_t done, std::uint64_t total, std::string_view what) const {
+    if (caller_.report && !stopped() &&
+        caller_.report(caller_.self, done, total, {what.data(), what.size()}) != QR_GO_ON)
+      signal_.signal()->stop();
+  }
+  bool stopped() const noexcept { return caller_.report && signal_.signal()->stopped(); }
+  Status status() const { return stopped() ? signal_.check("the call") : Status(); }
 
  private:
   qr_progress caller_ = QR_PROGRESS_INIT;
+  CallSignal signal_{nullptr};
 };
 
 // The graphs that the compiler library made of an ONNX model.
@@ -56,13 +69,13 @@ class LoweredGraphs {
 
 class Model : public Counted<Model> {
  public:
-  static Result<Ref<Model>> open_path(Ref<Runtime> runtime, std::string_view path, const OptionSet *options);
-  static Result<Ref<Model>> open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size,
-                                    const OptionSet *options);
-  static Result<Ref<Model>> open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size,
-                                        const OptionSet *options);
+  // What the kind needs is there. `what` names the source in messages.
+  static Status check_source(const qr_model_source &from, const char *what);
+  // `from` was checked by the edge.
+  static Result<Ref<Model>> open(Ref<Runtime> runtime, const qr_model_source &from, const OptionSet *options,
+                                 const CallWatch &watch);
 
-  // By open_* alone.
+  // By open alone.
   Model(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options);
   ~Model();
 
@@ -71,6 +84,17 @@ class Model : public Counted<Model> {
   const qrm::ValidatedModel &container() const noexcept { return *container_; }
   std::string_view path() const noexcept { return path_; }  // empty: from memory or a descriptor
   qrm::Bytes bytes() const noexcept { return is_container() ? container_->bytes() : file_->bytes(); }  // of the file
+  // Where bytes() come from: a descriptor, -1 where they are in memory alone, and where in the file they begin.
+  int fd() const noexcept { return is_container() ? container_->fd() : file_->fd(); }
+  std::uint64_t offset() const noexcept { return is_container() ? container_->offset() : file_->offset(); }
+  // The folder of its external data; -1: it has none. Fails where another process would find other files there.
+  Result<int> external_folder(const CallSignal &signal) const;
+  // Those that the caller gave by name.
+  struct External {
+    String name;
+    qrm::RawFile file;
+  };
+  const Vector<External> &external() const noexcept { return external_; }
   std::string_view shapes() const noexcept { return shapes_; }  // of the options it was opened with
   // "model.onnx", or "a model in memory"; for messages.
   String describe() const;
@@ -87,19 +111,26 @@ class Model : public Counted<Model> {
   // metadata_props, or what the container says itself. A property that no container can hold is left out, and logged.
   String source() const;
   Vector<qrm::KeyValue> properties() const;
+  // The same as the file has them.
+  std::uint64_t property_count() const noexcept;
+  std::pair<std::string_view, std::string_view> property(std::uint64_t index) const noexcept;
 
   // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
   Result<LoweredGraphs> lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
                               const Progress &progress) const;
 
-  Result<String> inspect() const;
-  Status verify() const;
+  Result<String> inspect(const CallSignal &signal) const;
+  Status verify(const CallWatch &watch) const;
 
  private:
-  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, qrm::FileUse use, std::string_view path,
-                                 const OptionSet *options);
-  Status take_binary(const OptionSet *options);
-  Status parse_onnx(qrm::FileUse use);
+  struct ExternalFinder;
+  // The bytes of a source; of a path, the folder that it is in too.
+  static Result<qrm::RawFile> read(const qr_model_source &from, qrm::FileUse use, const CallWatch &watch,
+                                   OpenFd *folder);
+  Status parse(qrm::FileUse use, OpenFd folder, const OptionSet *options, const CallWatch &watch,
+               ExternalFinder *external);
+  Status take_binary(const OptionSet *options, const CallSignal &signal);
+  Status parse_onnx(qrm::FileUse use, int folder, ExternalFinder *external, const CallSignal &signal);
 
   Ref<Runtime> runtime_;
   String path_, shapes_;
@@ -110,6 +141,7 @@ class Model : public Counted<Model> {
   Vector<std::uint8_t> model_, about_;
   const qr_prepare_api *api_ = nullptr;
   qr_prepared_model *prepared_ = nullptr;
+  Vector<External> external_;            // what prepared_ points into
   mutable ProcessMutex prepared_mutex_;  // the compiler library's objects take one caller at a time
   Vector<qrm::TensorInfo> inputs_, outputs_;
 };

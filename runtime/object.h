@@ -89,10 +89,10 @@ class ExclusiveScope {
   Status status() const {
     if (held_) return {};
     const String other = other_ == thread_ ? String("the same thread") : format("thread %u", other_);
-    return Status::error(
+    return Status::errorf(
         ErrorId::overlapping_calls,
-        format("%s: called on thread %u while %s is inside another call on this %s, expected one call at a time",
-               function_, thread_, other.c_str(), object_));
+        "%s: called on thread %u while %s is inside another call on this %s, expected one call at a time", function_,
+        thread_, other.c_str(), object_);
   }
 
  private:

@@ -45,8 +45,8 @@ bool is_core_scope(std::string_view scope) noexcept {
 
 Status check_option_value(std::string_view key, std::string_view values, std::string_view value) {
   if (!is_utf8(value) || value.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::not_utf8, format("option %s: the value is not UTF-8 text: \"%s\"",
-                                                   printable(key).c_str(), printable(value).c_str()))
+    return Status::errorf(ErrorId::not_utf8, "option %s: the value is not UTF-8 text: \"%s\"", printable(key).c_str(),
+                          printable(value).c_str())
         .with("option", key);
   if (values == "text" || values == "path" || values == "list") return {};
 
@@ -57,9 +57,9 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
     std::int64_t low = 0, high = 0, number = 0;
     if (dots == std::string_view::npos || !parse_integer(range.substr(0, dots), &low) ||
         !parse_integer(range.substr(dots + 2), &high))
-      return Status::error(ErrorId::internal,
-                           format("option %s: its table gives the values as \"%s\", expected integer LOW..HIGH",
-                                  printable(key).c_str(), printable(values).c_str()));
+      return Status::errorf(ErrorId::internal,
+                            "option %s: its table gives the values as \"%s\", expected integer LOW..HIGH",
+                            printable(key).c_str(), printable(values).c_str());
     if (parse_integer(value, &number) && number >= low && number <= high) return {};
     return bad_value(key, value,
                      format("an integer from %lld to %lld", static_cast<long long>(low), static_cast<long long>(high)));
@@ -113,6 +113,14 @@ Status OptionSet::set(std::string_view key, std::string_view value) {
   return {};
 }
 
+Status OptionSet::unset(std::string_view key) {
+  if (const auto found = values_.find(key); found != values_.end()) {
+    values_.erase(found);
+    return {};
+  }
+  return get(key).take_status();  // whether there is such a key
+}
+
 Result<std::string_view> OptionSet::get(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return std::string_view(found->second);
   if (const OptionRow *row = find_option_row(key)) return std::string_view(row->default_value);
@@ -131,5 +139,7 @@ std::string_view OptionSet::in_force(std::string_view key) const noexcept {
   const OptionRow *row = find_option_row(key);
   return row ? row->default_value : std::string_view();
 }
+
+std::string_view OptionSet::in_force(const char *key) const noexcept { return in_force(std::string_view(key)); }
 
 }  // namespace quarry

@@ -49,6 +49,7 @@ class OptionSet : public Counted<OptionSet> {
   ~OptionSet();
 
   Status set(std::string_view key, std::string_view value);
+  Status unset(std::string_view key);
   Result<std::string_view> get(std::string_view key) const;
 
   Ref<OptionSet> copy() const;
@@ -57,6 +58,7 @@ class OptionSet : public Counted<OptionSet> {
   const OrderedMap<String, String> &values() const noexcept { return values_; }
   std::string_view given(std::string_view key) const noexcept;     // empty where it was not set
   std::string_view in_force(std::string_view key) const noexcept;  // of a key of Quarry's own table
+  std::string_view in_force(const char *key) const noexcept;
   Runtime &runtime() const noexcept { return *runtime_; }
   SharedUse &use() const noexcept { return use_; }
 

@@ -2,7 +2,9 @@
 #include "runtime/portable_graphs.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "loader/plugin_files.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
 
@@ -20,11 +22,6 @@ void merge_dims(qrm::TensorInfo &into, const qir::Shape &dims) {
     if (into.dims[axis] != dims[axis]) into.dims[axis] = qir::kUnknownDim;
 }
 
-void name_dims(qrm::TensorInfo &info, const Vector<qrm::TensorInfo> &model_tensors) {
-  for (const qrm::TensorInfo &known : model_tensors)
-    if (known.name == info.name && known.dim_names.size() == info.dims.size()) info.dim_names = known.dim_names;
-}
-
 }  // namespace
 
 qr_plugin_graph PortableGraph::plugin() const noexcept {
@@ -33,10 +30,10 @@ qr_plugin_graph PortableGraph::plugin() const noexcept {
 
 Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
                                                  const qir::Part &part, const CallSignal &signal,
-                                                 const Progress &progress) {
+                                                 const Progress &progress, const Export *to) {
   auto portable_graphs = Ref<PortableGraphs>::make(std::move(model));
   QR_RETURN_IF_ERROR(portable_graphs->collect(shapes, signal, progress));
-  if (!part.empty() || !part.file.empty()) QR_RETURN_IF_ERROR(portable_graphs->take(part));
+  if (!part.empty() || to) QR_RETURN_IF_ERROR(portable_graphs->take(part, to));
   return portable_graphs;
 }
 
@@ -46,8 +43,8 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
     QR_ASSIGN_OR_RETURN(lowered_, model_->lower(shapes, signal, progress));
     const std::uint64_t count = lowered_.graph_count();
     if (count == 0)
-      return Status::error(ErrorId::internal,
-                           format("%s: the compiler library made no graph of it", model_->describe().c_str()));
+      return Status::errorf(ErrorId::internal, "%s: the compiler library made no graph of it",
+                            model_->describe().c_str());
     for (std::uint64_t i = 0; i < count; ++i) {
       const qr_lowered_graph graph = lowered_.graph(i);
       graphs_.push_back({String(text_of(graph.name)), graph.qir, {lowered_.pool()}, {}});
@@ -56,17 +53,15 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
   }
 
   if (!shapes.empty())
-    return Status::error(
-               ErrorId::option_conflict,
-               format("option shape: %s is a container, whose shapes are bound already", model_->describe().c_str()),
-               "bind shapes when compiling from the .onnx")
+    return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
+                          "option shape: %s is a container, whose shapes are bound already", model_->describe().c_str())
         .with("option", "shape");
   const qrm::ValidatedModel &container = model_->container();
   for (const qrm::GraphInfo &info : container.metadata().graphs) {
     if (!info.qir_segment)
-      return Status::error(ErrorId::qrm_no_graph,
-                           format("%s: its graph was not kept, expected a container with its portable graph",
-                                  model_->describe().c_str()));
+      return Status::errorf(ErrorId::qrm_no_graph,
+                            "%s: its graph was not kept, expected a container with its portable graph",
+                            model_->describe().c_str());
     QR_ASSIGN_OR_RETURN(const qir::Bytes qir, container.segment(*info.qir_segment));
     QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(info.segments));
     PortableGraph graph{info.name, plugin_bytes(qir), {}, info.segments};
@@ -77,7 +72,7 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
 }
 
 // The compiler library cuts: it has what writes graphs, and an application that only runs containers does without.
-Status PortableGraphs::take(const qir::Part &part) {
+Status PortableGraphs::take(const qir::Part &part, const Export *to) {
   Runtime &runtime = model_->runtime();
   QR_ASSIGN_OR_RETURN(const qr_prepare_api *const api, runtime.prepare().api());
   const auto strings = [](const Vector<std::string_view> &names) {
@@ -86,16 +81,23 @@ Status PortableGraphs::take(const qir::Part &part) {
     return out;
   };
   const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch);
-  const qr_prepare_part wanted{
-      {tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()}, plugin_string(part.file)};
+  std::optional<loader::PluginFiles> files;
+  if (to) files.emplace(to->files);
+  const qr_prepare_part wanted{{tail.data(), tail.size()},
+                               {head.data(), head.size()},
+                               {watch.data(), watch.size()},
+                               files ? files->sink() : nullptr,
+                               to ? plugin_string(to->name) : qr_plugin_string{}};
   Vector<qr_plugin_graph> whole;
   for (const PortableGraph &graph : graphs_) whole.push_back(graph.plugin());
   Vector<const qr_plugin_graph *> pointers;
   for (const qr_plugin_graph &graph : whole) pointers.push_back(&graph);
   ErrorCollector errors;
   qr_lowered *cut = nullptr;
-  QR_RETURN_IF_ERROR(
-      errors.status(api->cut(&runtime.host(), pointers.data(), pointers.size(), &wanted, &cut, errors.sink()), "cut"));
+  Status status =
+      errors.status(api->cut(&runtime.host(), pointers.data(), pointers.size(), &wanted, &cut, errors.sink()), "cut");
+  if (files) QR_RETURN_IF_ERROR(files->finish(status.ok()));
+  QR_RETURN_IF_ERROR(std::move(status));
   lowered_ = LoweredGraphs(api, cut);
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
     graphs_[i].qir = lowered_.graph(i).qir;
@@ -116,14 +118,17 @@ Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs) {
   Signature signature;
   const auto side = [&](Vector<std::int32_t> qir::Graph::*tensors, const Vector<qrm::TensorInfo> &model_tensors,
                         Vector<qrm::TensorInfo> &out) {
+    HashMap<std::string_view, const qrm::TensorInfo *> known;
+    for (const qrm::TensorInfo &info : model_tensors) known[info.name] = &info;
     for (std::size_t i = 0; i < (graphs[0].*tensors).size(); ++i) {
       const auto tensor = [&](const qir::Graph &graph) -> const qir::Tensor & {
-        return graph.tensors[static_cast<std::size_t>((graph.*tensors)[i])];
+        return at(graph, (graph.*tensors)[i]);
       };
       qrm::TensorInfo info = tensor_info(tensor(graphs[0]));
       for (std::size_t g = 1; g < graphs.size(); ++g)
         if (i < (graphs[g].*tensors).size()) merge_dims(info, tensor(graphs[g]).shape);
-      name_dims(info, model_tensors);
+      if (const auto at = known.find(info.name); at != known.end() && at->second->dim_names.size() == info.dims.size())
+        info.dim_names = at->second->dim_names;
       out.push_back(std::move(info));
     }
   };

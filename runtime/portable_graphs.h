@@ -2,6 +2,7 @@
 // A model's graphs as QIR, wherever they come from: an ONNX model that is lowered now, or a container that kept them.
 #pragma once
 
+#include "base/file_sink.h"
 #include "formats/qir/graph_part.h"
 #include "runtime/model.h"
 
@@ -23,9 +24,15 @@ struct Signature {
 
 class PortableGraphs : public Counted<PortableGraphs> {
  public:
-  // `part`: of each graph; empty: the whole.
+  // As other programs read them: `name` is that of the file, whose ending says how (prepare/export.h).
+  struct Export {
+    std::string_view name;
+    FileSink &files;
+  };
+  // `part`: of each graph; empty: the whole. `to`: they go there too.
   static Result<Ref<PortableGraphs>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                          const qir::Part &part, const CallSignal &signal, const Progress &progress);
+                                          const qir::Part &part, const CallSignal &signal, const Progress &progress,
+                                          const Export *to = nullptr);
 
   explicit PortableGraphs(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
@@ -35,7 +42,7 @@ class PortableGraphs : public Counted<PortableGraphs> {
 
  private:
   Status collect(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress);
-  Status take(const qir::Part &part);
+  Status take(const qir::Part &part, const Export *to);
 
   Ref<const Model> model_;
   LoweredGraphs lowered_;

@@ -27,9 +27,9 @@ namespace {
 Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where) {
   const qr_prepare_api *api = query(QR_PREPARE_VERSION);
   if (api && api->version == QR_PREPARE_VERSION && api->struct_size == sizeof(qr_prepare_api)) return api;
-  return Status::error(ErrorId::prepare_mismatch,
-                       format("compiler library %s: it is of another release, expected one with interface version %u",
-                              printable(where, 1000).c_str(), QR_PREPARE_VERSION));
+  return Status::errorf(ErrorId::prepare_mismatch,
+                        "compiler library %s: it is of another release, expected one with interface version %u",
+                        printable(where, 1000).c_str(), QR_PREPARE_VERSION);
 }
 
 // The function of a libquarry-prepare that is a part of this program; nullptr: there is none.
@@ -50,14 +50,14 @@ Result<const qr_prepare_api *> open_file(const char *file) {
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *why = dlerror();
-    return Status::error(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::prepare_missing,
-                         format("compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
-                                why ? printable(why, 1000).c_str() : "no reason given"));
+    return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::prepare_missing,
+                          "compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
+                          why ? printable(why, 1000).c_str() : "no reason given");
   }
   const auto query = reinterpret_cast<qr_prepare_query_fn>(dlsym(library, "qr_prepare_query"));
   if (!query)
-    return Status::error(ErrorId::prepare_mismatch, format("compiler library %s: it has no function qr_prepare_query",
-                                                           printable(file, 1000).c_str()));
+    return Status::errorf(ErrorId::prepare_mismatch, "compiler library %s: it has no function qr_prepare_query",
+                          printable(file, 1000).c_str());
   return ask(query, file);
 }
 
@@ -78,21 +78,20 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
   if (qr_prepare_query_fn query = linked_in(); query && path_.empty()) return ask(query, "linked into this program");
 #ifdef QR_NO_DLOPEN
   if (!path_.empty())
-    return Status::error(ErrorId::prepare_missing,
-                         format("compiler library %s: this program was linked statically and opens no libraries",
-                                printable(path_, 1000).c_str()),
-                         "leave prepare_path empty: what there is is linked in");
+    return Status::hinted(ErrorId::prepare_missing, "leave prepare_path empty: what there is is linked in",
+                          "compiler library %s: this program was linked statically and opens no libraries",
+                          printable(path_, 1000).c_str());
   return Status::error(ErrorId::prepare_missing,
                        "opening an .onnx model needs the compiler library, which was left out of this static build",
                        "run a compiled .qrm, or build Quarry with -Dprepare=true");
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
-  const String file = find_own_file("/" QR_PREPARE_FILE, "/../prepare/" QR_PREPARE_FILE, tried);
+  const String file = find_own_file(library_folder_, "/" QR_PREPARE_FILE, "/../prepare/" QR_PREPARE_FILE, tried);
   if (!file.empty()) return open_file(file.c_str());
-  return Status::error(ErrorId::prepare_missing,
-                       format("opening an .onnx model needs the compiler library, found no %s (looked at %s)",
-                              QR_PREPARE_FILE, tried.c_str()));
+  return Status::errorf(ErrorId::prepare_missing,
+                        "opening an .onnx model needs the compiler library, found no %s (looked at %s)",
+                        QR_PREPARE_FILE, tried.c_str());
 #endif
 }
 
@@ -111,8 +110,7 @@ Status ErrorCollector::status(qr_plugin_code code, const char *what) {
   if (code == QR_OK) return {};
   if (code == QR_RESOURCE_EXHAUSTED && status_.ok()) return Status::out_of_memory();
   if (!status_.ok() && status_.code() == code) return std::move(status_);
-  return Status::error(ErrorId::internal,
-                       format("compiler library: %s failed with code %d and gave no reason", what, code));
+  return Status::errorf(ErrorId::internal, "compiler library: %s failed with code %d and gave no reason", what, code);
 }
 
 }  // namespace quarry

@@ -2,6 +2,7 @@
 // The compiler library, libquarry-prepare: ONNX in, QIR out. Opened when the first .onnx is, never before, and kept.
 #pragma once
 
+#include "base/paths.h"
 #include "base/status.h"
 #include "prepare/prepare_api.h"
 #include "runtime/process.h"
@@ -10,14 +11,18 @@ namespace quarry {
 
 class PrepareLibrary {
  public:
-  // `path`: the file to open; empty: beside libquarry, in the compiled-in folder, or where the dynamic linker finds it.
-  PrepareLibrary(std::string_view path, Process &process) : path_(path), mutex_(process) {}
-  std::string_view path() const noexcept { return path_; }  // as it was given
+  // `path`: the file to open, a relative one from here on an absolute one (but a bare name is the dynamic linker's to
+  // find); empty: beside libquarry, which is in `library_folder`, or in the compiled-in folder.
+  PrepareLibrary(std::string_view path, std::string_view library_folder, Process &process)
+      : path_(path.find('/') == path.npos ? String(path) : absolute_path(path)),
+        library_folder_(library_folder),
+        mutex_(process) {}
+  std::string_view path() const noexcept { return path_; }
   Result<const qr_prepare_api *> api();
 
  private:
   Result<const qr_prepare_api *> find();
-  String path_;
+  const String path_, library_folder_;
   ProcessMutex mutex_;
   const qr_prepare_api *api_ = nullptr;
 };

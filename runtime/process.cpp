@@ -8,6 +8,7 @@
 #include <new>
 
 #include "loader/host.h"
+#include "runtime/signal.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
@@ -59,28 +60,47 @@ std::uint32_t Process::thread_id() noexcept {
   return known.id;
 }
 
-bool ProcessMutex::lock() noexcept {
+ProcessMutex::Taken ProcessMutex::try_lock() noexcept {
   const std::uint32_t here = process_.generation();
   std::uint32_t holder = 0;
-  while (!holder_.compare_exchange_weak(holder, here, std::memory_order_acquire, std::memory_order_relaxed)) {
-    if (holder == here) holder_.wait(holder, std::memory_order_relaxed);
-    else if (holder != 0) return false;
-    holder = 0;
+  if (holder_.compare_exchange_strong(holder, here, std::memory_order_acquire, std::memory_order_relaxed))
+    return Taken::Yes;
+  return holder == here ? Taken::Busy : Taken::Lost;
+}
+
+ProcessMutex::Taken ProcessMutex::lock() noexcept {
+  for (;;) {
+    const std::uint32_t seen = freed_.seen();
+    if (const Taken taken = try_lock(); taken != Taken::Busy) return taken;
+    freed_.sleep(seen, 0);
   }
-  return true;
 }
 
 void ProcessMutex::unlock() noexcept {
   holder_.store(0, std::memory_order_release);
-  holder_.notify_one();
+  freed_.wake();
 }
 
-Status ProcessLock::status(const char *what) const {
-  if (held_) return {};
-  return Status::error(ErrorId::lock_lost_at_fork,
-                       format("%s: this process was forked while a thread of its parent was at work on them, expected "
-                              "that no call was under way",
-                              what));
+ProcessLock::ProcessLock(ProcessMutex &mutex, const CallSignal &signal) : mutex_(mutex), taken_(mutex.try_lock()) {
+  if (taken_ != ProcessMutex::Taken::Busy) return;
+  WakingFollower follower(mutex.freed_);
+  const SignalLink link(signal.signal(), follower);
+  for (;;) {
+    const std::uint32_t seen = mutex.freed_.seen();
+    taken_ = mutex.try_lock();
+    if (taken_ != ProcessMutex::Taken::Busy) return;
+    stopped_ = signal.check("waiting for another call");
+    if (!stopped_.ok()) return;
+    mutex.freed_.sleep(seen, signal.deadline_ns());
+  }
+}
+
+Status ProcessLock::refusal(const char *what) const {
+  if (!stopped_.ok()) return std::move(stopped_);
+  return Status::errorf(ErrorId::lock_lost_at_fork,
+                        "%s: this process was forked while a thread of its parent was at work on them, expected "
+                        "that no call was under way",
+                        what);
 }
 
 }  // namespace quarry

@@ -7,8 +7,11 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "runtime/wakeup.h"
 
 namespace quarry {
+
+class CallSignal;
 
 // The process that a runtime is in. Nothing is registered with the system: the mark lies in a page that the kernel
 // clears in every child.
@@ -69,29 +72,38 @@ class ProcessMutex {
 
  private:
   friend class ProcessLock;
-  // False where the holder is a thread that this process does not have: what it was changing is lost.
-  bool lock() noexcept;
+  // Lost: the holder is a thread that this process does not have, and what it was changing is lost.
+  enum class Taken : std::uint8_t { Yes, Lost, Busy };
+  Taken try_lock() noexcept;
+  Taken lock() noexcept;
   void unlock() noexcept;
 
   Process &process_;
   std::atomic<std::uint32_t> holder_{0};  // the generation of the process that the holder is in; 0: free
+  Wakeup freed_;
 };
 
 class ProcessLock {
  public:
-  explicit ProcessLock(ProcessMutex &mutex) noexcept : mutex_(mutex), held_(mutex.lock()) {}
+  explicit ProcessLock(ProcessMutex &mutex) noexcept : mutex_(mutex), taken_(mutex.lock()) {}
+  // Where the holder may take long: waits no longer than the call's signal allows.
+  ProcessLock(ProcessMutex &mutex, const CallSignal &signal);
   ~ProcessLock() {
-    if (held_) mutex_.unlock();
+    if (held()) mutex_.unlock();
   }
   ProcessLock(const ProcessLock &) = delete;
   ProcessLock &operator=(const ProcessLock &) = delete;
 
-  bool held() const noexcept { return held_; }
-  Status status(const char *what) const;  // not ok where the lock is lost; `what`: what it guards
+  bool held() const noexcept { return taken_ == ProcessMutex::Taken::Yes; }
+  // Not ok where the lock is lost or the waiting was stopped; `what`: what it guards.
+  Status status(const char *what) const { return held() ? Status() : refusal(what); }
 
  private:
+  Status refusal(const char *what) const;
+
   ProcessMutex &mutex_;
-  const bool held_;
+  ProcessMutex::Taken taken_;
+  mutable Status stopped_;  // what ended the waiting; told once
 };
 
 }  // namespace quarry

@@ -47,8 +47,15 @@ void EventLog::add(std::uint64_t call, const qr_plugin_event &event, std::uint64
   const ProcessLock lock(mutex_);
   if (!lock.held()) return lose(1);
   const std::size_t counters = counters_.size(), attributes = attributes_.size();
+  if (events_.size() >= kMostEvents || text_bytes_ >= kMostText ||
+      counters + attributes + event.counter_count + event.attribute_count > kMostDetails)
+    return lose(1);
   try {
-    const auto keep = [&](const qr_plugin_string &text) { return &*texts_.emplace(text_of(text)).first; };
+    const auto keep = [&](const qr_plugin_string &text) {
+      const auto [at, added] = texts_.emplace(text_of(text));
+      if (added) text_bytes_ += at->size();
+      return &*at;
+    };
     Event made{};
     made.name = keep(event.name), made.kind = keep(event.kind), made.op = keep(event.op);
     made.id = call << 32 | event.id;
@@ -76,6 +83,7 @@ void EventLog::clear() noexcept {
   const ProcessLock lock(mutex_);
   if (!lock.held()) return;
   events_.clear(), order_.clear(), counters_.clear(), attributes_.clear(), texts_.clear();
+  text_bytes_ = 0;
   lost_.store(0, std::memory_order_relaxed);
 }
 

@@ -26,8 +26,11 @@ class EventLog {
   explicit EventLog(Process &process) noexcept : mutex_(process) {}
   // A call whose events follow; its number goes into their ids.
   std::uint64_t begin_call() noexcept { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // What is kept until clear(): a program that never reads its profile goes on as it did.
+  static constexpr std::size_t kMostEvents = std::size_t{1} << 20, kMostDetails = std::size_t{1} << 22,
+                               kMostText = std::size_t{64} << 20;
   // Adds an event of a call. Its id 0 is the call itself, which is a part of the call `part_of` (0: of none). Without
-  // memory the event is lost and counted.
+  // memory, or room, the event is lost and counted.
   void add(std::uint64_t call, const qr_plugin_event &event, std::uint64_t part_of = 0) noexcept;
   void lose(std::uint64_t count) noexcept { lost_.fetch_add(count, std::memory_order_relaxed); }
   void clear() noexcept;
@@ -56,6 +59,7 @@ class EventLog {
   mutable ProcessMutex mutex_;
   std::atomic<std::uint64_t> calls_{0};
   StringSet texts_;
+  std::size_t text_bytes_ = 0;  // of texts_
   Vector<Event> events_;
   Vector<qr_profile_counter> counters_;
   Vector<qr_profile_attribute> attributes_;

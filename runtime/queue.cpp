@@ -30,10 +30,19 @@ Status copy_of(const Status &status) noexcept {
 }
 
 Status same_thread(const char *function, std::uint32_t thread) {
-  return Status::error(ErrorId::overlapping_calls,
-                       format("%s: called on thread %u while the same thread is inside another call on this session, "
-                              "expected one call at a time",
-                              function, thread));
+  return Status::errorf(ErrorId::overlapping_calls,
+                        "%s: called on thread %u while the same thread is inside another call on this session, "
+                        "expected one call at a time",
+                        function, thread);
+}
+
+// Not what becomes of a run that is stopped: an id of its own.
+Status stopped_waiting(const CallSignal &signal) {
+  const Status stopped = signal.check("");
+  if (stopped.ok()) return {};
+  return Status::error(
+      stopped.code() == QR_CANCELLED ? ErrorId::waiting_aborted : ErrorId::waiting_timed_out,
+      "qr_session_wait: its signal ended the waiting, and the run goes on: its tensors are still in use");
 }
 
 Status closing() {
@@ -98,11 +107,10 @@ bool RunQueue::on_own_thread() const noexcept {
 
 Status RunQueue::refuse_own_thread(const char *function) const {
   if (!on_own_thread()) return {};
-  return Status::error(ErrorId::overlapping_calls,
-                       format("%s: called by the callback of a submitted run, which cannot wait for its own queue; "
-                              "expected another thread",
-                              function),
-                       "call it on another thread, or on a clone of the session");
+  return Status::hinted(ErrorId::overlapping_calls, "call it on another thread, or on a clone of the session",
+                        "%s: called by the callback of a submitted run, which cannot wait for its own queue; "
+                        "expected another thread",
+                        function);
 }
 
 // With the lock, which is not held meanwhile. `seen`: of `changed_`, before the caller looked at what it waits for.
@@ -165,9 +173,10 @@ Status RunQueue::begin_adding(Lock &lock) {
   }
   const std::uint64_t under_way = submitted_ - ended_, depth = session_.core().queue_depth();
   if (under_way >= depth)
-    return Status::error(ErrorId::queue_full, format("qr_session_submit: found %llu runs under way, expected fewer "
-                                                     "than queue_depth, which is %llu",
-                                                     ull(under_way), ull(depth)));
+    return Status::errorf(ErrorId::queue_full,
+                          "qr_session_submit: found %llu runs under way, expected fewer "
+                          "than queue_depth, which is %llu",
+                          ull(under_way), ull(depth));
   adding_ = process_.thread_id();
   return {};
 }
@@ -191,7 +200,8 @@ Status RunQueue::fill(Place &place, const qr_submit_options &options, const qr_t
                       qr_tensor *const *outputs) {
   Signal *const callers = reinterpret_cast<Signal *>(options.signal);
   place.signal->reset();
-  place.signal->set_timeout(callers ? callers->timeout_ns() : 0);
+  const std::uint64_t until = callers ? callers->limit().deadline_ns : 0, now = loader::monotonic_ns();
+  place.signal->set_timeout(!until ? Signal::kNoLimit : until > now ? until - now : 0);
   place.call.emplace(place.signal.get());
   place.link.emplace(callers, place);
   place.profile = Ref<Profile>(reinterpret_cast<Profile *>(options.profile));
@@ -203,7 +213,7 @@ Status RunQueue::fill(Place &place, const qr_submit_options &options, const qr_t
   place.is_submitted = place.frame->execution->submits();
   if (!place.is_submitted) return {};
   auto ticket = place.frame->execution->submit(place.frame->request);
-  if (!ticket.ok()) return session_.core().device().note(ticket.status());
+  if (!ticket.ok()) return session_.core().device().note(ticket.take_status());
   place.ticket_there = *ticket;
   return {};
 }
@@ -335,14 +345,14 @@ void RunQueue::publish(std::uint64_t ticket, Status status) noexcept {
   count_untold((given ? 0 : 1) - (forgets ? 1 : 0));
 }
 
-Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal) {
+Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal, bool *ended) {
   enter_process();
   QR_RETURN_IF_ERROR(refuse_own_thread("qr_session_wait"));
   const auto no_such = [&] {
-    return Status::error(ErrorId::no_such_ticket,
-                         format("qr_session_wait: found ticket %llu, expected one of a run that is under way, or has "
-                                "ended a short while ago and was not waited for",
-                                ull(ticket)));
+    return Status::errorf(ErrorId::no_such_ticket,
+                          "qr_session_wait: found ticket %llu, expected one of a run that is under way, or has "
+                          "ended a short while ago and was not waited for",
+                          ull(ticket));
   };
   WakingFollower follower(changed_);
   const SignalLink link(signal.signal(), follower);
@@ -355,6 +365,7 @@ Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal) {
       if (outcome.ticket != ticket) return no_such();
       outcome.ticket = 0;
       count_untold(-1);
+      *ended = true;
       return std::exchange(outcome.status, Status());
     }
     self.next = std::exchange(waiters_, &self);
@@ -362,12 +373,13 @@ Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal) {
   Status stopped;
   while (ticket == 0 ? told_ != submitted_ : !self.ended) {
     const std::uint32_t seen = changed_.seen();
-    stopped = signal.check("waiting for a submitted run");
+    stopped = stopped_waiting(signal);
     if (!stopped.ok()) break;
     lock.unlock();
     changed_.sleep(seen, signal.deadline_ns());
     lock.lock();
   }
+  *ended = stopped.ok();
   if (ticket == 0) return stopped;
   Waiter **at = &waiters_;
   while (*at != &self) at = &(*at)->next;
@@ -381,8 +393,8 @@ Result<int> RunQueue::completion_fd() {
   const Lock lock(mutex_);
   if (fd_ < 0) fd_ = eventfd(untold_ ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd_ >= 0) return int{fd_};
-  return Status::error(ErrorId::no_descriptor,
-                       format("qr_session_completion_fd: the system gives no descriptor: %s", std::strerror(errno)));
+  return Status::errorf(ErrorId::no_descriptor, "qr_session_completion_fd: the system gives no descriptor: %s",
+                        std::strerror(errno));
 }
 
 bool RunQueue::close() noexcept {

@@ -27,7 +27,8 @@ class RunQueue {
   // As the functions of session.h; any thread may call them.
   Result<std::uint64_t> submit(const qr_submit_options &options, const qr_tensor *const *inputs,
                                qr_tensor *const *outputs);
-  Status wait(std::uint64_t ticket, const CallSignal &signal);
+  // `ended`: whether the run has, so that its tensors are the caller's again.
+  Status wait(std::uint64_t ticket, const CallSignal &signal, bool *ended);
   void abort(std::uint64_t ticket) noexcept;
   Result<int> completion_fd();
 

@@ -21,8 +21,8 @@ Result<Unique<Recompilation>> Recompilation::start(const LoadableModel &loadable
 // The backend is opened here and not on the thread: a child of fork() must not miss a lock of the runtime's because of
 // a thread that the application knows nothing of.
 Status Recompilation::begin_and_start() {
-  QR_ASSIGN_OR_RETURN(job_,
-                      CompileJob::begin(from_->model(), options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
+  QR_ASSIGN_OR_RETURN(
+      job_, CompileJob::begin(from_->model(), options_.get(), {.signal = CallSignal(signal_.get())}, DeviceUse::Run));
   started_ = quarry::start_thread(&thread_, "quarry-compile", enter, this);
   if (started_) return {};
   return Status::error(ErrorId::out_of_memory,

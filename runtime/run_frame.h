@@ -8,18 +8,22 @@
 #include "runtime/call_threads.h"
 #include "runtime/loaded_model.h"
 #include "runtime/profile.h"
+#include "runtime/spans.h"
 
 namespace quarry {
 
 struct RunFrame {
   RunFrame(std::size_t input_count, std::size_t output_count, const qr_thread_pool &callers, ThreadPool &own)
-      : inputs(input_count), outputs(output_count), threads(callers, own) {}
+      : inputs(input_count), outputs(output_count), read(input_count), written(output_count), threads(callers, own) {}
   RunFrame(const RunFrame &) = delete;
   RunFrame &operator=(const RunFrame &) = delete;
 
   const loader::GraphTensors *tensors = nullptr;  // what the chosen bucket takes and gives
   loader::Execution *execution = nullptr;         // of that bucket
   Vector<qr_io_buffer> inputs, outputs;
+  SpanSet read, written;  // where the inputs lie, and the outputs
+  // Copies of what lies at an address that its type cannot have: inputs, then outputs. Empty until there is one.
+  Vector<Vector<std::max_align_t>> copies;
   CallThreads threads;
   std::optional<EventSink> sink;
   qr_run_request request = {};

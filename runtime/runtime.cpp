@@ -15,9 +15,10 @@ Runtime::Runtime(const Config &config)
       thread_pool_(config.thread_pool),
       pools_(process_),
       host_(loader::make_host(*this)),
-      prepare_(config.prepare_path, process_),
+      library_folder_(quarry::library_folder()),
+      prepare_(config.prepare_path, library_folder_, process_),
       cpu_features_(quarry::cpu_features()),
-      loader_(*this, {config.backend_path, config.only_given_paths, library_folder()}),
+      loader_(*this, {config.backend_path, config.only_given_paths, library_folder_}),
       plugins_mutex_(process_) {}
 
 Runtime::~Runtime() {
@@ -29,8 +30,8 @@ namespace {
 constexpr const char *kPlugins = "the plugins of this runtime";
 }
 
-Result<std::shared_ptr<loader::Plugin>> Runtime::open_backend(std::string_view id_or_path) {
-  const ProcessLock lock(plugins_mutex_);
+Result<std::shared_ptr<loader::Plugin>> Runtime::open_backend(std::string_view id_or_path, const CallSignal &signal) {
+  const ProcessLock lock(plugins_mutex_, signal);
   QR_RETURN_IF_ERROR(lock.status(kPlugins));
   QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Plugin> plugin,
                       is_plugin_path(id_or_path) ? loader_.open_file(id_or_path) : loader_.open(id_or_path));
@@ -83,17 +84,16 @@ Result<const BackendOption *> Runtime::backend_option(std::string_view key) {
     if (plugin.ok()) {
       learn_options_locked(**plugin);
       if (const BackendOption *row = learned_locked(key)) return row;
-    } else if (plugin.peek_status().id() != error_row(ErrorId::backend_not_found).id) {
-      return plugin.status().with("option", key);
+    } else if (plugin.status().id() != error_row(ErrorId::backend_not_found).id) {
+      return plugin.take_status().with("option", key);
     }
   }
   NearestWord nearest(key);
   offer_option_keys(nearest);
   for (const auto &row : options_) nearest.offer(row->key);
   const std::string_view near = nearest.word();
-  return Status::error(ErrorId::unknown_option,
-                       format("option %s: there is no option of that name%s", printable(key).c_str(),
-                              near.empty() ? "" : format(", the nearest is %s", String(near).c_str()).c_str()))
+  return Status::errorf(ErrorId::unknown_option, "option %s: there is no option of that name%s", printable(key).c_str(),
+                        near.empty() ? "" : format(", the nearest is %s", String(near).c_str()).c_str())
       .with("option", key);
 }
 

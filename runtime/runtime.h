@@ -38,13 +38,14 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   DeviceStates &devices() noexcept { return devices_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
   std::string_view prepare_path() const noexcept { return prepare_.path(); }
+  const String &library_folder() const noexcept { return library_folder_; }  // runtime/file.h; as of its creation
   const Vector<loader::Folder> &search_path() const noexcept { return loader_.search_path(); }
   loader::Loader &loader() noexcept { return loader_; }
   const char *cpu_features() const noexcept { return cpu_features_.c_str(); }
   ExclusiveUse &use() const noexcept { return use_; }
 
   // By id, by QNN's library name or by a plugin's path: see backend_id_of in settings.h.
-  Result<std::shared_ptr<loader::Plugin>> open_backend(std::string_view id_or_path);
+  Result<std::shared_ptr<loader::Plugin>> open_backend(std::string_view id_or_path, const CallSignal &signal);
 
   // The candidates of the last scan; strings in them live until the next.
   Status scan();
@@ -58,10 +59,14 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
 
  private:
   Allocator &allocator() noexcept override { return *allocator_; }
-  void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept override {
-    log_.write(level, topic, message);
+  void log(qr_log_level level, std::uint32_t flags, std::string_view topic,
+           std::string_view message) noexcept override {
+    log_.write(level, topic, message, flags);
   }
 
+  const void *extension(std::string_view id) noexcept override {
+    return id == "qr.malloc/1" && allocator_->pools() ? this : nullptr;
+  }
   bool knows_option(std::string_view key) noexcept override { return find_option_row(key) != nullptr; }
   void learn_options_locked(const loader::Plugin &plugin);
   const BackendOption *learned_locked(std::string_view key) const noexcept;
@@ -74,6 +79,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   SharedPools pools_;
   DeviceStates devices_{process_};
   qr_host host_;
+  const String library_folder_;
   PrepareLibrary prepare_;
   String cpu_features_;
   loader::Loader loader_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
-#include "runtime/file.h"
+#include "base/new_file.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
 
@@ -66,7 +66,7 @@ std::string_view SessionCore::option(std::string_view key) const noexcept {
 Result<Ref<SessionCore>> SessionCore::make(CompileJob &job, Ref<LoadableModel> loadable) {
   const LoadableModel &signature = *loadable;
   QR_ASSIGN_OR_RETURN(std::shared_ptr<DeviceState> device, job.model.runtime().devices().of(job.plugin, job.device));
-  if (device->lost()) QR_RETURN_IF_ERROR(device->recover());  // there may be no session left to ask for it
+  if (device->lost()) QR_RETURN_IF_ERROR(device->recover(job.signal));  // there may be no session left to ask for it
   QR_ASSIGN_OR_RETURN(Unique<LoadedModel> loaded, load_contexts(job, std::move(loadable), signature));
   auto core = Ref<SessionCore>::make(job, std::move(device), std::move(loaded));
   if (signature.wants_recompilation()) {
@@ -96,7 +96,8 @@ Session::Session(SessionCore &core)
       rooms_(core.outputs().size()),
       queue_(*this) {
   executions_.resize(loaded_->buckets.size());
-  if (core.profiling() != ProfileLevel::Off) events_ = make_unique<EventLog>(core.runtime().process());
+  if (core.profiling() != ProfileLevel::Off && !core.profiling_path().empty())
+    events_ = make_unique<EventLog>(core.runtime().process());
 }
 
 Session::~Session() {
@@ -104,12 +105,15 @@ Session::~Session() {
   write_profile();
   executions_.clear();
   retired_.clear();
-  for (const OutputRoom &room : rooms_) free_block(room.block);
+  for (const OutputRoom &room : rooms_) {
+    free_block(room.given.data);
+    free_block(room.other.data);
+  }
 }
 
 // What cannot run fails here and not in the first run. Executions of further buckets wait until they are used: each has
 // an arena.
-Status Session::start_first_execution() { return executions_.empty() ? Status() : execution(0).status(); }
+Status Session::start_first_execution() { return executions_.empty() ? Status() : execution(0).take_status(); }
 
 // To what was compiled meanwhile: executions of it are made as they are needed, with the options that were set since.
 Status Session::change_over(const CallSignal &signal) {
@@ -148,12 +152,20 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   return session;
 }
 
-Result<Ref<Session>> Session::clone() {
+Result<Ref<Session>> Session::clone(const CallWatch &watch) {
+  QR_RETURN_IF_ERROR(watch.signal.check("qr_session_clone"));
+  CallEvents events(watch.profile ? &watch.profile->log() : nullptr, "load");
   auto session = Ref<Session>::make(*core_);
   session->changed_ = changed_;
   session->foreign_ = foreign_;
-  QR_RETURN_IF_ERROR(session->start_first_execution());
-  if (core_->warms_up()) QR_RETURN_IF_ERROR(session->warm_up(CallSignal(nullptr), nullptr));
+  {
+    const CallEvents::Phase phase(events, "create execution");
+    QR_RETURN_IF_ERROR(session->start_first_execution());
+  }
+  if (core_->warms_up()) {
+    const CallEvents::Phase phase(events, "warm up");
+    QR_RETURN_IF_ERROR(session->warm_up(watch.signal, nullptr));
+  }
   return session;
 }
 
@@ -182,10 +194,11 @@ void Session::abandon_executions() noexcept {
     for (Unique<loader::Execution> &execution : *list) static_cast<void>(execution.release());
 }
 
-Status Session::recover() {
-  const RunQueue::Alone alone(queue_, "qr_session_recover", RunQueue::Until::Empty);
+Status Session::recover(const CallSignal &signal) {
+  QR_RETURN_IF_ERROR(signal.check("qr_session_recover"));
+  const RunQueue::Alone alone(queue_, "qr_session_recover", RunQueue::Until::Empty, signal);
   QR_RETURN_IF_ERROR(alone.status());
-  return core_->device().recover();
+  return core_->device().recover(signal);
 }
 
 Status Session::set_option(std::string_view key, std::string_view value) {
@@ -195,8 +208,8 @@ Status Session::set_option(std::string_view key, std::string_view value) {
   if (const loader::OptionRow *row = plugin.find_option(key)) {
     QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
     if (!row->changes_at_run_time)
-      return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s cannot change it at run time",
-                                                                   printable(key).c_str(), String(plugin.id()).c_str()))
+      return Status::errorf(ErrorId::option_not_at_run_time, "option %s: backend %s cannot change it at run time",
+                            printable(key).c_str(), String(plugin.id()).c_str())
           .with("option", key);
     QR_RETURN_IF_ERROR(core_->device().check("qr_session_set_option"));
     QR_RETURN_IF_ERROR(set_in_all(key, value));
@@ -213,8 +226,8 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     at_run_time = other->changes_at_run_time;
   }
   if (!at_run_time)
-    return Status::error(ErrorId::option_not_at_run_time,
-                         format("option %s: it cannot change while the session lives", printable(key).c_str()))
+    return Status::errorf(ErrorId::option_not_at_run_time, "option %s: it cannot change while the session lives",
+                          printable(key).c_str())
         .with("option", key);
   core_->runtime().log().write(QR_LOG_INFO, "options",
                                format("option %s is not one of backend %s: it has no effect", printable(key).c_str(),
@@ -329,10 +342,10 @@ Result<String> Session::report() const {
 
 // The option profiling_file_path. A session that ends has nobody to tell about a failure but the log.
 void Session::write_profile() noexcept {
-  if (!events_ || core_->profiling_path().empty()) return;
+  if (!events_) return;
   try {
     Result<String> text = events_->text("csv");
-    const Status status = text.ok() ? write_text_file(core_->profiling_path(), *text) : text.status();
+    const Status status = text.ok() ? write_file(core_->profiling_path(), *text) : text.take_status();
     if (!status.ok()) core_->runtime().log().write(QR_LOG_ERROR, "profile", status.message());
   } catch (const std::bad_alloc &) {
     core_->runtime().log().write(QR_LOG_ERROR, "profile", "the profile was not written: out of memory");

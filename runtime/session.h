@@ -76,7 +76,7 @@ class SessionCore : public Counted<SessionCore> {
 class Session : public Counted<Session> {
  public:
   static Result<Ref<Session>> create(const Model &model, const OptionSet *options, const CallWatch &watch);
-  Result<Ref<Session>> clone();
+  Result<Ref<Session>> clone(const CallWatch &watch);
 
   explicit Session(SessionCore &core);
   ~Session();
@@ -88,7 +88,7 @@ class Session : public Counted<Session> {
   Status run(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs, qr_tensor *const *outputs);
   Status warm_up(const CallSignal &signal, Profile *profile);
   Status set_option(std::string_view key, std::string_view value);
-  Status recover();
+  Status recover(const CallSignal &signal);
   Result<String> report() const;
   RunQueue &queue() noexcept { return queue_; }
 
@@ -108,11 +108,23 @@ class Session : public Counted<Session> {
   void abandon_executions() noexcept;
 
  private:
-  // Memory for an output that the caller gives no room for; grows, never shrinks.
+  // Memory for an output that the caller gives no room for. What a run gave out stays as it is until another one has
+  // ended well, so that it can be an input of that one, and a run that was refused loses nothing.
   struct OutputRoom {
-    void *block = nullptr;
-    std::uint64_t size = 0;
-    const void *last = nullptr;  // what the last run gave out, the plugin's own memory included
+    struct Block {
+      void *data = nullptr;
+      std::uint64_t size = 0;
+    };
+    // One of the last two runs, which tensors in turns may hold.
+    bool gave(const void *data) const noexcept {
+      const std::uint64_t at = span_of(data, 0).begin;
+      return data == given.data || data == other.data || at == plugins.begin || at == plugins_before;
+    }
+    Block given;                            // what the last run gave out; it never shrinks
+    Block other;                            // for a run whose inputs lie in `given`, or that needs more
+    Span plugins{};                         // what the last run gave out of the plugin's own memory
+    std::uint64_t plugins_before = 0;       // and the run before that gave out
+    const loader::Execution *of = nullptr;  // whose memory that is
   };
 
   Status start_first_execution();
@@ -122,9 +134,12 @@ class Session : public Counted<Session> {
   Status no_bucket(const qr_tensor *const *inputs) const;
   Status bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor);
   Status bind_output(RunFrame &frame, std::size_t index, const qr_tensor *tensor, Room from);
-  bool has_room(std::size_t index, const qr_tensor &tensor) const noexcept;
-  Status check_overlap(const RunFrame &frame) const;
-  Status check_room(const RunFrame &frame, std::size_t index, const qr_tensor &tensor) const;
+  void *room_for(RunFrame &frame, std::size_t index, std::uint64_t needed);
+  Status check_overlap(RunFrame &frame);
+  Status keep_result(RunFrame &frame, std::size_t index);
+  Status inputs_overlap(const RunFrame &frame) const;
+  Status outputs_overlap(const RunFrame &frame, qr_tensor *const *outputs) const;
+  Status check_rooms(RunFrame &frame, qr_tensor *const *outputs) const;
   void give_output(const RunFrame &frame, std::size_t index, qr_tensor &tensor);
   Status set_in_all(std::string_view key, std::string_view value);
   void write_paths(class JsonWriter &json) const;
@@ -140,7 +155,7 @@ class Session : public Counted<Session> {
   RunFrame frame_;           // of run()
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<OutputRoom> rooms_;
-  Unique<EventLog> events_;  // of the option profiling_level
+  Unique<EventLog> events_;  // of the option profiling_level, where a file will have them
   mutable ExclusiveUse use_;
   mutable RunQueue queue_;  // last, so that its thread ends first
 };

@@ -72,10 +72,9 @@ Result<Settings> resolve_settings(const OptionSet *options) {
     if (id.empty()) continue;
     if (std::string_view(key) == "backend_path") id = backend_of_path(id);
     if (named_by && id != settings.backend)
-      return Status::error(ErrorId::option_conflict,
-                           format("options %s and %s: they name two backends, \"%s\" and \"%s\", expected one",
-                                  named_by, key, printable(settings.backend).c_str(), printable(id).c_str()),
-                           "set one of backend, backend_type and backend_path");
+      return Status::hinted(ErrorId::option_conflict, "set one of backend, backend_type and backend_path",
+                            "options %s and %s: they name two backends, \"%s\" and \"%s\", expected one", named_by, key,
+                            printable(settings.backend).c_str(), printable(id).c_str());
     settings.backend = id;
     named_by = key;
   }
@@ -86,7 +85,6 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   split_list(options->in_force("graph.head"), settings.part.head);
   split_list(options->in_force("graph.tail"), settings.part.tail);
   split_list(options->in_force("graph.watch"), settings.part.watch);
-  settings.part.file = options->in_force("graph.export");
   settings.pool.workers = number(options->in_force("threads"));
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
@@ -150,15 +148,13 @@ Result<std::uint32_t> choose_device(const Settings &settings, const loader::Plug
   const String id(plugin.id());
   if (settings.device_given) {
     if (settings.device >= devices.size())
-      return Status::error(ErrorId::backend_no_device,
-                           format("backend %s: found %zu devices, expected one with device_id %u", id.c_str(),
-                                  devices.size(), settings.device))
+      return Status::errorf(ErrorId::backend_no_device, "backend %s: found %zu devices, expected one with device_id %u",
+                            id.c_str(), devices.size(), settings.device)
           .with("backend", id);
     const loader::DeviceInfo &device = devices[settings.device];
     if (device.usable || use == DeviceUse::CompileOnly) return settings.device;
-    return Status::error(ErrorId::backend_no_device,
-                         format("backend %s: device %u (%s) is not usable: %s", id.c_str(), settings.device,
-                                device.name.c_str(), device.why_not.c_str()))
+    return Status::errorf(ErrorId::backend_no_device, "backend %s: device %u (%s) is not usable: %s", id.c_str(),
+                          settings.device, device.name.c_str(), device.why_not.c_str())
         .with("backend", id);
   }
   std::uint32_t index = 0;

@@ -10,10 +10,25 @@
 
 namespace quarry {
 
-Signal::Signal(Ref<Runtime> runtime)
-    : runtime_(std::move(runtime)), process_(runtime_->process()), entered_(process_.generation()) {}
+struct Signal::Parent final : HeapObject, SignalFollower {
+  Parent(Signal &parent, Signal &child) : child_(child), link_(&parent, *this) {}
+  void on_abort() noexcept override { child_.abort(); }
+
+ private:
+  Signal &child_;
+  const SignalLink link_;
+};
+
+Signal::Signal(Ref<Runtime> runtime, Signal *parent)
+    : runtime_(std::move(runtime)),
+      process_(runtime_->process()),
+      entered_(process_.generation()),
+      whole_(parent ? parent->limit() : Limit{kNoLimit, 0}) {
+  if (parent) parent_ = make_unique<Parent>(*parent, *this);
+}
 
 Signal::~Signal() {
+  parent_.reset();
   if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) close(fd);
   for (Place *place = places_.load(std::memory_order_relaxed); place;) delete std::exchange(place, place->next);
 }
@@ -29,9 +44,17 @@ int new_descriptor() noexcept { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 }  // namespace
 
+Signal::Limit Signal::limit() const noexcept {
+  const std::uint64_t now = loader::monotonic_ns(), timeout = timeout_ns_.load(std::memory_order_relaxed);
+  const Limit each{timeout, timeout >= UINT64_MAX - now ? 0 : now + timeout};
+  return whole_.deadline_ns == 0 || (each.deadline_ns != 0 && each.deadline_ns < whole_.deadline_ns) ? each : whole_;
+}
+
+void Signal::abort() noexcept { abort_as(kAborted); }
+
 // The fences: either this sees the descriptor of fd(), or fd() sees that the signal is aborted.
-void Signal::abort() noexcept {
-  aborted_.store(1, std::memory_order_seq_cst);
+void Signal::abort_as(std::uint32_t how) noexcept {
+  aborted_.store(how, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (const int fd = fd_.load(std::memory_order_seq_cst);
       fd >= 0 && process_.is(entered_.load(std::memory_order_acquire)))
@@ -77,6 +100,23 @@ void Signal::reset() noexcept {
       fd >= 0 && process_.is(entered_.load(std::memory_order_acquire))) {
     std::uint64_t count;
     [[maybe_unused]] const ssize_t taken = read(fd, &count, sizeof count);
+  }
+}
+
+Status CallSignal::refusal(const char *what) const {
+  if (signal_->stopped())
+    return Status::errorf(ErrorId::stopped_by_progress, "%s: stopped, its progress function said so", what);
+  if (signal_->aborted()) return Status::errorf(ErrorId::cancelled, "%s: stopped, its signal was aborted", what);
+  return Status::errorf(ErrorId::deadline_exceeded,
+                        "%s: stopped, it took longer than the %.3f s that its signal allows", what,
+                        static_cast<double>(timeout_ns_) / 1e9);
+}
+
+Status CallStop::status(std::string_view what) const noexcept {
+  try {
+    return signal_.check(String(what).c_str());
+  } catch (const std::bad_alloc &) {
+    return Status::out_of_memory();
   }
 }
 

@@ -80,8 +80,8 @@ std::uint32_t usable_processors() noexcept {
 Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
   Vector<ProcessorRange> ranges;
   const auto bad = [&](std::string_view item, const char *expected) {
-    return Status::error(ErrorId::bad_option_value,
-                         format("option thread_affinity: found \"%s\", expected %s", printable(item).c_str(), expected))
+    return Status::errorf(ErrorId::bad_option_value, "option thread_affinity: found \"%s\", expected %s",
+                          printable(item).c_str(), expected)
         .with("option", "thread_affinity");
   };
   cpu_set_t usable;
@@ -335,13 +335,13 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
     const PoolSettings &has = pool->settings();
     if (has.workers == settings.workers && has.spin_us == settings.spin_us && has.affinity == settings.affinity)
       return pool;
-    return Status::error(ErrorId::option_conflict,
-                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us "
-                                "%u and %zu entries "
-                                "of thread_affinity, found %u, %u and %zu, or other processors",
-                                printable(name).c_str(), has.workers, has.spin_us, has.affinity.size(),
-                                settings.workers, settings.spin_us, settings.affinity.size()),
-                         "give all sessions of a pool the same threads, thread_spin_us and thread_affinity")
+    return Status::hinted(ErrorId::option_conflict,
+                          "give all sessions of a pool the same threads, thread_spin_us and thread_affinity",
+                          "option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us "
+                          "%u and %zu entries "
+                          "of thread_affinity, found %u, %u and %zu, or other processors",
+                          printable(name).c_str(), has.workers, has.spin_us, has.affinity.size(), settings.workers,
+                          settings.spin_us, settings.affinity.size())
         .with("option", "thread_pool");
   }
   auto pool = quarry::make_shared<ThreadPool>(std::move(settings), process_);

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -157,7 +156,7 @@ double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags 
 nlohmann::json tell_roofline(const ProcessorPeaks &peaks, const qr::Profile &profile, const BenchFlags &flags) {
   const std::vector<RunTable> tables = run_tables(read_events(profile));
   const RunTable none, &table = tables.empty() ? none : tables[0];
-  if (flags.json != "-") {
+  if (!is_standard_output(flags.json)) {
     print_text("\n" + peaks_text(peaks));
     if (table.nodes.empty()) print("the backend tells of no nodes\n");
     else print_text(roofline_text(table, peaks, flags.profile.top()));
@@ -179,18 +178,11 @@ std::string plot_text(const BenchFlags &flags, const nlohmann::json &result, std
 // A session from a container that was compiled before, as devices with a compiler of their own are meant to be used; in
 // ms. The container lies in the folder for temporary files while it is measured.
 double warm_create_ms(const qr::Runtime &runtime, const qr::Model &model, const qr::Options &options) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("quarry-bench-" + std::to_string(getpid()) + ".qrm");
-  struct Remove {
-    const std::filesystem::path &path;
-    ~Remove() {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);
-    }
-  } const remove{path};
-  model.compile(path.string(), &options);
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/warm.qrm";
+  model.compile(path, &options);
   const Clock::time_point begin = Clock::now();
-  const qr::Model container(runtime, path.string(), &options);
+  const qr::Model container(runtime, path, &options);
   const qr::Session session(container, &options);
   return ms_since(begin);
 }
@@ -212,6 +204,7 @@ nlohmann::json launches_of(MeasuredSession &runner, const qr::Runtime &runtime) 
 
 int bench(const BenchFlags &flags) {
   flags.profile.check();
+  if (is_standard_output(flags.plot)) print_beside_result();
   std::vector<LatencySeries> before_this;
   for (const std::string &path : flags.beside) before_this.push_back(read_latencies(path));
   const Clock::time_point before = Clock::now();
@@ -219,7 +212,7 @@ int bench(const BenchFlags &flags) {
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
   const double runtime_ms = ms_since(before);
   const Clock::time_point begin = Clock::now();
-  const qr::Model model(runtime, flags.model, &options);
+  const qr::Model model(runtime, model_source(flags.model), &options);
   const double open_ms = ms_since(begin);
   const Buckets buckets(model, flags.session.shapes);
   if (!buckets.of_container())
@@ -297,7 +290,7 @@ int bench(const BenchFlags &flags) {
                        {"p99_ms", percentile(queued.times, 0.99)},
                        {"runs_per_s", static_cast<double>(queued.times.size()) / queued.wall_ms * 1000}};
   }
-  if (flags.json != "-") {
+  if (!is_standard_output(flags.json)) {
     print("%s on %s: %llu runs%s\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
           static_cast<unsigned long long>(runs), interrupted() ? ", then interrupted" : "");
     for (const auto &[title, key] : {std::pair{"create", "create_ms"},
@@ -328,7 +321,7 @@ int bench(const BenchFlags &flags) {
   flags.profile.tell(profile,
                      "profile of " + std::to_string(runners[0].profiled) +
                          " more warm runs, medians (the times above are of runs without one):",
-                     flags.json != "-");
+                     !is_standard_output(flags.json));
   return 0;
 }
 
@@ -337,7 +330,9 @@ int bench(const BenchFlags &flags) {
 void register_bench(CLI::App &app, Action &action) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App *command = app.add_subcommand("bench", "Measure create time, first run, run times and peak memory");
-  command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
+  command->add_option("model", flags->model, "Model: .onnx or .qrm; - is standard input")
+      ->required()
+      ->type_name("MODEL");
   command->add_option("--input,-i", flags->inputs, "The file of a named input (default: made-up values)")
       ->type_name("NAME=FILE");
   flags->session.add_to(*command);
@@ -377,8 +372,10 @@ void register_bench(CLI::App &app, Action &action) {
   command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")
       ->type_name("FILE|-");
   CLI::Option *const plot =
-      command->add_option("--plot", flags->plot, "Draw the distribution of the times into an SVG file")
-          ->type_name("FILE")
+      command
+          ->add_option("--plot", flags->plot,
+                       "Draw the distribution of the times into an SVG file, or to standard output for -")
+          ->type_name("FILE|-")
           ->check(name_with(".svg"));
   command
       ->add_option(

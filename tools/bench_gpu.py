@@ -118,11 +118,16 @@ def rates(args):
     return 2 * 4 * count / copy["ms"] * 1e3, 2 * side**3 / product["ms"] * 1e3
 
 
+def with_cache(folder):
+    """The environment in which PoCL and NVIDIA's driver keep what they compiled in `folder`."""
+    return dict(os.environ, POCL_CACHE_DIR=folder, CUDA_CACHE_PATH=folder)
+
+
 def bench(args, model, backend, cache, more=()):
     command = [args.program, "bench", model, "--backend", backend, "--duration", str(args.seconds), "--json", "-", *more]
     for option in args.option if backend == "gpu" else []:
         command += ["--option", option]
-    return json.loads(run(command, env=dict(os.environ, POCL_CACHE_DIR=cache)))
+    return json.loads(run(command, env=with_cache(cache)))
 
 
 def measure(args, name, model, kernels):
@@ -131,7 +136,7 @@ def measure(args, name, model, kernels):
         first = bench(args, model, "gpu", cache, ["--profile"])
         container = os.path.join(args.work, name + "-gpu.qrm")
         command = [args.program, "compile", model, "--backend", "gpu", "-o", container]
-        run(command + [part for option in args.option for part in ("--option", option)], env=dict(os.environ, POCL_CACHE_DIR=cache))
+        run(command + [part for option in args.option for part in ("--option", option)], env=with_cache(cache))
         rounds = [(bench(args, container, "gpu", cache), bench(args, model, "cpu", cache)) for _ in range(args.rounds)]
     finally:
         shutil.rmtree(cache, ignore_errors=True)

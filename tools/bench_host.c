@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
     check(qr_options_set(options, (qr_string){argv[i], (uint64_t)(equals - argv[i])},
                          (qr_string){equals + 1, QR_NUL_TERMINATED}));
   }
-  check(qr_model_open_path(runtime, (qr_string){argv[1], QR_NUL_TERMINATED}, options, &model));
+  check(qr_model_open(runtime, &(qr_model_source)QR_MODEL_AT(argv[1]), options, NULL, &model));
   check(qr_session_create(model, options, NULL, &session));
 
   const uint64_t inputs = qr_session_input_count(session), outputs = qr_session_output_count(session);

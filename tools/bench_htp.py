@@ -53,11 +53,17 @@ with open(f"{folder}/ep0_htp.bin", "rb") as file:
     binary = file.read()
 
 # ---- Quarry
+
+class Source(ctypes.Structure):  # qr_model_source
+    _fields_ = [("struct_size", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("path", String), ("data", ctypes.c_char_p), ("offset", ctypes.c_uint64),
+                ("size_bytes", ctypes.c_uint64), ("fd", ctypes.c_int32), ("folder_fd", ctypes.c_int32), ("self", ctypes.c_void_p), ("read", ctypes.c_void_p)]
+
+
 quarry = ctypes.CDLL(os.path.join(build, "runtime", "libquarry.so.0"))
 quarry.qr_options_set.argtypes = [ctypes.c_void_p, String, String]
-quarry.qr_model_open_path.argtypes = [ctypes.c_void_p, String, ctypes.c_void_p, ctypes.c_void_p]
+quarry.qr_model_open.argtypes = [ctypes.c_void_p, ctypes.POINTER(Source), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 quarry.qr_session_create.argtypes = [ctypes.c_void_p] * 4
-for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open_path", "qr_session_create"):
+for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open", "qr_session_create"):
     getattr(quarry, name).restype = ctypes.c_void_p
 for name in ("qr_model_destroy", "qr_session_destroy"):
     getattr(quarry, name).argtypes = [ctypes.c_void_p]
@@ -69,7 +75,8 @@ assert not quarry.qr_options_set(options, String(b"backend", 7), String(b"htp", 
 def ours(keep=False):
     opened, session = ctypes.c_void_p(), ctypes.c_void_p()
     watch = Watch()
-    assert not quarry.qr_model_open_path(runtime, String(container.encode(), len(container)), options, ctypes.byref(opened))
+    source = Source(ctypes.sizeof(Source), 1, String(container.encode(), len(container)), None, 0, 0, -1, -1, None, None)
+    assert not quarry.qr_model_open(runtime, source, options, None, ctypes.byref(opened))
     assert not quarry.qr_session_create(opened, options, None, ctypes.byref(session))
     took = watch.took()
     if not keep:  # one session stays, so that backend and device are there, as they are for the library's own call

@@ -95,7 +95,7 @@ void register_check(CLI::App &app, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand(
       "check", "Ask a backend about every node of a model without compiling it; exit status 1 when it refuses one");
-  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
       ->required()
       ->type_name("MODEL");
   flags->session.add_to(*command, false);
@@ -104,7 +104,7 @@ void register_check(CLI::App &app, Action &action) {
     action = [flags] {
       const qr::Runtime runtime = flags->session.runtime();
       const qr::Options options = flags->session.make_options(runtime);
-      return report_check(qr::Model(runtime, flags->model, &options), options, flags->json);
+      return report_check(qr::Model(runtime, model_source(flags->model), &options), options, flags->json);
     };
   });
 }

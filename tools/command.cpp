@@ -8,14 +8,14 @@
 namespace tools {
 namespace {
 
-void log_to_stderr(void *, qr_log_level level, qr_string topic, qr_string message) {
-  const char *word = level == QR_LOG_ERROR                ? "error"
-                     : level == QR_LOG_WARN               ? "warning"
-                     : level == QR_LOG_INFO               ? "info"
-                     : level == QR_LOG_DEBUG              ? "debug"
-                     : level == QR_LOG_TRACE              ? "trace"
-                     : level == QR_LOG_CALLER_MISBEHAVING ? "caller misbehaving"
-                                                          : "plugin misbehaving";
+void log_to_stderr(void *, qr_log_level level, std::uint32_t flags, qr_string topic, qr_string message) {
+  const char *word = flags & QR_LOG_CALLER_MISBEHAVES   ? "caller misbehaving"
+                     : flags & QR_LOG_PLUGIN_MISBEHAVES ? "plugin misbehaving"
+                     : level == QR_LOG_ERROR            ? "error"
+                     : level == QR_LOG_WARN             ? "warning"
+                     : level == QR_LOG_INFO             ? "info"
+                     : level == QR_LOG_DEBUG            ? "debug"
+                                                        : "trace";
   std::fprintf(stderr, "quarry: %s: %.*s: %.*s\n", word, static_cast<int>(topic.size), topic.data,
                static_cast<int>(message.size), message.data);
 }
@@ -74,6 +74,9 @@ qr::Options SessionFlags::make_options(const qr::Runtime &runtime, Shapes with) 
 }
 
 std::string name_beside(const std::string &model, const std::string &ending) {
+  if (model == "-")
+    throw UsageError("standard input: the model has no name, and its result is to have one like it",
+                     "name the result: -o FILE");
   const size_t dot = model.rfind('.'), slash = model.rfind('/');
   const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
   return (has_ending ? model.substr(0, dot) : model) + ending;

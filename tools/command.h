@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "model_file.h"
 #include "output.h"
 
 namespace tools {

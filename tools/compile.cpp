@@ -2,7 +2,6 @@
 // quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "command.h"
 #include "interrupt.h"
@@ -25,7 +24,7 @@ int compile(const CompileFlags &flags) {
   flags.profile.check();
   if (flags.check && flags.profile.wanted())
     throw UsageError("--profile: found --check, which compiles nothing, expected one of the two");
-  if (flags.out == "-" && flags.profile.only_tables())
+  if (is_standard_output(flags.out) && flags.profile.only_tables())
     throw UsageError("--profile: found -o -, which leaves no room for tables, expected --profile=FILE");
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime);
@@ -33,7 +32,7 @@ int compile(const CompileFlags &flags) {
     const auto [key, value] = split_pair(text, "--metadata");
     options.set("metadata." + key, value);
   }
-  const qr::Model model(runtime, flags.model, &options);
+  const qr::Model model(runtime, model_source(flags.model), &options);
   if (flags.check) return report_check(model, options, flags.json);
   std::string out = flags.out;
   if (out.empty()) {
@@ -41,22 +40,21 @@ int compile(const CompileFlags &flags) {
     if (out == flags.model)
       throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
-  std::optional<StandardOutputFile> piped;
-  if (out == "-") piped.emplace(), out = piped->path();
+  const bool piped = is_standard_output(out);
+  const qr::Target target = piped ? qr::Target::in_file(standard_output_for("a container")) : qr::Target(out);
   ProgressLine progress;
   qr::Profile profile(runtime);
   {
-    // The library writes beside the file's place and renames: stopped by its signal it leaves nothing there.
+    // Stopped by its signal the library leaves nothing there.
     qr::Signal signal(runtime);
     const Interruptible interruptible([&signal] { signal.abort(); });
     model.compile(
-        out, &options, &signal,
+        target, &options, &signal,
         [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); },
         flags.profile.wanted() ? &profile : nullptr);
   }
   progress.clear();
   if (piped) {
-    piped->send();
     flags.profile.tell(profile, "profile of runs:", false);
     return 0;
   }
@@ -66,7 +64,8 @@ int compile(const CompileFlags &flags) {
   for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
     print(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
   const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
-  print(", %zu graph%s\n", graphs, graphs == 1 ? "" : "s");
+  if (graphs > 0) print(", %zu graph%s", graphs, graphs == 1 ? "" : "s");
+  print("\n");
   flags.profile.tell(profile, "profile of runs:", true);
   return 0;
 }
@@ -76,12 +75,14 @@ int compile(const CompileFlags &flags) {
 void register_compile(CLI::App &app, Action &action) {
   auto flags = std::make_shared<CompileFlags>();
   CLI::App *command = app.add_subcommand("compile", "Compile a model into a .qrm container for a backend");
-  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
       ->required()
       ->type_name("MODEL");
   command
-      ->add_option("--output,-o", flags->out,
-                   "The container to write (default: the model's name with .qrm); - is standard output")
+      ->add_option(
+          "--output,-o", flags->out,
+          "The container to write (default: the model's name with .qrm), or an .onnx for ONNX Runtime where the "
+          "backend can (htp); - is standard output")
       ->type_name("FILE|-");
   flags->session.add_to(*command, false);
   flags->profile.add_to(*command, "when the model is compiled");

@@ -53,7 +53,8 @@ int cut(const CutFlags &flags) {
   std::vector<std::string> names;
   for (size_t part = 0; part < count; ++part) {
     names.push_back(flags.out.empty() ? default_name(flags.model, part, count) : flags.out[part]);
-    if (names.back() == "-") throw UsageError("-o: found '-', expected a file: each part is one of its own");
+    if (is_standard_output(names.back()))
+      throw UsageError("-o: found '-', expected a file: each part is one of its own");
     if (names.back() == flags.model)
       throw UsageError("cutting '" + flags.model + "' would overwrite it", "name the results: -o HEAD TAIL");
   }
@@ -64,7 +65,7 @@ int cut(const CutFlags &flags) {
     qr::Options options = session.make_options(runtime);
     if (part > 0) options.set("graph.tail", flags.at[part - 1]);
     if (part + 1 < count) options.set("graph.head", flags.at[part]);
-    const qr::Model model(runtime, flags.model, &options);
+    const qr::Model model(runtime, model_source(flags.model), &options);
     ProgressLine progress;
     {
       qr::Signal signal(runtime);
@@ -89,7 +90,7 @@ void register_cut(CLI::App &app, Action &action) {
   auto flags = std::make_shared<CutFlags>();
   CLI::App *command = app.add_subcommand(
       "cut", "Cut a model into containers: what is in front of some tensors, and what is behind them");
-  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
       ->required()
       ->type_name("MODEL");
   command

@@ -34,13 +34,13 @@ struct Side {
   std::optional<qr::Session> session;
 
   Side(const SessionFlags &flags, const std::string &path)
-      : runtime(flags.runtime()), options(flags.make_options(runtime)), model(runtime, path, &options) {}
+      : runtime(flags.runtime()), options(flags.make_options(runtime)), model(runtime, model_source(path), &options) {}
 };
 
 // A container's context says what it was compiled with: the layers are compiled once more, in the same way.
 SessionFlags as_compiled(SessionFlags flags, const std::string &path) {
   const qr::Runtime runtime = flags.runtime();
-  const Json info = Json::parse(qr::Model(runtime, path).inspect());
+  const Json info = Json::parse(qr::Model(runtime, model_source(path)).inspect());
   if (info.value("kind", "") != "qrm") return flags;
   for (const Json &context : info["contexts"]) {
     if (flags.backend.empty()) flags.backend = context.value("backend", "");
@@ -63,10 +63,26 @@ struct Row {
   bool bad = false;
 };
 
+// The scale and zero point of element `i` (qr_tensor_info).
+std::pair<double, double> scale_of(const qr::TensorInfo &info, const std::vector<int64_t> &shape, size_t i) {
+  if (info.scales.empty()) return {info.scale, static_cast<double>(info.zero_point)};
+  size_t inner = 1;
+  for (size_t axis = info.quantized_axis + 1; axis < shape.size(); ++axis) inner *= static_cast<size_t>(shape[axis]);
+  const size_t extent = static_cast<size_t>(shape[info.quantized_axis]), channel = i / inner % extent;
+  size_t entry = channel;
+  if (const auto block = static_cast<size_t>(info.block_size))
+    entry = (i / inner / extent * ((extent + block - 1) / block) + channel / block) * inner + i % inner;
+  return {info.scales.at(entry), info.zero_points.empty() ? 0 : info.zero_points.at(entry)};
+}
+
 std::vector<double> real_values(const qr::TensorInfo &info, const qr::Tensor &tensor) {
-  std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), element_count(tensor.shape()));
+  const std::vector<int64_t> shape = tensor.shape();
+  std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), element_count(shape));
   if (info.is_quantized)
-    for (double &value : values) value = (value - static_cast<double>(info.zero_point)) * info.scale;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto [scale, zero_point] = scale_of(info, shape, i);
+      values[i] = (values[i] - zero_point) * scale;
+    }
   return values;
 }
 
@@ -85,7 +101,10 @@ Row compare_tensor(const qr::TensorInfo &info, const std::vector<double> &a, con
     if (std::isfinite(b[i])) signal += b[i] * b[i], low = std::min(low, b[i]), high = std::max(high, b[i]);
   }
   // What a quantised tensor can hold, whatever this input made of it.
-  if (info.is_quantized) low = 0, high = info.scale * (std::exp2(qr_dtype_bits(info.dtype)) - 1);
+  if (info.is_quantized) {
+    const double scale = info.scales.empty() ? info.scale : *std::max_element(info.scales.begin(), info.scales.end());
+    low = 0, high = scale * (std::exp2(qr_dtype_bits(info.dtype)) - 1);
+  }
   row.of_range = row.worst == 0 ? 0 : high > low ? row.worst / (high - low) : INFINITY;
   if (row.worst > 0) row.sqnr = std::isfinite(noise) && signal > 0 ? 10 * std::log10(signal / noise) : -INFINITY;
   if (info.is_quantized && info.scale > 0) row.steps = std::round(row.worst / info.scale);
@@ -227,7 +246,7 @@ void register_diff(CLI::App &app, Action &action) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App *command = app.add_subcommand(
       "diff", "Compare two backends or models layer by layer; exit status 1 when a layer differs too much");
-  command->add_option("model", flags->one, "Model: .onnx, or a .qrm that kept its graph")
+  command->add_option("model", flags->one, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
       ->required()
       ->type_name("MODEL");
   command->add_option("other", flags->two, "The one to compare with (default: the same)")->type_name("MODEL");

@@ -15,6 +15,7 @@ namespace {
 int doctor(const SessionFlags &flags, bool as_json) {
   qr::Runtime runtime = flags.runtime();
   nlohmann::json report = {{"version", qr_version()},
+                           {"plugin_target", qr_plugin_target()},
                            {"cpu_features", qr_runtime_cpu_features(runtime.get())},
                            {"processors", sysconf(_SC_NPROCESSORS_ONLN)}};
   report["search_path"] = nlohmann::json::array();
@@ -58,8 +59,8 @@ int doctor(const SessionFlags &flags, bool as_json) {
     print("%s\n", report.dump(2).c_str());
     return usable ? 0 : 1;
   }
-  print("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order\n", qr_version(),
-        report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()));
+  print("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order; plugins are for %s\n", qr_version(),
+        report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()), qr_plugin_target());
   for (const nlohmann::json &row : report["search_path"])
     print("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(),
           row["exists"].get<bool>() ? "" : ": does not exist");

@@ -83,8 +83,10 @@ size_t place_in(int64_t width, int64_t height, double across, double down) {
 
 void DrawFlags::add_to(CLI::App &command) {
   const char *group = "Drawing";
-  command.add_option("--draw", file, "Boxes and masks that the outputs tell, drawn on the picture: the PNG to write")
-      ->type_name("FILE.png")
+  command
+      .add_option("--draw", file,
+                  "Boxes and masks that the outputs tell, drawn on the picture: the PNG to write; - is standard output")
+      ->type_name("FILE.png|-")
       ->check(name_with(".png"))
       ->group(group);
   finding.add_to(command, group);
@@ -138,7 +140,7 @@ nlohmann::json draw(const DrawFlags &flags, const Drawn &drawn, const ImageFlags
     for (auto box = found.boxes.rbegin(); box != found.boxes.rend(); ++box)
       draw_box(picture, box->left, box->top, box->right, box->bottom, colour_of(box->kind).colour);
   }
-  write_text(flags.file, png(picture));
+  write_bytes(flags.file, png(picture));
   if (show) print("    written to %s\n", flags.file.c_str());
   return out;
 }

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <system_error>
 
+#include "output.h"
+
 namespace tools {
 namespace {
 
@@ -66,13 +68,26 @@ std::string os_text(int number) {
   return text;
 }
 
+namespace {
+
+// Of standard output the library knows the number alone.
+std::string named(std::string text) {
+  const std::string number = "/dev/fd/" + std::to_string(fileno(standard_output())), file = "file '" + number + "'";
+  if (text == number) return "standard output";
+  if (const size_t at = text.find(file); at != std::string::npos) text.replace(at, file.size(), "standard output");
+  return text;
+}
+
+}  // namespace
+
 void print_error(const qr::Error &error) {
   if (error.id().empty()) {  // not even its text could be copied
     std::fprintf(stderr, "quarry: error: %s\n", kNoMemory);
     return;
   }
-  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), error.message().c_str());
-  for (const auto &[key, value] : error.details()) std::fprintf(stderr, "  %s: %s\n", key.c_str(), value.c_str());
+  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), named(error.message()).c_str());
+  for (const auto &[key, value] : error.details())
+    std::fprintf(stderr, "  %s: %s\n", key.c_str(), named(value).c_str());
   print_hint(error.hint());
   for (const FlagHint &row : kFlagHints) {
     if (error.id() != row.id) continue;

@@ -14,9 +14,9 @@ import headers  # noqa: E402
 
 FOLDER = os.path.join(root, "include", "quarry")
 # In the order in which they need each other; backend.h is for plugins.
-NAMES = ["version.h", "types.h", "status.h", "runtime.h", "options.h", "signal.h", "profile.h", "call.h", "tensor.h", "model.h", "memory.h", "session.h"]
+NAMES = ["version.h", "types.h", "status.h", "runtime.h", "options.h", "signal.h", "target.h", "profile.h", "call.h", "tensor.h", "model.h", "memory.h", "session.h"]
 RUST_NAMES = {"self": "self_", "type": "type_"}  # words of the language
-RUST_TYPES = {"void": "c_void", "char": "c_char", "uint32_t": "u32", "int32_t": "i32", "uint64_t": "u64", "int64_t": "i64", "double": "f64"}
+RUST_TYPES = {"void": "c_void", "char": "c_char", "uint32_t": "u32", "int32_t": "i32", "uint64_t": "u64", "int64_t": "i64", "float": "f32", "double": "f64"}
 GENERATED = "Written by tools/generate_bindings.py from include/quarry, never by hand."
 
 
@@ -96,7 +96,7 @@ def python(rows):
 # ---- Rust
 
 def rust_type(text):
-    words = re.findall(r"\w+|\*", text)
+    words = [word for word in re.findall(r"\w+|\*", text) if word != "struct"]
     const = words[0] == "const"
     base = words[1] if const else words[0]
     found = RUST_TYPES.get(base, base)
@@ -169,7 +169,7 @@ def rust(rows):
             guess = next((kinds[prefix] for prefix in kinds if name.startswith(prefix) and not name.endswith("_SIZE")), "u32")
             written = hex(value) if value > 0xffffffff else str(value)
             out += [f"/// {comment.replace('[', '').replace(']', '')}"] if comment else []
-            out.append(f"pub const {name}: {alias or suffix or guess} = {written};")
+            out.append(f"pub const {name}: {suffix or alias or guess} = {written};")
         elif kind == "alias":
             out += ["", *rust_comment(comment), f"pub type {name} = i32;"]
         elif kind == "opaque":
@@ -186,8 +186,10 @@ def rust(rows):
     out += ["", "unsafe extern \"C\" {", *functions[1:], "}", "", "/// Sizes and offsets as tests/abi/abi.txt has them: another layout does not compile.", "const _: () = {"]
     record = open(os.path.join(root, "tests", "abi", "abi.txt"), encoding="utf-8").read()
     for name in structs:
-        size = re.search(rf"^struct {name} (\d+)", record, re.M)[1]
-        out.append(f"    assert!(size_of::<{name}>() == {size});")
+        size = re.search(rf"^struct {name} (\d+)", record, re.M)
+        if not size:
+            sys.exit(f"FAILED: tests/abi/abi.txt has no struct {name}: `ninja -C build abi-record` brings it up to date first")
+        out.append(f"    assert!(size_of::<{name}>() == {size[1]});")
         for field, offset in re.findall(rf"^field {name}\.(\w+) (\d+) ", record, re.M):
             out.append(f"    assert!(core::mem::offset_of!({name}, {RUST_NAMES.get(field, field)}) == {offset});")
     return "\n".join(out + ["};", ""])

@@ -82,7 +82,7 @@ def main():
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
-    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`.\n\n" +
+    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`. Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
           program(quarry, "ops", "--markdown") +
           "\n## com.microsoft\n\nThese operators of ONNX Runtime's own domain are read too, as the ones above: " + ", ".join(microsoft()) + ".\n")
     if check and stale:

@@ -142,7 +142,7 @@ void print_context(const Json &info) {
 qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std::string &path) {
   constexpr std::string_view kUnknownFormat = "QR-F0006";
   const qr::Options options = flags.make_options(runtime);
-  qr::Result<qr::Model> opened = qr::Model::try_open(runtime, path, &options);
+  qr::Result<qr::Model> opened = qr::Model::try_open(runtime, model_source(path), &options);
   if (opened.ok() || std::string_view(opened.status().id()) != kUnknownFormat || !flags.backend.empty())
     return std::move(opened).value();
   const uint64_t count = runtime.scan();
@@ -150,7 +150,7 @@ qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std:
     qr::Options with = flags.make_options(runtime);
     with.set("backend", qr::from_c(runtime.backend(i).id));
     with.set("htp.foreign_context", "trust");  // it is looked at here and not run
-    qr::Result<qr::Model> known = qr::Model::try_open(runtime, path, &with);
+    qr::Result<qr::Model> known = qr::Model::try_open(runtime, model_source(path), &with);
     if (known.ok() || std::string_view(known.status().id()) != kUnknownFormat) return std::move(known).value();
   }
   return std::move(opened).value();
@@ -192,7 +192,9 @@ void register_inspect(CLI::App &app, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("inspect", "Print what a model says of itself: inputs, outputs, graphs, contexts, segments");
-  command->add_option("model", flags->model, "Model: .onnx or .qrm, or a context binary that a backend knows")
+  command
+      ->add_option("model", flags->model,
+                   "Model: .onnx or .qrm, or a context binary that a backend knows; - is standard input")
       ->required()
       ->type_name("MODEL");
   flags->session.add_to(*command, false);

@@ -2,7 +2,6 @@
 #include "output.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,56 +10,17 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/new_file.h"
 #include "failure.h"
 
 namespace tools {
 namespace {
 
 FILE *g_output = stdout;  // see keep_standard_output
+FILE *g_text = nullptr;   // see print_beside_result
 
 [[noreturn]] void refused(int number) {
   throw Failure(std::string("standard output: writing failed: ") + os_text(number));
-}
-
-void write_all(FILE *file, const std::string &path, const std::string &text) {
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int number = errno;
-  if (std::fclose(file) != 0) throw Failure("cannot write all of '" + path + "': " + os_text(errno));
-  if (!whole) throw Failure("cannot write all of '" + path + "': " + os_text(number));
-}
-
-// Writes a file that has no name until it is whole: one that is there stays as it was until then, and nothing is left
-// behind when the disk is full or the program ends. Gives false where that cannot be: the path is no plain file of the
-// user's, or the file system or the folder does not allow it.
-bool replace_file(const std::string &path, const std::string &text) {
-  struct stat info {};
-  const bool there = lstat(path.c_str(), &info) == 0;
-  if (there && (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || access(path.c_str(), W_OK) != 0)) return false;
-  const size_t slash = path.find_last_of('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-  const struct Closing {
-    int fd;
-    ~Closing() {
-      if (fd >= 0) close(fd);
-    }
-  } closing{fd};
-  // Closing the stream tells whether all was written; the file needs its name after that.
-  const int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  FILE *file = copy < 0 ? nullptr : fdopen(copy, "wb");
-  if (!file) {
-    if (copy >= 0) close(copy);
-    return false;
-  }
-  if (there && fchmod(fd, info.st_mode & 07777) != 0) return std::fclose(file), false;
-  write_all(file, path, text);
-  // Only a rename takes the place of another file, and for that there must be a name.
-  const std::string from = "/proc/self/fd/" + std::to_string(fd);
-  const std::string name = there ? path + "." + std::to_string(getpid()) : path;
-  if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
-  if (!there || rename(name.c_str(), path.c_str()) == 0) return true;
-  unlink(name.c_str());
-  return false;
 }
 
 void print_list(FILE *stream, const char *pattern, va_list values) {
@@ -72,7 +32,7 @@ void print_list(FILE *stream, const char *pattern, va_list values) {
 void print(const char *pattern, ...) {
   va_list values;
   va_start(values, pattern);
-  print_list(g_output, pattern, values);
+  print_list(g_text ? g_text : g_output, pattern, values);
   va_end(values);
 }
 
@@ -84,7 +44,8 @@ void print_to(FILE *stream, const char *pattern, ...) {
 }
 
 void print_text(const std::string &text) {
-  if (std::fwrite(text.data(), 1, text.size(), g_output) != text.size()) refused(errno);
+  FILE *const to = g_text ? g_text : g_output;
+  if (std::fwrite(text.data(), 1, text.size(), to) != text.size() && to == g_output) refused(errno);
 }
 
 void occupy_standard_descriptors() {
@@ -117,18 +78,30 @@ void finish_output() {
   if (failed) refused(EIO);
 }
 
-void write_text(const std::string &path, const std::string &text) {
-  if (path == "-") {
-    print_text(text);
-    if (text.empty() || text.back() != '\n') print("\n");
+bool is_standard_output(const std::string &path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+void print_beside_result() { g_text = stderr; }
+
+void write_bytes(const std::string &path, const std::string &bytes) {
+  if (is_standard_output(path)) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), g_output) != bytes.size()) refused(errno);
     return;
   }
-  if (replace_file(path, text)) return;
-  FILE *file = std::fopen(path.c_str(), "wbe");
-  if (!file)
-    throw UsageError("cannot write '" + path + "': " + os_text(errno),
-                     "check that the folder exists and may be written");
-  write_all(file, path, text);
+  const auto message = [](const quarry::Status &status) { return std::string(status.message()); };
+  quarry::NewFile file;
+  if (const quarry::Status status = file.open(path); !status.ok())
+    throw UsageError(message(status), "check that the folder exists and may be written");
+  quarry::Status status = file.write(bytes.data(), bytes.size());
+  if (status.ok()) status = file.close(quarry::NewFile::Outlasts::Process);
+  if (status.ok()) status = file.put_in_place();
+  if (!status.ok()) throw Failure(message(status), std::string(status.hint()));
+}
+
+void write_text(const std::string &path, const std::string &text) {
+  const bool ends = !is_standard_output(path) || (!text.empty() && text.back() == '\n');
+  write_bytes(path, ends ? text : text + "\n");
 }
 
 ScratchFolder::ScratchFolder() {
@@ -144,23 +117,13 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-StandardOutputFile::StandardOutputFile() {
-  if (isatty(fileno(g_output)))
-    throw UsageError("standard output: found a terminal, expected a file or a pipe for a container",
+int standard_output_for(const char *what) {
+  const int fd = fileno(g_output);
+  if (isatty(fd))
+    throw UsageError(std::string("standard output: found a terminal, expected a file or a pipe for ") + what,
                      "name a file, or send it on: ... -o - > FILE");
-}
-
-void StandardOutputFile::send() {
-  FILE *const file = std::fopen(path_.c_str(), "rbe");
-  if (!file) throw Failure("cannot read '" + path_ + "': " + os_text(errno));
-  const struct Closing {
-    FILE *file;
-    ~Closing() { std::fclose(file); }
-  } closing{file};
-  std::vector<char> part(1 << 16);
-  while (const size_t size = std::fread(part.data(), 1, part.size(), file))
-    if (std::fwrite(part.data(), 1, size, g_output) != size) refused(errno);
-  if (std::ferror(file)) throw Failure("cannot read '" + path_ + "': " + os_text(errno));
+  if (std::fflush(g_output) != 0) refused(errno);
+  return fd;
 }
 
 }  // namespace tools

@@ -28,9 +28,16 @@ FILE *standard_output();
 // At the end: writes what is still in the buffer. Throws Failure when that, or a print before it, failed.
 void finish_output();
 
-// Writes text to a file, or to standard output for "-". A file that is there is replaced by the whole of the new one.
-// Throws UsageError or Failure.
+// Whether a result goes to standard output: "-", or a name that the system has for it, whose descriptor is another
+// since keep_standard_output.
+bool is_standard_output(const std::string &path);
+// What is printed goes to standard error from here on: standard output is for a result alone.
+void print_beside_result();
+
+// Writes text, or bytes as they are, to a file (base/new_file.h says how) or to standard output. Throws UsageError or
+// Failure.
 void write_text(const std::string &path, const std::string &text);
+void write_bytes(const std::string &path, const std::string &bytes);
 
 // A folder for files that are of no use later, where TMPDIR says: gone with what is in it, however the work ended.
 class ScratchFolder {
@@ -45,16 +52,8 @@ class ScratchFolder {
   std::string path_;
 };
 
-// A file that a call writes by its name, for standard output: it lies in a folder of its own until it is sent.
-class StandardOutputFile {
- public:
-  StandardOutputFile();  // throws UsageError where standard output is a terminal
-  const std::string &path() const { return path_; }
-  void send();
-
- private:
-  ScratchFolder folder_;
-  std::string path_ = folder_.path() + "/out";
-};
+// Standard output as the descriptor that a call of the library writes to. `what`: "a container". Throws UsageError
+// where it is a terminal.
+int standard_output_for(const char *what);
 
 }  // namespace tools

@@ -99,7 +99,8 @@ std::vector<ProfileEvent> read_events(const qr::Profile &profile) {
 void ProfileFlags::add_to(CLI::App &command, const std::string &subject) {
   command.add_flag("--profile", value_,
                    "Tables of where the time goes " + subject +
-                       "; --profile=FILE writes the events too: .csv, or .json for a Chrome trace (Perfetto)");
+                       "; --profile=FILE writes the events too: .csv (- is standard output), or .json for a Chrome "
+                       "trace (Perfetto)");
   command.add_option("--profile-top", top_, "Rows in a table of the profile; 0: all")
       ->capture_default_str()
       ->type_name("N")
@@ -110,7 +111,8 @@ std::string ProfileFlags::file() const { return value_ == kNoFile ? "" : value_;
 
 void ProfileFlags::check(const std::vector<std::string> &files) const {
   if (!wanted()) return;
-  if (!file().empty() && !is_events_file(file()))
+  if (is_standard_output(file())) print_beside_result();
+  else if (!file().empty() && !is_events_file(file()))
     throw UsageError("--profile: found the file '" + file() + "', expected a name that ends in .csv or .json",
                      ".csv has one line for each event; .json is a trace for Perfetto and chrome://tracing");
   for (const std::string &path : files)
@@ -138,7 +140,7 @@ void ProfileFlags::tell(const qr::Profile &profile, const std::string &runs_titl
       print("%llu events were lost: the tables are incomplete\n", static_cast<unsigned long long>(profile.lost()));
   }
   if (const std::string path = file(); !path.empty()) {
-    write_text(path, profile.export_as(path.ends_with(".csv") ? "csv" : "chrome"));
+    write_text(path, profile.export_as(path.ends_with(".json") ? "chrome" : "csv"));
     if (show) print("events written to %s\n", path.c_str());
   }
 }

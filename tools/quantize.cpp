@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry quantize: a float model and samples of its inputs to a model with QuantizeLinear and DequantizeLinear.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,7 +48,7 @@ std::string kind_of(const std::string &values) {
 
 // Extents that the model leaves open, as the first sample has them; empty where there are none.
 std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags) {
-  const qr::Model model(runtime, flags.model);
+  const qr::Model model(runtime, model_source(flags.model));
   const std::vector<qr::TensorInfo> inputs = model.inputs();
   if (std::all_of(inputs.begin(), inputs.end(), [](const qr::TensorInfo &one) { return is_known(one.dims); }))
     return {};
@@ -140,7 +141,7 @@ class KeptCalibration {
 };
 
 void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal &signal, ProgressLine &progress) {
-  const std::vector<qr::TensorInfo> inputs = quantizer.inputs();
+  const std::vector<qr::TensorInfo> inputs = quantizer.inputs(&signal);
   std::vector<SampleFiles> samples;
   for (const std::string &path : flags.calibration)
     for (SampleFiles &one : find_samples(path, inputs)) samples.push_back(std::move(one));
@@ -198,7 +199,8 @@ void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
 }
 
 // The quantised model as a container for a backend.
-void compile(const qr::Runtime &runtime, const QuantizeFlags &flags, const std::string &model, ProgressLine &progress) {
+void compile(const qr::Runtime &runtime, const QuantizeFlags &flags, const std::string &model, const qr::Target &out,
+             ProgressLine &progress) {
   SessionFlags session;
   session.backend = flags.backend;
   session.options = flags.compile_options;
@@ -206,23 +208,26 @@ void compile(const qr::Runtime &runtime, const QuantizeFlags &flags, const std::
   const qr::Model made(runtime, model, &options);
   qr::Signal signal(runtime);
   const Interruptible interruptible([&signal] { signal.abort(); });
-  made.compile(flags.out, &options, &signal,
+  made.compile(out, &options, &signal,
                [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
 }
 
 int quantize(const QuantizeFlags &flags) {
-  const bool contained = flags.out.size() > 4 && flags.out.rfind(".qrm") == flags.out.size() - 4;
+  const bool piped = is_standard_output(flags.out);
+  const bool contained = piped ? !flags.backend.empty() : flags.out.size() > 4 && flags.out.ends_with(".qrm");
   if (contained != !flags.backend.empty())
     throw UsageError(contained ? "-o: found '" + flags.out + "' without --backend, expected the backend that it is for"
                                : "--backend: found the output '" + flags.out + "', expected a name that ends in .qrm",
                      "--backend ID -o FILE.qrm compiles the quantised model; -o FILE.onnx writes it");
+  if (piped) print_beside_result();
+  const qr::Target out = piped ? qr::Target::in_file(standard_output_for("a model")) : qr::Target(flags.out);
   std::optional<ScratchFolder> scratch;
   if (contained) scratch.emplace();
-  const std::string quantized = contained ? scratch->path() + "/quantized.onnx" : flags.out;
+  const std::string quantized = contained ? scratch->path() + "/quantized.onnx" : "";
   SessionFlags session;
   session.backend_path = flags.backend_path;
   const qr::Runtime runtime = session.runtime();
-  qr::Quantizer quantizer(runtime, flags.model);
+  qr::Quantizer quantizer(runtime, model_source(flags.model));
   bool shaped = false;
   for (const auto &[key, value] : flags.options) {
     if (value.empty()) continue;
@@ -236,16 +241,16 @@ int quantize(const QuantizeFlags &flags) {
     qr::Signal signal(runtime);
     const Interruptible interruptible([&signal] { signal.abort(); });
     calibrate(quantizer, flags, signal, progress);
-    quantizer.write(quantized, &signal,
+    quantizer.write(contained ? qr::Target(quantized) : out, &signal,
                     [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
   }
-  if (contained) compile(runtime, flags, quantized, progress);
+  if (contained) compile(runtime, flags, quantized, out, progress);
   if (!flags.resume.empty()) std::remove(flags.resume.c_str());  // its work is done
   progress.clear();
   const std::string report = quantizer.report();
   const bool as_page = flags.report.size() > 5 && flags.report.rfind(".html") == flags.report.size() - 5;
   if (!flags.report.empty()) write_text(flags.report, as_page ? quantizer.report("html") : report);
-  if (flags.report != "-") print_summary(flags, nlohmann::json::parse(report));
+  if (!is_standard_output(flags.report)) print_summary(flags, nlohmann::json::parse(report));
   return 0;
 }
 
@@ -255,7 +260,9 @@ void register_quantize(CLI::App &app, Action &action, bool with_options) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App *command =
       app.add_subcommand("quantize", "Quantise a float model: integers where NPUs want them, told what it costs");
-  command->add_option("model", flags->model, "Model: .onnx, float")->required()->type_name("MODEL");
+  command->add_option("model", flags->model, "Model: .onnx, float; - is standard input")
+      ->required()
+      ->type_name("MODEL");
   command
       ->add_option("--calibration,-c", flags->calibration,
                    "Samples of inputs: pictures, .npy or .pb in a folder, or a folder for each with a file for each "
@@ -263,9 +270,11 @@ void register_quantize(CLI::App &app, Action &action, bool with_options) {
       ->required()
       ->type_name("DIR|FILE")
       ->allow_extra_args(false);
-  command->add_option("--output,-o", flags->out, "The model to write: .onnx, or with --backend a .qrm container")
+  command
+      ->add_option("--output,-o", flags->out,
+                   "The model to write: .onnx, or with --backend a .qrm container; - is standard output")
       ->required()
-      ->type_name("FILE");
+      ->type_name("FILE|-");
   command
       ->add_option("--report", flags->report,
                    "File for what was found: a page where its name ends in .html, JSON elsewhere; - is standard output")

@@ -16,26 +16,31 @@ constexpr const char *kLibrary = "libquarry-quantize.so." QR_TOOLS_ABI;
 #define QR_QUANTIZE_CALLS                                                                                              \
   QR_QUANTIZE_CALL(uint64_t, qr_quantize_option_count, (), ())                                                         \
   QR_QUANTIZE_CALL(qr_status *, qr_quantize_option_at, (uint64_t index, qr_quantize_option * out), (index, out))       \
-  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_open, (qr_runtime * runtime, qr_string path, qr_quantizer * *out),        \
-                   (runtime, path, out))                                                                               \
+  QR_QUANTIZE_CALL(                                                                                                    \
+      qr_status *, qr_quantizer_open,                                                                                  \
+      (qr_runtime * runtime, const qr_model_source *source, const qr_call_options *call, qr_quantizer **out),          \
+      (runtime, source, call, out))                                                                                    \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_set, (qr_quantizer * self, qr_string key, qr_string value),               \
                    (self, key, value))                                                                                 \
-  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_input_count, (qr_quantizer * self, uint64_t * out), (self, out))          \
+  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_input_count,                                                              \
+                   (qr_quantizer * self, const qr_call_options *call, uint64_t *out), (self, call, out))               \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_input, (qr_quantizer * self, uint64_t index, qr_tensor_info * out),       \
                    (self, index, out))                                                                                 \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_add_sample,                                                               \
                    (qr_quantizer * self, const qr_tensor *const *inputs, uint64_t count, const qr_call_options *call), \
                    (self, inputs, count, call))                                                                        \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_sample_count, (qr_quantizer * self, uint64_t * out), (self, out))         \
-  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_save, (qr_quantizer * self, qr_string path, qr_string note),              \
-                   (self, path, note))                                                                                 \
+  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_save,                                                                     \
+                   (qr_quantizer * self, const qr_target *target, qr_string note, const qr_call_options *call),        \
+                   (self, target, note, call))                                                                         \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_restore,                                                                  \
-                   (qr_quantizer * self, qr_string path, const qr_call_options *call, char **out),                     \
-                   (self, path, call, out))                                                                            \
+                   (qr_quantizer * self, const qr_model_source *source, const qr_call_options *call, char **out),      \
+                   (self, source, call, out))                                                                          \
   QR_QUANTIZE_CALL(qr_status *, qr_quantizer_write,                                                                    \
-                   (qr_quantizer * self, qr_string path, const qr_call_options *call), (self, path, call))             \
-  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_report, (qr_quantizer * self, qr_string format, char **out),              \
-                   (self, format, out))                                                                                \
+                   (qr_quantizer * self, const qr_target *target, const qr_call_options *call), (self, target, call))  \
+  QR_QUANTIZE_CALL(qr_status *, qr_quantizer_report,                                                                   \
+                   (qr_quantizer * self, qr_string format, const qr_target *target, const qr_call_options *call),      \
+                   (self, format, target, call))                                                                       \
   QR_QUANTIZE_CALL(void, qr_quantizer_destroy, (qr_quantizer * self), (self))
 
 struct QuantizeCalls {

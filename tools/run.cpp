@@ -215,10 +215,11 @@ Drawn picture_of(const RunFiles &files, const std::vector<qr::TensorInfo> &wante
 
 int run(const RunFlags &flags) {
   flags.profile.check(flags.files);
+  if (is_standard_output(flags.draw.file)) print_beside_result();
   const std::vector<std::string> labels = load_labels(flags.labels);
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
-  const qr::Model model(runtime, flags.model, &options);
+  const qr::Model model(runtime, model_source(flags.model), &options);
   const Buckets buckets(model, flags.session.shapes);
   const std::vector<qr::TensorInfo> &declared = buckets.inputs();
   const std::vector<RunFiles> runs = plan_runs(flags, declared);
@@ -305,8 +306,12 @@ int run(const RunFlags &flags) {
 void register_run(CLI::App &app, Action &action) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *command = app.add_subcommand("run", "Run a model on files: .npy, .pb, raw bytes, PNG, JPEG");
-  command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
-  command->add_option("files", flags->files, "Inputs; with a model of one input each file is a run of its own")
+  command->add_option("model", flags->model, "Model: .onnx or .qrm; - is standard input")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option("files", flags->files,
+                   "Inputs (- is standard input); with a model of one input each file is a run of its own")
       ->type_name("FILE");
   command->add_option("--input,-i", flags->inputs, "The file of a named input")
       ->type_name("NAME=FILE")

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "failure.h"
+#include "output.h"
 
 namespace tools {
 namespace {
@@ -26,7 +27,7 @@ std::string cut(std::string name) {
 }  // namespace
 
 SavedFiles::SavedFiles(std::string folder, const std::vector<std::string> &inputs) : folder_(std::move(folder)) {
-  if (folder_ == "-")
+  if (is_standard_output(folder_))
     throw UsageError("--save: found '-', expected a folder: each output is a file of its own",
                      "--json prints results to standard output");
   if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)

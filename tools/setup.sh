@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Read by demo.sh and test.sh: says what it does, installs the packages of packages.txt that are missing, and builds in the folder that both share.
+# Read by demo.sh, test.sh and fuzz.sh: says what it does, installs the packages of packages.txt that are missing, and builds in the folder that both share.
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf '\033[1m== %s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9]*m//g'; }; }
 
@@ -28,8 +28,10 @@ install_packages() {
 build=${QUARRY_BUILD_DIR:-$root/build}
 best_isa=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
 processors=$(nproc)
-# Where ccache is, meson uses it; these let it keep what is compiled with a precompiled header, and spare it the preprocessor.
-export CCACHE_DEPEND=${CCACHE_DEPEND-1}
+# Where ccache is, meson uses it; the sloppiness lets it keep what is compiled with a precompiled header. Not its depend mode: gcc's list of dependencies leaves out
+# what a precompiled header holds, so that a change there would give the objects of before. The namespace leaves those alone that were kept that way.
+export CCACHE_NODEPEND=1 CCACHE_NAMESPACE=quarry
+unset CCACHE_DEPEND
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros,include_file_mtime,include_file_ctime}
 
 # release_build INSTRUCTION_SETS TESTS: configures it, or what was configured before anew; INSTRUCTION_SETS is empty for all.
@@ -66,4 +68,32 @@ configure() {
   shift
   if [ -f "$dir/build.ninja" ]; then return 0; fi
   meson setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || { cat "$dir.log"; return 1; }
+}
+
+# What test.sh and fuzz.sh are made of; they count in passed, failed, skipped and failures.
+step() {  # NAME COMMAND...
+  name=$1 start=$(date +%s)
+  shift
+  say "$name"
+  if "$@"; then
+    passed=$((passed + 1))
+    echo "   ok: $name ($(($(date +%s) - start)) s)"
+  else
+    failed=$((failed + 1)) failures="$failures
+   $name"
+    echo "   FAILED: $name ($(($(date +%s) - start)) s)"
+  fi
+}
+skip() {  # NAME REASON
+  skipped=$((skipped + 1))
+  say "$1"
+  echo "   skipped: $2"
+}
+has_opencl() {  # whether there is a device that kernels run on
+  "$quarry" doctor 2>/dev/null | grep -A 1 '^  ok   gpu' | grep -q '  usable,'
+}
+newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
+  venv=$build/venv
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
+  "$venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null || "$venv/bin/pip" install -q onnx onnxruntime numpy >"$build/pip.log" 2>&1
 }

@@ -3,6 +3,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -119,7 +120,7 @@ std::vector<uint8_t> read_file(const std::string &path) {
     if (number == EMFILE || number == ENFILE || number == EIO) throw Failure(message);
     throw UsageError(message, "check the path");
   };
-  FILE *opened = std::fopen(path.c_str(), "rbe");
+  FILE *opened = path == "-" ? fdopen(fcntl(0, F_DUPFD_CLOEXEC, 3), "rb") : std::fopen(path.c_str(), "rbe");
   if (!opened) failed(errno);
   const std::unique_ptr<FILE, int (*)(FILE *)> file(opened, std::fclose);
   struct stat info {};
@@ -217,7 +218,7 @@ void write_npy(const std::string &path, qr_dtype dtype, const std::vector<int64_
   file += static_cast<char>(header.size() >> 8);
   file += header;
   file.append(static_cast<const char *>(data), size_bytes);
-  write_text(path, file);
+  write_bytes(path, file);
 }
 
 TensorData read_raw(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims) {

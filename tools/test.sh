@@ -3,25 +3,29 @@
 # Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
 # status is 1 when one failed.
 #   tools/test.sh                  what matters most: the release build for this processor and its tests, ONNX's backend tests of Debian's release, the real
-#                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 10 minutes on two
-#                                  cores, about 7 after tools/demo.sh)
-#   tools/test.sh --all            that for all instruction sets, the tests that take minutes (the suite `long`: kernels of gpu), the builds with
-#                                  the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed tree, the tests of ONNX's
-#                                  newest package, everything through containers too, sizes against their budgets (about an hour)
-#   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
+#                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 11 minutes on two
+#                                  cores, about 8 after tools/demo.sh)
+#   tools/test.sh --all            that for all instruction sets, the tests that take minutes (the suite `long`: kernels of gpu), the core, cpu and
+#                                  cpu-reference under the address and undefined-behaviour sanitizers, the static builds, an installed tree, the tests of
+#                                  ONNX's newest package, everything through containers too, sizes against their budgets (about half an hour)
+#   tools/test.sh --ci             that, and what takes longest or finds least: gpu, htp and plugins under those sanitizers, threads under the thread
+#                                  sanitizer, aarch64 under qemu, kernels of gpu under Oclgrind, htp on its other architectures and on every
+#                                  one-operator model, exports beside ONNX Runtime, packages, the smallest program (under an hour)
+#   tools/test.sh --no-sanitizers  --all without the build with sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
 #   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to backends/common/kernels
 #                                  (not a part of --all, which has no room for it; a processor with AVX-512 runs them in every run)
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
-models='' all='' sanitizers='' emulate=false  # what is run beyond the release build, its tests and Debian's ONNX tests
+models='' all='' ci='' sanitizers='' emulate=false  # what is run beyond the release build, its tests and Debian's ONNX tests
 case "${1-}" in
   "") models=1 ;;
   --all) models=1 all=1 sanitizers=1 ;;
+  --ci) models=1 all=1 ci=1 sanitizers=1 ;;
   --no-sanitizers) models=1 all=1 ;;
   --quick) ;;
   --avx512) emulate=true ;;
-  *) echo "usage: tools/test.sh [--all|--no-sanitizers|--quick|--avx512]" >&2; exit 2 ;;
+  *) echo "usage: tools/test.sh [--all|--ci|--no-sanitizers|--quick|--avx512]" >&2; exit 2 ;;
 esac
 begun=$(date +%s)
 shared=${QUARRY_SHARED:-$root/../shared}
@@ -35,19 +39,6 @@ grep -qw amx_int8 /proc/cpuinfo && isas=amx,$isas
 release_isas=
 [ -n "$all" ] || release_isas=$best_isa
 
-step() {  # NAME COMMAND...
-  name=$1 start=$(date +%s)
-  shift
-  say "$name"
-  if "$@"; then
-    passed=$((passed + 1))
-    echo "   ok: $name ($(($(date +%s) - start)) s)"
-  else
-    failed=$((failed + 1)) failures="$failures
-   $name"
-    echo "   FAILED: $name ($(($(date +%s) - start)) s)"
-  fi
-}
 beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
   echo "failed=\$((failed + 1)) failures=\"\$failures
    the steps of $1 did not come to their end\"" >"$build/beside.$1.counts"
@@ -66,11 +57,6 @@ joined() {
   done
   begun_beside=
 }
-skip() {  # NAME REASON
-  skipped=$((skipped + 1))
-  say "$1"
-  echo "   skipped: $2"
-}
 make_in() {  # DIR [targets]
   ninja_in "$@"
 }
@@ -87,10 +73,9 @@ meson_tests() {  # DIR [options of meson test]
   meson test -C "$dir" --no-rebuild --list "$@" | grep ' / ' >/dev/null || { echo "   no test: $*"; return 1; }
   QUARRY_SHARED=$shared meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 3 "$@"
 }
-sanitized_tests() {  # SETUP DIR SUITE... : builds what the tests need and no more, and runs them
+sanitized_tests() {  # SETUP DIR [options of meson test]: builds what the tests need and no more, and runs them
   setup=$1 dir=$2
   shift 2
-  for suite; do set -- "$@" --suite "$suite"; shift; done
   if QUARRY_SHARED=$shared meson test -C "$dir" --setup "$setup" --print-errorlogs --timeout-multiplier 3 "$@" >"$dir.test.log" 2>&1; then
     grep -E '^(Ok|Skipped):' "$dir.test.log"
   else
@@ -110,9 +95,6 @@ gpu_conform() {  # NAME FLOOR DIR... : the same for gpu, on OpenCL's first devic
   POCL_CACHE_DIR=$build/pocl-cache POCL_WORK_GROUP_SPECIALIZATION=0 "$quarry" conform --backend gpu --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
   python3 tests/conformance/check_report.py "$report" --at-least "$floor"
 }
-has_opencl() {  # whether there is a device that kernels run on
-  "$quarry" doctor 2>/dev/null | grep -A 1 '^  ok   gpu' | grep -q '  usable,'
-}
 under_asan() {  # COMMAND...: the release build's program with the sanitized library, preparation and backends, so that it need not be built twice
   env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" "LD_LIBRARY_PATH=$build-asan/runtime" \
     "QUARRY_BACKEND_PATH=$build-asan/backends/cpu:$build-asan/backends/cpu-reference" "$@"
@@ -120,14 +102,19 @@ under_asan() {  # COMMAND...: the release build's program with the sanitized lib
 qnn_libraries() {  # prints the folder of Qualcomm's libraries, fetched once; fails where they cannot be had
   [ "$(uname -m)" = x86_64 ] && tools/get_qnn.sh "$build/qnn" 2>"$build/qnn.log"
 }
-newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
-  venv=$build/venv
-  [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
-  "$venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null || "$venv/bin/pip" install -q onnx onnxruntime numpy >"$build/pip.log" 2>&1
-}
 newest_onnx_and_qnn() {  # with ONNX Runtime's QNN provider, which checks of the htp backend compare with
   newest_onnx || return 1
-  "$venv/bin/python" -c 'import onnxruntime_qnn' 2>/dev/null || "$venv/bin/pip" install -q onnxruntime-qnn >"$build/pip.log" 2>&1
+  "$build/venv/bin/python" -c 'import onnxruntime_qnn' 2>/dev/null || "$build/venv/bin/pip" install -q onnxruntime-qnn >"$build/pip.log" 2>&1
+}
+random_graphs() {  # COUNT: on cpu; tools/fuzz.sh has more of them
+  "$build/venv/bin/python" tests/fuzz/random_models.py "$build/random-models" --count "$1" &&
+    "$quarry" conform --backend cpu $(cat "$build/random-models/tolerance") "$build/random-models" >"$build/random-models.txt" 2>&1 ||
+    { grep -v '^refused' "$build/random-models.txt" | tail -n 40; return 1; }
+}
+random_operators() {  # the same cases each time, in less than two minutes; tools/fuzz.sh has others
+  for fuzz_seed in 1 2 3; do
+    "$build/venv/bin/python" tests/fuzz/differential.py "$quarry" "$build/random-operators" --operators 3000 --graphs 900 --seed $fuzz_seed || return 1
+  done
 }
 bindings_prefix() {  # what `meson install` puts somewhere, for bindings of other languages
   prefix=$build/prefix-bindings
@@ -160,16 +147,17 @@ htp_steps() {
     QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
   step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
   step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
+  step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries"
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
   [ -n "$all" ] || return 0
   step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
-  step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
-  [ ! -d "$build/onnx-newest/node" ] ||
+  [ -z "$ci" ] || step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
+  [ -z "$ci" ] || [ ! -d "$build/onnx-newest/node" ] ||
     step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
   if [ -d "$shared/models" ]; then
-    step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
+    step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" ${ci:+--all}
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   else
     skip "htp, the real models" "there is no $shared/models (set QUARRY_SHARED)"
@@ -235,7 +223,7 @@ static_build() {
 }
 sizes() {  # of the release build, and of what an app takes of it
   mkdir -p "$build-one" && "$quarry" compile models/digits/digits.onnx -o "$build-one/digits.qrm" >/dev/null &&
-    python3 tests/integration/check_sizes.py "$build" "$root" "$build-one" "$build-one/digits.qrm"
+    python3 tests/integration/check_sizes.py "$build" "$root" "$build-one" "$build-one/digits.qrm" ${ci:+--programs}
 }
 static_reference() {
   configure "$build-static-reference" -Ddefault_library=static -Dstatic_backends=cpu-reference -Dtests=false &&
@@ -243,7 +231,7 @@ static_reference() {
 }
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
-if [ -n "$all" ]; then expected=$(minutes 7200); elif [ -n "$models" ]; then expected=$(minutes 1440); else expected=$(minutes 1200); fi
+if [ -n "$ci" ]; then expected=$(minutes 7200); elif [ -n "$all" ]; then expected=$(minutes 4200); elif [ -n "$models" ]; then expected=$(minutes 1440); else expected=$(minutes 1200); fi
 say "tests in $build: at most $expected on $processors processors; what is built already is not built again"
 mkdir -p "$build"
 step "build: release, warnings are errors" build_release
@@ -252,12 +240,20 @@ if [ $failed -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
   exit 1
 fi
-step "tests of the release build" meson_tests "$build" $([ -n "$all" ] || echo --no-suite long)
+step "tests of the release build" meson_tests "$build" $([ -n "$ci" ] || echo --no-suite oclgrind) $([ -n "$all" ] || echo --no-suite long)
 if [ -d /usr/share/libonnx-testdata/data ]; then
   step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
   step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
+fi
+step "changed models, under malloc that fills" python3 tests/fuzz/mutated_models.py "$quarry" models tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data --count 200
+[ -z "$all" ] || newest_onnx
+if "$build/venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null; then
+  step "random graphs beside ONNX Runtime" random_graphs 150
+  [ -z "$all" ] || step "operators and short graphs beside ONNX Runtime" random_operators
+else
+  skip "random graphs beside ONNX Runtime" "there is no venv with onnx and onnxruntime (tools/test.sh --all makes one)"
 fi
 if [ -n "$models" ]; then
   if [ -n "$all" ]; then
@@ -274,7 +270,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program usage draw parts outputs shapes trouble profile view completion quantize; do
+  for subject in program usage draw parts outputs shapes trouble profile view completion quantize cases; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
@@ -286,7 +282,7 @@ if [ -n "$all" ]; then
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "extents that only a run tells, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_extents.py "$build" "$shared"
-    step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
+    [ -z "$ci" ] || step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
     step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
@@ -302,8 +298,10 @@ if [ -n "$all" ]; then
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   step "installed tree: pkg-config, find_package" installed_tree
-  step "as a subproject of another project" subproject
-  binding "Debian packages, in a clean root" debian_packages
+  if [ -n "$ci" ]; then
+    step "as a subproject of another project" subproject
+    binding "Debian packages, in a clean root" debian_packages
+  fi
   step "static build" static_build
   if [ "$(uname -m)" = x86_64 ]; then step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   step "static build of cpu-reference alone" static_reference
@@ -315,7 +313,7 @@ few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error --pa
 if [ -n "$sanitizers" ]; then
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
-  step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan"
+  step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan" $([ -n "$ci" ] || echo --suite unit --suite capi --suite kernels --suite faults --suite fuzz --suite golden --no-suite devices)
   if [ -d /usr/share/libonnx-testdata/data ]; then
     step "address and undefined-behaviour sanitizers: build of the backends" make_in "$build-asan" backends/cpu/quarry-backend-cpu.so
     runner=under_asan
@@ -323,10 +321,12 @@ if [ -n "$sanitizers" ]; then
     step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
     runner=
   fi
-  step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
-  step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" threads
+  if [ -n "$ci" ]; then
+    step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
+    step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" --suite threads
+  fi
 fi
-if [ -n "$all" ]; then
+if [ -n "$ci" ]; then
   step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
 fi
 [ -z "$models" ] || joined

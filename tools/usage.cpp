@@ -97,7 +97,7 @@ std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::s
 bool names_a_result(const CLI::Option &option) {
   const std::string name = option.get_name(), type = option.get_type_name();
   if (name == "--json") return type == "FILE|-";
-  return name == "--output" || name == "--plot" || name == "--report" || name == "--resume" ||
+  return name == "--output" || name == "--plot" || name == "--draw" || name == "--report" || name == "--resume" ||
          (name == "--profile" && type != "FILE");
 }
 
@@ -135,6 +135,19 @@ void check_results(const CLI::App &command) {
       }
     }
   }
+}
+
+// Standard input is one file.
+void check_inputs(const CLI::App &command) {
+  int count = 0;
+  for (const CLI::Option *option : command.get_options()) {
+    if (names_a_result(*option)) continue;
+    for (const std::string &word : option->results()) count += word == "-" || word.ends_with("=-");
+  }
+  if (count > 1)
+    throw UsageError(subject(command) + "found '-' for " + std::to_string(count) +
+                         " files that are read, expected one: standard input is read once",
+                     help_of(command));
 }
 
 // Somebody may have named the result as other programs want it: compile a.onnx a.qrm.
@@ -225,7 +238,8 @@ CLI::Validator number(Sign sign) {
 CLI::Validator name_with(const std::string &ending) {
   return CLI::Validator(
       [ending](std::string &text) {
-        return text.ends_with(ending) ? std::string() : found_expected(text, "a name that ends in " + ending);
+        return text.ends_with(ending) || text == "-" ? std::string()
+                                                     : found_expected(text, "a name that ends in " + ending);
       },
       "");
 }
@@ -317,7 +331,7 @@ void check_parsed(const CLI::App &app) {
   const CLI::App &command = parsed_command(app);
   for (const CLI::Option *option : command.get_options()) {
     const std::string type = option->get_type_name();
-    const bool is_place = type == "FILE" || type == "FILE|-" || type == "DIR" || type == "MODEL";
+    const bool is_place = type.starts_with("FILE") || type == "DIR" || type == "MODEL";
     if (!is_place || option->count() == 0) continue;
     for (const std::string &value : option->results())
       if (value.empty())
@@ -326,6 +340,7 @@ void check_parsed(const CLI::App &app) {
                          "a variable of the shell may be empty");
   }
   check_results(command);
+  check_inputs(command);
 }
 
 }  // namespace tools

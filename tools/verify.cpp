@@ -14,7 +14,9 @@ void register_verify(CLI::App &app, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("verify", "Read every byte of a .qrm (or check an .onnx) and say whether it is sound");
-  command->add_option("files", flags->files, "Models: .qrm or .onnx")->required()->type_name("FILE");
+  command->add_option("files", flags->files, "Models: .qrm or .onnx; - is standard input")
+      ->required()
+      ->type_name("FILE");
   command->add_flag("--quiet,-q", flags->quiet, "Print nothing for sound files");
   command->callback([&action, flags] {
     action = [flags] {
@@ -22,7 +24,7 @@ void register_verify(CLI::App &app, Action &action) {
       int bad = 0;
       for (const std::string &file : flags->files) {
         try {
-          qr::Model(runtime, file).verify();
+          qr::Model(runtime, model_source(file)).verify();
           if (!flags->quiet) print("%s: sound\n", file.c_str());
         } catch (const qr::Error &error) {
           ++bad;

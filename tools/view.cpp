@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "graph_export.h"
+#include "command.h"
 #include "profile_file.h"
 #include "saved_files.h"
 #include "tensor_file.h"
@@ -162,14 +162,13 @@ int view(const ViewFlags &flags) {
   if (!flags.profile.empty()) events = read_profile_file(flags.profile);
   const qr::Runtime runtime = flags.session.runtime();
   const qr::Options options = flags.session.make_options(runtime);
-  const qr::Model model(runtime, flags.model, &options);
+  const qr::Model model(runtime, model_source(flags.model), &options);
   Json page = {{"title", title_of(flags.model)}, {"info", Json::parse(model.inspect())}};
+  page["check"] = Json::parse(model.check_nodes(options));
   {
-    const ScratchFolder folder;
-    const std::string file = folder.path() + "/graph.json";
-    page["check"] = Json::parse(check_and_export(model, flags.session, runtime, file));
-    const std::vector<uint8_t> bytes = read_file(file);
-    page["graphs"] = Json::parse(bytes.begin(), bytes.end())["graphs"];
+    qr::Bytes graphs;
+    model.export_to(qr::Target::in_memory(graphs, "graph.json"), &options);
+    page["graphs"] = Json::parse(graphs.view())["graphs"];
   }
   page["info"].erase("path");  // of this machine, and no part of the model
   page["plan"] = plan_of(model, options);
@@ -191,7 +190,7 @@ int view(const ViewFlags &flags) {
                        "give the profile of a run of '" + flags.model + "'");
   }
   write_text(out, std::string(kPageBefore) + script_text(page) + kPageAfter);
-  if (out != "-") {
+  if (!is_standard_output(out)) {
     size_t nodes = 0;
     for (const Json &graph : page["graphs"]) nodes += graph["nodes"].size();
     print("%s: %zu nodes on %s%s\n", out.c_str(), nodes, page["check"].value("backend", "").c_str(),
@@ -206,7 +205,7 @@ void register_view(CLI::App &app, Action &action) {
   auto flags = std::make_shared<ViewFlags>();
   CLI::App *command = app.add_subcommand(
       "view", "Write a page for a browser that shows a model: graph, kernels, what was fused, memory, times");
-  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
       ->required()
       ->type_name("MODEL");
   command

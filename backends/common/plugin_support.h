@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "base/alloc.h"
+#include "base/file_sink.h"
 #include "base/status.h"
+#include "base/stop.h"
 #include "formats/qir/graph.h"
 #include "quarry/backend.h"
 
@@ -39,17 +43,23 @@ void give(const T &made, T *out) noexcept {
 // itself is made with make_unique inside a scope over a HostAllocator on the stack (see create_object).
 class HostAllocator final : public Allocator {
  public:
-  explicit HostAllocator(const qr_host *host) noexcept : host_(host) {}
+  explicit HostAllocator(const qr_host *host) noexcept
+      : host_(host), pools_(host->get_extension && host->get_extension(host->self, kPools)) {}
   void *allocate(std::size_t size, std::size_t align) noexcept override {
     return host_->alloc(host_->self, size, align);
   }
   void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override {
     host_->free(host_->self, ptr, size, align);
   }
+  // Where the host says that its memory is malloc's, and no caller's that is to see each block.
+  bool pools() const noexcept override { return pools_; }
   const qr_host &host() const noexcept { return *host_; }
+
+  static constexpr char kPools[] = "qr.malloc/1";
 
  private:
   const qr_host *host_;
+  const bool pools_;
 };
 
 // Makes the object that holds the plugin's HostAllocator. It lies in raw host memory, because blocks of base/alloc.h
@@ -109,12 +119,12 @@ void destroy_backend(Backend *backend) {
 }
 
 // Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one.
-class StopToken {
+class StopToken final : public StopSource {
  public:
   StopToken(const qr_plugin_signal *signal, const qr_host &host) noexcept : signal_(signal), host_(&host) {}
-  bool stopped() const noexcept { return aborted() || late(); }
+  bool stopped() const noexcept override { return aborted() || late(); }
   // QR-C0011 or QR-C0012 when stopped, ok otherwise. `what` names the work: "run".
-  Status status(std::string_view what) const noexcept;
+  Status status(std::string_view what) const noexcept override;
 
  private:
   bool aborted() const noexcept {
@@ -127,6 +137,17 @@ class StopToken {
   const qr_host *host_;
 };
 
+// Takes a lock (std::unique_lock and its like, deferred) that others may hold for long: the one way of a plugin to wait
+// for one. Who is told to stop (base/stop.h) does not get it.
+template <class Lock>
+Status lock_or_stop(Lock &lock, std::string_view what) {
+  while (!lock.try_lock()) {
+    QR_RETURN_IF_ERROR(stop_status(what));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
+}
+
 // A graph of a request; its constants point into the request's segments.
 Result<qir::Graph> read_graph(const qr_plugin_graph &graph);
 // That of a request for one graph.
@@ -135,6 +156,22 @@ inline Result<qir::Graph> read_request(const qr_compile_request &request) { retu
 // Tells the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
 void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
                   std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
+
+// Files that the host takes.
+class HostFiles final : public FileSink {
+ public:
+  explicit HostFiles(const qr_files_sink &sink) noexcept : sink_(sink) {}
+  Status begin(std::string_view name, std::uint64_t size, std::uint64_t more) override {
+    return told(sink_.begin(sink_.self, text(name), size, more));
+  }
+  Status write(const void *data, std::uint64_t size) override { return told(sink_.write(sink_.self, data, size)); }
+
+ private:
+  static Status told(qr_plugin_code code) {
+    return code == 0 ? Status() : Status::error(ErrorId::target_refused, "the host took no more of the file");
+  }
+  const qr_files_sink &sink_;
+};
 
 // The value of an option of a request, or `fallback`.
 std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,

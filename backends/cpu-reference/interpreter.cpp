@@ -7,6 +7,7 @@
 #include "backends/cpu-reference/convert.h"
 #include "backends/cpu-reference/scratch.h"
 #include "base/checked.h"
+#include "base/stop.h"
 #include "formats/qir/quantization.h"
 
 namespace quarry::reference {
@@ -80,9 +81,7 @@ struct Execution::State {
   Vector<RanTensor> ran;  // of the node that ran, for a profile
 
   const qir::Graph &graph() const noexcept { return program->graph(); }
-  const qir::Tensor &tensor(std::int32_t index) const noexcept {
-    return graph().tensors[static_cast<std::size_t>(index)];
-  }
+  const qir::Tensor &tensor(std::int32_t index) const noexcept { return at(graph(), index); }
   TensorState &state(std::int32_t index) noexcept { return tensors[static_cast<std::size_t>(index)]; }
 
   void tell(std::size_t node_index, std::uint64_t begin_ns, Environment &environment) {
@@ -231,6 +230,19 @@ class NodeContext final : public Context {
     return bytes;
   }
 
+  // Tensors may be long: between parts of them it is asked whether to stop.
+  static constexpr std::int64_t kPart = 1 << 16;
+  void widen_in_parts(DType dtype, const void *from, std::int64_t count, float *out) {
+    const std::int64_t width = (dtype_bits(dtype) + 7) / 8;
+    for (std::int64_t at = 0; at < count && (at == 0 || !stopped()); at += kPart)
+      widen(dtype, static_cast<const std::uint8_t *>(from) + at * width, std::min(kPart, count - at), out + at);
+  }
+  void narrow_in_parts(DType dtype, const float *from, std::int64_t count, void *out) {
+    const std::int64_t width = (dtype_bits(dtype) + 7) / 8;
+    for (std::int64_t at = 0; at < count && (at == 0 || !stopped()); at += kPart)
+      narrow(dtype, from + at, std::min(kPart, count - at), static_cast<std::uint8_t *>(out) + at * width);
+  }
+
   void to_form(Form form, const qir::Tensor &tensor, const TensorState &state, void *out) {
     switch (form) {
       case Form::Stored: break;
@@ -241,7 +253,7 @@ class NodeContext final : public Context {
         unpack(tensor.dtype, true, state.data, state.count, static_cast<std::uint8_t *>(out));
         break;
       case Form::Widened:
-        widen(tensor.dtype, elements(tensor, state, true), state.count, static_cast<float *>(out));
+        widen_in_parts(tensor.dtype, elements(tensor, state, true), state.count, static_cast<float *>(out));
         break;
       case Form::Real: {
         const qir::Quantization &quant = *tensor.quant;
@@ -294,7 +306,7 @@ class NodeContext final : public Context {
     if (wanted == Form::Widened || wanted == Form::Real) {
       if (small) target = state_.scratch.take(static_cast<std::uint64_t>(state.count));
       if (wanted == Form::Widened) {
-        narrow(tensor.dtype, view.as<float>(), state.count, target);
+        narrow_in_parts(tensor.dtype, view.as<float>(), state.count, target);
       } else {
         const qir::Quantization &quant = *tensor.quant;
         quantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(), quant.zero_points.data(),
@@ -329,7 +341,7 @@ Status NodeContext::run_subgraph(std::uint32_t index, const View *const *inputs,
   call.results.assign(graph.outputs.size(), View());
   for (std::uint32_t i = 0; i < input_count && i < graph.inputs.size(); ++i) {
     const View &view = *inputs[i];
-    const DType dtype = graph.tensors[static_cast<std::size_t>(graph.inputs[i])].dtype;
+    const DType dtype = at(graph, graph.inputs[i]).dtype;
     IoBuffer &io = call.inputs[i];
     io.data = view.data;
     io.size_bytes = packed_size(dtype, view.count).value_or(0);
@@ -348,7 +360,7 @@ Status NodeContext::run_subgraph(std::uint32_t index, const View *const *inputs,
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const IoBuffer &io = call.outputs[i];
     View &view = call.results[i];
-    view.dtype = graph.tensors[static_cast<std::size_t>(graph.outputs[i])].dtype;
+    view.dtype = at(graph, graph.outputs[i]).dtype;
     view.width = form_width(view.dtype, Form::Unpacked);
     view.rank = io.rank;
     std::copy(io.dims, io.dims + qir::kMaxRank, view.dims);
@@ -480,14 +492,14 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ConstView &input = inputs[i];
     qir::InferValue &value = values.emplace_back();
-    copy.inputs[i] = qir::kAbsent;
+    copy.inputs.set(i, qir::kAbsent);
     if (!input.present) continue;
     const auto count = element_count(input.shape.data(), input.shape.size());
     const auto bytes = count ? packed_size(input.dtype, *count) : std::nullopt;
     if (!bytes)
       return Status::error(ErrorId::qir_shape,
                            format("node '%s': input %zu has no known size", printable(node.name).c_str(), i));
-    copy.inputs[i] = static_cast<std::int32_t>(graph.tensors.size());
+    copy.inputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("input%zu", i);
     tensor.dtype = input.dtype;
@@ -502,7 +514,7 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
   types.resize(node.outputs.size());
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == qir::kAbsent) continue;
-    copy.outputs[i] = static_cast<std::int32_t>(graph.tensors.size());
+    copy.outputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
     graph.outputs.push_back(copy.outputs[i]);
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("output%zu", i);
@@ -517,6 +529,8 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
   Execution execution(*program);
   Vector<IoBuffer> results(graph.outputs.size());
   struct Alone final : Environment {
+    bool stopped() const noexcept override { return stop_asked(); }
+    Status stop_reason() override { return stop_status("folding"); }
   } alone;
   QR_RETURN_IF_ERROR(execution.run(nullptr, 0, results.data(), results.size(), alone));
   outputs.clear();
@@ -525,7 +539,7 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
     if (node.outputs[i] == qir::kAbsent) continue;
     const IoBuffer &result = results[at++];
     const auto *bytes = static_cast<const std::uint8_t *>(result.data);
-    outputs[i].dtype = graph.tensors[static_cast<std::size_t>(copy.outputs[i])].dtype;
+    outputs[i].dtype = qir::at(graph, copy.outputs[i]).dtype;
     outputs[i].shape.assign(result.dims, result.dims + result.rank);
     outputs[i].data.assign(bytes, bytes + result.used_bytes);
   }

@@ -58,7 +58,12 @@ using reference::IoBuffer;
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return reference::give_verdicts(*request, *verdicts); });
+  return guard(backend->allocator, errors, [&] {
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    const StopScope scope(stop);
+    const PoolScope blocks;
+    return reference::give_verdicts(*request, *verdicts);
+  });
 }
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
@@ -66,6 +71,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
+    const StopScope scope(stop);
+    const PoolScope blocks;
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
@@ -134,6 +141,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
+    const StopScope scope(stop);
+    const PoolScope blocks;  // most of what is made here stays, as long as the context
     const qr_blob &blob = *request->blob;
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob.bytes.data, blob.bytes.size}));
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);
@@ -159,7 +168,7 @@ qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t i
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
     QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
-    const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(list[index])];
+    const qir::Tensor &tensor = at(context->graph, list[index]);
     plugin::give_tensor(tensor.dtype, tensor.shape, tensor.name, out_info);
     return {};
   });

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "backends/common/ep_context.h"
+#include "backends/common/gaps.h"
 #include "backends/cpu-reference/convert.h"
 #include "base/checked.h"
+#include "base/stop.h"
 #include "formats/qir/quantization.h"
 
 namespace quarry::reference {
@@ -30,7 +32,7 @@ template <class Visit>
 void for_operands(const qir::Graph &graph, const qir::Node &node, Visit &&visit) {
   for (const auto *list : {&node.inputs, &node.outputs})
     for (const std::int32_t index : *list)
-      if (index != qir::kAbsent) visit(graph.tensors[static_cast<std::size_t>(index)]);
+      if (index != qir::kAbsent) visit(at(graph, index));
 }
 
 // Stored elements may be moved as they are when all tensors mean the same by them.
@@ -52,20 +54,9 @@ Handling handling_of(const qir::Graph &graph, const qir::Node &node, const Kerne
   return same && !unquantized_float ? Handling::Move : Handling::Compute;
 }
 
-// First fit over lifetimes: walks births in order of time, giving each tensor the lowest gap that is large enough.
-class ArenaPlanner {
+// What lives at one time, of a plan that was read.
+class UsedRanges {
  public:
-  std::uint64_t take(std::uint64_t size) {
-    std::uint64_t end_of_previous = 0;
-    auto next = used_.begin();
-    for (; next != used_.end(); ++next) {
-      if (next->first - end_of_previous >= size) break;
-      end_of_previous = next->first + next->second;
-    }
-    used_.emplace_hint(next, end_of_previous, size);
-    peak_ = std::max(peak_, end_of_previous + size);
-    return end_of_previous;
-  }
   // False: the range is in use already.
   bool take_at(std::uint64_t offset, std::uint64_t size) {
     const auto next = used_.lower_bound(offset);
@@ -78,11 +69,9 @@ class ArenaPlanner {
     return true;
   }
   void give_back(std::uint64_t offset) { used_.erase(offset); }
-  std::uint64_t peak() const noexcept { return peak_; }
 
  private:
   OrderedMap<std::uint64_t, std::uint64_t> used_;  // offset -> size
-  std::uint64_t peak_ = 0;
 };
 
 // Calls born(lifetime) and died(lifetime) in order of time; a tensor dies after the node that uses it last, before the
@@ -122,7 +111,7 @@ Status check_node(const qir::Graph &graph, const qir::Node &node) {
   }
   const auto &judged = node.inputs.empty() || node.inputs[0] == qir::kAbsent ? node.outputs : node.inputs;
   if (!judged.empty() && judged[0] != qir::kAbsent) {
-    const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(judged[0])];
+    const qir::Tensor &tensor = at(graph, judged[0]);
     const DType dtype = tensor.quant && !reads_stored(node, 0) ? DType::F32 : tensor.dtype;
     if (!takes_dtype(*row, dtype)) {
       return Status::error(ErrorId::backend_type,
@@ -169,7 +158,7 @@ Status Program::plan_node(std::size_t index) {
   for (const std::int32_t i : node.inputs) {
     qir::InferValue &value = inputs.emplace_back();
     if (i == qir::kAbsent) continue;
-    const qir::Tensor &tensor = graph_->tensors[static_cast<std::size_t>(i)];
+    const qir::Tensor &tensor = at(*graph_, i);
     value = {true, tensor.dtype, tensor.shape, &tensor.quant, tensor.is_constant ? tensor.data : qir::Bytes{}};
     any_quantized |= tensor.quant.has_value();
     plan.infers |= !is_known(tensor.shape);
@@ -179,7 +168,7 @@ Status Program::plan_node(std::size_t index) {
   inferred.resize(node.outputs.size());
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == qir::kAbsent) continue;
-    const qir::Tensor &tensor = graph_->tensors[static_cast<std::size_t>(node.outputs[i])];
+    const qir::Tensor &tensor = at(*graph_, node.outputs[i]);
     const qir::InferType &type = inferred[i];
     // Quantisation stands for real numbers: there the float type of the rule is not that of the tensor.
     const bool real = (tensor.quant && !writes_stored(node, i)) || (any_quantized && is_float(tensor.dtype));
@@ -242,20 +231,25 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
 }
 
 Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
-  ArenaPlanner planner;
+  Gaps gaps;
   const auto overflow = [&] {
     return Status::error(ErrorId::qir_limit, "the graph's intermediate tensors together exceed 2^62 bytes");
+  };
+  const auto size_of = [&](const Lifetime &life) {
+    return align_up(std::max<std::uint64_t>(tensors_[static_cast<std::size_t>(life.tensor)].bytes, 1));
   };
   const bool fits = sweep(
       lifetimes,
       [&](const Lifetime &life) {
         TensorPlan &plan = tensors_[static_cast<std::size_t>(life.tensor)];
-        plan.offset = planner.take(align_up(std::max<std::uint64_t>(plan.bytes, 1)));
-        return planner.peak() < (std::uint64_t{1} << 62);
+        plan.offset = gaps.take(size_of(life));
+        return gaps.end() < (std::uint64_t{1} << 62);
       },
-      [&](const Lifetime &life) { planner.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+      [&](const Lifetime &life) {
+        gaps.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset, size_of(life));
+      });
   if (!fits) return overflow();
-  arena_bytes_ = planner.peak();
+  arena_bytes_ = gaps.end();
   return {};
 }
 
@@ -267,7 +261,7 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
   arena_bytes_ = (*offsets)[0];
   const auto plan_offsets = offsets->subspan(1, tensors_.size());
   *offsets = offsets->subspan(1 + tensors_.size());
-  ArenaPlanner planner;
+  UsedRanges used;
   const bool fits = sweep(
       lifetimes,
       [&](const Lifetime &life) {
@@ -275,9 +269,9 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
         const std::uint64_t size = align_up(std::max<std::uint64_t>(tensors_[t].bytes, 1));
         tensors_[t].offset = plan_offsets[t];
         return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) &&
-               planner.take_at(plan_offsets[t], size);
+               used.take_at(plan_offsets[t], size);
       },
-      [&](const Lifetime &life) { planner.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+      [&](const Lifetime &life) { used.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
   return fits ? Status() : bad("found tensors outside the arena or over each other, expected disjoint ones");
 }
 
@@ -288,7 +282,10 @@ Result<Unique<Program>> Program::build(const qir::Graph &graph, std::span<const 
   program->subprograms_.resize(graph.nodes.size());
   Vector<Lifetime> lifetimes;
   QR_RETURN_IF_ERROR(program->place_tensors(lifetimes));
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) QR_RETURN_IF_ERROR(program->plan_node(n));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    QR_RETURN_IF_ERROR(stop_status("compile"));
+    QR_RETURN_IF_ERROR(program->plan_node(n));
+  }
   QR_RETURN_IF_ERROR(offsets ? program->adopt_plan(lifetimes, offsets) : program->make_plan(lifetimes));
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const qir::Graph &body : graph.nodes[n].subgraphs) {

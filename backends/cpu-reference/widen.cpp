@@ -5,6 +5,7 @@
 
 #include "backends/cpu-reference/kernel.h"
 #include "base/checked.h"
+#include "base/stop.h"
 
 namespace quarry::reference {
 namespace {
@@ -16,8 +17,11 @@ bool is_half(const qir::Tensor &tensor) noexcept {
 class Widener {
  public:
   explicit Widener(qir::Graph &graph)
-      : graph_(graph), wide_(graph.tensors.size(), qir::kAbsent), needs_half_(graph.tensors.size(), false) {
-    for (const qir::Tensor &tensor : graph.tensors) names_.insert(tensor.name);
+      : graph_(graph),
+        wide_(graph.tensors.size(), qir::kAbsent),
+        needs_half_(graph.tensors.size(), false),
+        shown_(graph.tensors.size()) {
+    for (const std::int32_t id : graph.outputs) shown_[static_cast<std::size_t>(id)] = true;
   }
 
   Status run() {
@@ -29,6 +33,7 @@ class Widener {
       for (const std::int32_t id : node.outputs)
         if (id != qir::kAbsent) as_half[static_cast<std::size_t>(id)] = false;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      QR_RETURN_IF_ERROR(stop_status("compile"));
       const qir::Node &node = graph_.nodes[n];
       widens[n] = can_widen(node) && !moves_halves(node, as_half);
       any |= widens[n];
@@ -37,6 +42,7 @@ class Widener {
           if (half(id)) as_half[static_cast<std::size_t>(id)] = true;
     }
     if (!any) return {};
+    for (const qir::Tensor &tensor : graph_.tensors) names_.insert(tensor.name);
     for (const std::int32_t output : graph_.outputs) needs_half_[static_cast<std::size_t>(output)] = true;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (!widens[n])
@@ -53,7 +59,7 @@ class Widener {
   }
 
  private:
-  const qir::Tensor &tensor(std::int32_t id) const { return graph_.tensors[static_cast<std::size_t>(id)]; }
+  const qir::Tensor &tensor(std::int32_t id) const { return at(graph_, id); }
   bool half(std::int32_t id) const { return id != qir::kAbsent && is_half(tensor(id)); }
 
   // The node computes or moves halves, and its results would be f32 if its halves were: the shape rules decide.
@@ -101,8 +107,7 @@ class Widener {
       if (!as_half[static_cast<std::size_t>(id)] || tensor(id).dtype != tensor(node.outputs[0]).dtype) return false;
       read += count(id);
     }
-    const bool shown = std::ranges::find(graph_.outputs, node.outputs[0]) != graph_.outputs.end();
-    return !constant && (shown || count(node.outputs[0]) <= read);
+    return !constant && (shown_[static_cast<std::size_t>(node.outputs[0])] || count(node.outputs[0]) <= read);
   }
   // Of a tensor whose extents are known; what is not has no end.
   std::uint64_t count(std::int32_t id) const {
@@ -150,12 +155,15 @@ class Widener {
 
   qir::Graph &graph_;
   Vector<std::int32_t> wide_;  // per tensor of the graph as it was: its f32 version, where it has one
-  Vector<bool> needs_half_;
+  Vector<bool> needs_half_, shown_;
   StringSet names_;
 };
 
 }  // namespace
 
-Status widen_halves(qir::Graph &graph) { return Widener(graph).run(); }
+Status widen_halves(qir::Graph &graph) {
+  if (std::ranges::none_of(graph.tensors, is_half)) return {};  // in most graphs
+  return Widener(graph).run();
+}
 
 }  // namespace quarry::reference

@@ -5,9 +5,11 @@
 #include <optional>
 #include <span>
 
+#include "backends/common/gaps.h"
 #include "backends/common/kernels/pack.h"
 #include "backends/cpu/compile.h"
 #include "backends/cpu/view.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -87,6 +89,23 @@ void write_in_place(Plan &plan) {
   for (Operand &operand : plan.operands) operand.value = place[operand.value];
 }
 
+// Of a great many values, in the order of time.
+void place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes) {
+  const auto size_of = [&](std::uint32_t v) { return (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign; };
+  Vector<std::uint32_t> by_end = values;
+  std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
+  std::ranges::stable_sort(by_end, {}, [&](std::uint32_t v) { return lifetimes[v].last; });
+  Gaps gaps;
+  auto ended = by_end.begin();
+  for (const std::uint32_t v : values) {
+    if (stop_asked()) return;
+    for (; lifetimes[*ended].last < lifetimes[v].first; ++ended)
+      gaps.give_back(plan.values[*ended].offset, size_of(*ended));
+    plan.values[v].offset = gaps.take(size_of(v));
+  }
+  plan.arena_bytes = std::max(plan.arena_bytes, gaps.end());
+}
+
 }  // namespace
 
 void place_values(Plan &plan) {
@@ -102,11 +121,13 @@ void place_values(Plan &plan) {
     }
     if (lifetimes[v].used() && value.bytes > 0) order.push_back(v);
   }
+  if (order.size() > Gaps::kMany) return place_many(plan, order, lifetimes);
   // Largest first, each as low as it fits beside those that live with it.
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
   Vector<std::uint32_t> placed;  // by offset
   for (const std::uint32_t v : order) {
+    if (stop_asked()) return;  // compile() asks too
     std::uint64_t offset = 0;
     const std::uint64_t bytes = (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign;
     for (const std::uint32_t other : placed) {

@@ -5,6 +5,7 @@
 
 #include "backends/cpu-reference/widen.h"
 #include "base/checked.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -336,7 +337,10 @@ Status Loader::check_tail_step() {
             list[value.index].shape != stated.shape || operand.offset != 0)
           return bad("operand of the tail", operand.value, "an input or output of its type and shape");
         if (!reads && tail.gives(value.index)) return bad("output of the tail", value.index, "each once");
-        if (!reads) tail.outputs.push_back(value.index);
+        if (reads) continue;
+        tail.outputs.push_back(value.index);
+        tail.given.resize(plan_->outputs.size());
+        tail.given[value.index] = true;
         continue;
       }
       const auto count = element_count(stated.shape.data(), stated.shape.size());
@@ -373,8 +377,8 @@ Status Loader::check_piece_step(const Step &step) {
   for (std::size_t i = 0; i < step.operand_count; ++i) {
     const Operand &operand = plan_->operands[step.first_operand + i];
     const Value &value = plan_->values[operand.value];
-    const qir::Tensor &tensor = subgraph.graph.tensors[static_cast<std::size_t>(
-        i < inputs ? subgraph.graph.inputs[i] : subgraph.graph.outputs[i - inputs])];
+    const qir::Tensor &tensor =
+        at(subgraph.graph, i < inputs ? subgraph.graph.inputs[i] : subgraph.graph.outputs[i - inputs]);
     const auto count = element_count(tensor.shape.data(), tensor.shape.size());
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
     if (!bytes || !range_fits(operand.offset, *bytes, value.bytes))
@@ -456,12 +460,18 @@ Result<Unique<LoadedPlan>> Loader::run() {
   QR_ASSIGN_OR_RETURN(io_, reader_.table<IoRow>(io));
   QR_ASSIGN_OR_RETURN(const std::span<const SubgraphRow> subgraphs, reader_.table<SubgraphRow>(header_->subgraphs));
   QR_RETURN_IF_ERROR(read_io());
-  for (const SubgraphRow &row : subgraphs) QR_RETURN_IF_ERROR(read_subgraph(row));
+  for (const SubgraphRow &row : subgraphs) {
+    QR_RETURN_IF_ERROR(stop_status("load"));
+    QR_RETURN_IF_ERROR(read_subgraph(row));
+  }
   QR_RETURN_IF_ERROR(read_tail());
   if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
   QR_RETURN_IF_ERROR(check_tail_step());
   QR_RETURN_IF_ERROR(read_values());
-  for (const Step &step : plan_->steps) QR_RETURN_IF_ERROR(check_step(step));
+  for (const Step &step : plan_->steps) {
+    QR_RETURN_IF_ERROR(stop_status("load"));
+    QR_RETURN_IF_ERROR(check_step(step));
+  }
   QR_RETURN_IF_ERROR(check_outputs());
   return std::move(plan_);
 }

@@ -34,9 +34,8 @@ struct LoadedTail : HeapObject {
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
   F32Products f32_products = F32Products::Auto;
-  bool gives(std::uint64_t output) const noexcept {
-    return std::find(outputs.begin(), outputs.end(), output) != outputs.end();
-  }
+  Vector<bool> given;  // per output of the plan, as far as it is long
+  bool gives(std::uint64_t output) const noexcept { return output < given.size() && given[output]; }
 };
 
 // A loaded plan; tables and constants point into blob and segments.

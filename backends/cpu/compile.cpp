@@ -6,6 +6,7 @@
 #include "passes/cut.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/rewrite.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -25,14 +26,21 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return packed_size(tensor.dtype, count).value_or(0);
 }
 
+HashMap<std::int32_t, std::size_t> places_of(const Vector<std::int32_t> &ids) {
+  HashMap<std::int32_t, std::size_t> places;
+  for (std::size_t i = 0; i < ids.size(); ++i) places.emplace(ids[i], i);
+  return places;
+}
+
 // What the head's results are in the graph: its outputs, or what the tail reads. Gives where each lies.
 Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &head, Plan &plan) {
   Vector<std::uint32_t> results(head.outputs.size());
+  const HashMap<std::int32_t, std::size_t> inputs = places_of(graph.inputs);
   for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
     Value &value = plan.values[v];
     if (value.place == Place::Input) {
       const std::int32_t id = head.inputs[value.index];
-      value.index = static_cast<std::uint32_t>(std::ranges::find(graph.inputs, id) - graph.inputs.begin());
+      value.index = static_cast<std::uint32_t>(inputs.at(id));
     } else if (value.place == Place::Output) {
       results[value.index] = v;
       const std::int32_t place = head.places[value.index];
@@ -61,14 +69,12 @@ Status add_tail(const qir::Graph &graph, const passes::Parts &parts, const Vecto
     plan.operands.push_back({static_cast<std::uint32_t>(plan.values.size()), 0, 0});
     plan.values.push_back({place, static_cast<std::uint32_t>(index), 0, bytes});
   };
+  const HashMap<std::int32_t, std::size_t> inputs = places_of(graph.inputs), made = places_of(parts.first.outputs);
   for (const std::int32_t id : part.inputs) {
-    const auto made = std::ranges::find(parts.first.outputs, id);
-    const auto input = std::ranges::find(graph.inputs, id);
-    if (input != graph.inputs.end()) {
-      add(Place::Input, input - graph.inputs.begin(), passes::known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
-    } else {
-      plan.operands.push_back({head_results[static_cast<std::size_t>(made - parts.first.outputs.begin())], 0, 0});
-    }
+    if (const auto input = inputs.find(id); input != inputs.end())
+      add(Place::Input, static_cast<std::ptrdiff_t>(input->second),
+          passes::known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
+    else plan.operands.push_back({head_results[made.at(id)], 0, 0});
   }
   for (const std::int32_t place : part.places) add(Place::Output, place, 0);
   plan.steps.push_back(step);
@@ -94,7 +100,9 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) out.weights_bytes += tensor.data.size;
   if (options.sources == 0) qir::number_sources(graph);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   Ways ways(graph, options.sources);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
@@ -115,11 +123,16 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
     QR_RETURN_IF_ERROR(add_tail(graph, parts, results, pool, options.look_only, out.plan));
     ways.tail(parts.second.graph);
   }
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   chain_steps(out.plan, ways);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   read_halves(out.plan, ways);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   ways.write(out.plan);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.look_only) return out;
   place_values(out.plan);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
 
   // Constants: what is large and lies in a segment stays there, the rest is packed. Only what a step reads.
   Vector<bool> read(out.plan.values.size(), false);
@@ -142,6 +155,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   out.kept_segments = keep ? segments.size() : 0;
   std::uint64_t packed = 0;
   for (const Constants::Entry &entry : constants.entries) {
+    QR_RETURN_IF_ERROR(stop_status("compile"));
     Value &value = out.plan.values[entry.value];
     if (!read[entry.value]) {
       value.bytes = 0;
@@ -160,6 +174,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   }
   out.packed.resize(packed);
   for (const Constants::Entry &entry : constants.entries) {
+    QR_RETURN_IF_ERROR(stop_status("compile"));
     const Value &value = out.plan.values[entry.value];
     if (value.bytes > 0 && value.index == out.kept_segments)
       std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);

@@ -104,10 +104,10 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
           format("output '%s': found room for %llu bytes, expected %llu", printable(plan_.outputs[i].name).c_str(),
                  static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(output_bytes_[i])));
   }
-  const kernels::Threads threads = sharing_.begin(request.threads, host);
+  const plugin::StopToken stop(request.signal, host);
+  const kernels::Threads threads = sharing_.begin(request.threads, host, request.signal ? &stop : nullptr);
   make_scratch(threads.workers);
   bind(request);
-  const plugin::StopToken stop(request.signal, host);
   const bool profiled = plugin::wants_nodes(request.profile);
   std::int64_t bad_index[2] = {};
   for (const Step &step : plan_.steps) {
@@ -123,6 +123,10 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
       sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
+      if (sharing_.stopped()) {  // half way through
+        Status status = stop.status("run");
+        return status.ok() ? Status::error(ErrorId::cancelled, "run: the signal was aborted") : std::move(status);
+      }
       if (bad_index[0] != 0) {
         if (const std::int64_t extent = indexed_extent(step, bad_index[1]); extent > 0)
           return Status::error(
@@ -207,7 +211,7 @@ Status Execution::run_subgraph(const Step &step, const qr_run_request &request, 
   std::byte *const *operands = operands_.data() + step.first_operand;
   const std::size_t inputs = subgraph.graph.inputs.size(), outputs = subgraph.graph.outputs.size();
   const auto fill = [&](reference::IoBuffer &io, std::int32_t id, std::byte *data) {
-    const qir::Tensor &tensor = subgraph.graph.tensors[static_cast<std::size_t>(id)];
+    const qir::Tensor &tensor = at(subgraph.graph, id);
     io = {data,
           *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())),
           0,
@@ -244,6 +248,8 @@ Status Execution::run_tail(const Step &step, const qr_run_request &request, cons
     io.rank = static_cast<std::uint32_t>(stated.shape.size());
     std::copy(stated.shape.begin(), stated.shape.end(), io.dims);
   }
+  const plugin::StopToken stop(request.signal, host);
+  const StopScope scope(stop);  // it compiles
   for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[tail.outputs[i]];
   QR_RETURN_IF_ERROR(tail_->run(tail_inputs_, tail_outputs_, request, host, events));
   for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[tail.outputs[i]] = tail_outputs_[i];

@@ -90,8 +90,7 @@ std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node
     case Op::Relu: return Activation{Act::Clip, 0, kInfinity, 0};
     case Op::Clip: {
       if (dtype != DType::F32) return Activation{Act::Clip, 0, 0, 0};  // bounds of that type are for the caller
-      const auto low = bound(graph, qir::input_of(node, 1), -kInfinity),
-                 high = bound(graph, qir::input_of(node, 2), kInfinity);
+      const auto low = bound(graph, node.inputs[1], -kInfinity), high = bound(graph, node.inputs[2], kInfinity);
       if (!low || !high || *low != *low || *high != *high) return std::nullopt;
       return Activation{Act::Clip, *low, *high, 0};
     }

@@ -7,6 +7,7 @@
 #include "backends/common/kernels/elements_shape.h"
 #include "backends/cpu/compile.h"
 #include "backends/cpu/ways.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -72,7 +73,7 @@ class Halves {
   }
 
   void run() {
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    for (std::size_t s = 0; s < plan_.steps.size() && !stop_asked(); ++s) {
       Step &step = plan_.steps[s];
       if (const std::optional<ChainF32> chain = chain_of(plan_, step)) at_chain(s, *chain);
       else if (is(step, Kernel::ReduceF32)) at_reduction(s);
@@ -90,12 +91,9 @@ class Halves {
       steps.push_back(plan_.steps[s]), notes.push_back(plan_.notes[s]);
     }
     plan_.steps = std::move(steps), plan_.notes = std::move(notes);
-    for (const Step &step : gone) {
-      Vector<Step> left;
-      for (const Step &other : plan_.steps)
-        if (other.source == step.source) left.push_back(other);
-      if (step.source >= 0) ways_.chained(step.source, left, static_cast<std::int32_t>(step.op));
-    }
+    const StepsOfNodes left(plan_);
+    for (const Step &step : gone)
+      if (step.source >= 0) ways_.chained(step.source, left.of(step.source), static_cast<std::int32_t>(step.op));
   }
 
  private:

@@ -208,7 +208,7 @@ Status Lowering::lower_variadic(const qir::Node &node, bool *done) {
       kernels::Elements p;
       p.op = op, p.dtype = static_cast<std::uint32_t>(dtype);
       const View *const operands[] = {left, &views[i]};
-      QR_RETURN_IF_ERROR(emit_elements(p, operands, y).status());
+      QR_RETURN_IF_ERROR(emit_elements(p, operands, y).take_status());
     } else {
       kernels::BinaryF32 p;
       p.op = binary;
@@ -246,7 +246,7 @@ Status Lowering::lower_clip(const qir::Node &node, bool *done) {
     bound.dims = x.dims, bound.strides.assign(x.rank(), 0);
     const View y = new_like(x, width(yi));
     const View *const operands[] = {&x, &bound};
-    QR_RETURN_IF_ERROR(emit_elements(p, operands, y).status());
+    QR_RETURN_IF_ERROR(emit_elements(p, operands, y).take_status());
     x = y;
   }
   define(yi, x);

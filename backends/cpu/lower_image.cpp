@@ -249,6 +249,8 @@ Status Lowering::lower_col2im(const qir::Node &node, bool *done) {
 }
 
 Status Lowering::lower_roi_align(const qir::Node &node, bool *done) {
+  // Of a bin along an axis. A step is not stopped while it runs: cpu-reference, which may be, does what has more.
+  constexpr std::int64_t kMostSamples = 64;
   const std::int32_t xi = node.inputs[0], ri = node.inputs[1], bi = node.inputs[2], yi = node.outputs[0];
   const qir::Shape &shape = tensor(xi).shape;
   if (!is_f32(xi) || !is_f32(ri) || !is_f32(yi) || (tensor(bi).dtype != DType::I64 && tensor(bi).dtype != DType::I32) ||
@@ -259,7 +261,8 @@ Status Lowering::lower_roi_align(const qir::Node &node, bool *done) {
   p.regions = count_of(tensor(bi).shape);
   const std::int64_t rows = node.get_int("output_height", 1), columns = node.get_int("output_width", 1),
                      ratio = std::max<std::int64_t>(0, node.get_int("sampling_ratio", 0));
-  if (count_of(tensor(ri).shape) != 4 * p.regions || rows > 1 << 12 || columns > 1 << 12 || ratio > 1 << 12) return {};
+  if (count_of(tensor(ri).shape) != 4 * p.regions || rows > 1 << 12 || columns > 1 << 12 || ratio > kMostSamples)
+    return {};
   p.rows = narrow(rows), p.columns = narrow(columns), p.ratio = narrow(ratio);
   p.scale = node.get_float("spatial_scale", 1.0f);
   p.half_pixel = node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";

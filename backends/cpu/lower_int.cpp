@@ -209,7 +209,7 @@ Status Lowering::pack_sums(kernels::ConvInt &p, const kernels::FilterView<std::i
   if (kernels::may_pair_bytes(p, *plan_.isa)) p.form = kernels::IntForm::BytePairs2;
   for (;;) {
     needs = {};
-    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
+    QR_RETURN_IF_ERROR(check(Kernel::ConvInt, &p, &needs));
     packed->resize(needs.operand_bytes[1]), packed_bias->resize(needs.operand_bytes[2]);
     if (kernels::pack_conv_int(p, *plan_.isa, weights, bias.data(), packed->data(), packed_bias->data())) break;
     if (p.form != kernels::IntForm::Plain) {
@@ -280,7 +280,7 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   };
   if (look_only_) {
     p.w_bits = dtype_bits(w.dtype);
-    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
+    QR_RETURN_IF_ERROR(check(Kernel::ConvInt, &p, &needs));
     Vector<Arg> args{arg(x, width(xi))};
     for (std::size_t i = 1; i <= 3; ++i) args.push_back(arg(packed_constant(needs.operand_bytes[i], [](auto &) {})));
     return finish(std::move(args));

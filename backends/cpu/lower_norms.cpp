@@ -33,10 +33,18 @@ Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
     if (node.outputs[i] != qir::kAbsent) return {};
   const qir::Shape &shape = tensor(node.inputs[0]).shape;
   const std::size_t channels = static_cast<std::size_t>(shape.size() < 2 ? 1 : shape[1]);
-  Vector<float> s(channels), t(channels);
+  // A mean that is large beside what elements differ by is taken off first: x * s and mean * s would be rounded where
+  // their difference has no digits left.
+  constexpr double kLarge = 256;
+  Vector<float> s(channels), t(channels), one(channels, 1.0f), less(channels);
+  bool apart = false;
   for (std::size_t c = 0; c < channels; ++c) {
-    s[c] = parameters[0][c] / std::sqrt(parameters[3][c] + node.get_float("epsilon", 1e-5f));
-    t[c] = parameters[1][c] - parameters[2][c] * s[c];
+    const double factor =
+                     parameters[0][c] / std::sqrt(double{parameters[3][c]} + double{node.get_float("epsilon", 1e-5f)}),
+                 moved = double{parameters[2][c]} * factor;
+    apart |= std::fabs(moved) > kLarge * std::fabs(double{parameters[0][c]});
+    s[c] = static_cast<float>(factor), less[c] = -parameters[2][c];
+    t[c] = static_cast<float>(parameters[1][c] - moved);
   }
   if (shape.size() > kernels::kLoopRank) return {};
   const View y = elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = beside(node.inputs[0], y);
@@ -48,7 +56,10 @@ Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
   };
   define(node.outputs[0], y);
   *done = true;
-  return emit_scaled(x, per_channel(s), per_channel(t), y);
+  if (!apart) return emit_scaled(x, per_channel(s), per_channel(t), y);
+  for (std::size_t c = 0; c < channels; ++c) t[c] = parameters[1][c];
+  QR_RETURN_IF_ERROR(emit_scaled(x, per_channel(one), per_channel(less), y));
+  return emit_scaled(y, per_channel(s), per_channel(t), y);
 }
 
 // Instance and group normalisation: a row is what is left of a channel, or of a group of channels, of an image.

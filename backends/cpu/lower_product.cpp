@@ -44,14 +44,14 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
   }
   if (taps > 1 << 16) return false;
   *out = {};
+  // (Between the taps of one there is nothing.)
+  const auto dilation = [&](std::size_t i) { return geometry.kernel[i] > 1 ? narrow(geometry.dilation[i]) : 1; };
   out->n = narrow(geometry.batch);
   out->iw = narrow(geometry.in[w]), out->ow = narrow(geometry.out[w]), out->kw = narrow(geometry.kernel[w]);
-  out->sw = narrow(geometry.stride[w]), out->dw = narrow(geometry.dilation[w]),
-  out->pad_left = narrow(geometry.pad_begin[w]);
+  out->sw = narrow(geometry.stride[w]), out->dw = dilation(w), out->pad_left = narrow(geometry.pad_begin[w]);
   if (geometry.rank == 2) {
     out->ih = narrow(geometry.in[0]), out->oh = narrow(geometry.out[0]), out->kh = narrow(geometry.kernel[0]);
-    out->sh = narrow(geometry.stride[0]), out->dh = narrow(geometry.dilation[0]),
-    out->pad_top = narrow(geometry.pad_begin[0]);
+    out->sh = narrow(geometry.stride[0]), out->dh = dilation(0), out->pad_top = narrow(geometry.pad_begin[0]);
   }
   return true;
 }
@@ -251,7 +251,7 @@ Status Lowering::lower_block(const Group &group, bool *done) {
 template <class P, class Pack>
 Status Lowering::add_packed(Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args) {
   kernels::Needs needs;
-  QR_RETURN_IF_ERROR(kernels::kernel_row(kernel).check(&params, *plan_.isa, needs));
+  QR_RETURN_IF_ERROR(check(kernel, &params, &needs));
   args->push_back(arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) { pack(packed.data()); })));
   if (bias.empty()) return {};
   args->push_back(arg(packed_constant(needs.operand_bytes[2], [&](auto &padded) {
@@ -276,6 +276,10 @@ Status Lowering::emit_conv(kernels::ConvF32 p, const View &x, const kernels::Fil
   // Groups were quicker wherever they are possible, than Winograd's algorithm too.
   if (kernels::groups_possible(p, plan_.isa->f32_lanes)) p.algorithm = kernels::ConvAlgorithm::Groups;
   else if (winograd_) p.algorithm = kernels::winograd_choice(p, *plan_.isa);
+  // (A filter that is not finite would spoil all that its points are parts of.)
+  if (kernels::is_winograd(p.algorithm) && !look_only_ &&
+      !std::all_of(filter.data, filter.data + weights, [](float v) { return std::isfinite(v); }))
+    p.algorithm = kernels::ConvAlgorithm::Direct;
   if (p.algorithm == kernels::ConvAlgorithm::Direct) choose_numbers(&p, filter.data, weights);
   return emit_packed(Kernel::ConvF32, p, x, bias, r, y,
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });

@@ -48,7 +48,7 @@ Result<Vector<std::uint32_t>> Lowering::byte_weights(const qir::Node &node, cons
   kernels::RecurrentBytes p{layer, g.input};
   p.layer.y_step = g.batch * g.hidden, p.layer.y_row = p.layer.state_row = g.hidden;
   kernels::Needs needs;
-  QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::RecurrentBytes).check(&p, *plan_.isa, needs));
+  QR_RETURN_IF_ERROR(check(Kernel::RecurrentBytes, &p, &needs));
   Vector<Vector<std::uint8_t>> packed(look_only_ ? 0 : static_cast<std::size_t>(g.directions));
   for (std::size_t d = 0; d < packed.size(); ++d) {
     packed[d].resize(needs.operand_bytes[1]);
@@ -165,7 +165,7 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
       args = {arg(x), arg(bytes[static_cast<std::size_t>(d)])};
     } else {
       kernels::Needs needs;
-      QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::RecurrentF32).check(&p, *plan_.isa, needs));
+      QR_RETURN_IF_ERROR(check(Kernel::RecurrentF32, &p, &needs));
       args = {arg(gates_of), arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) {
                 kernels::pack_recurrent_f32(p, *plan_.isa, r + d * wide * g.hidden, packed.data());
               }))};

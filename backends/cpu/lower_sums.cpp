@@ -85,7 +85,7 @@ Status Lowering::lower_integer_sums(const qir::Node &node, bool *done) {
       sub.op = ElementOp::Sub, sub.dtype = static_cast<std::uint32_t>(DType::I16);
       const View y = new_like(x, 2);
       const View *const operands[] = {&x, &zero};
-      QR_RETURN_IF_ERROR(emit_elements(sub, operands, y).status());
+      QR_RETURN_IF_ERROR(emit_elements(sub, operands, y).take_status());
       x = y, x_type = DType::I16;
     }
   }
@@ -141,12 +141,12 @@ Status Lowering::lower_integer_sums(const qir::Node &node, bool *done) {
   kernels::Elements element;
   element.op = ElementOp::Mul, element.dtype = kI32;
   const View *const factors_of[] = {&of_weights, &zero};
-  QR_RETURN_IF_ERROR(emit_elements(element, factors_of, product).status());
+  QR_RETURN_IF_ERROR(emit_elements(element, factors_of, product).take_status());
   product.dims = y.dims, product.strides.assign(y.rank(), 0);
   product.strides[conv ? 1 : y.rank() - 1] = 1;
   element.op = ElementOp::Sub;
   const View *const difference[] = {&y, &product};
-  return emit_elements(element, difference, y).status();
+  return emit_elements(element, difference, y).take_status();
 }
 
 Status Lowering::lower_dynamic_quantize(const qir::Node &node, bool *done) {

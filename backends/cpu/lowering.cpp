@@ -2,9 +2,11 @@
 #include "backends/cpu/lowering.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/common/node_event.h"
 #include "base/checked.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -32,6 +34,7 @@ Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qi
       fusion_(graph, uses_),
       slots_(graph.tensors.size()),
       forms_(graph.tensors.size()),
+      met_(graph.tensors.size()),
       pool_(pool),
       ways_(ways),
       winograd_(options.winograd),
@@ -52,7 +55,10 @@ Status Lowering::run() {
     define(id, View{static_cast<std::int32_t>(value), 0, t.shape, quarry::cpu::row_major(t.shape)});
   }
   find_slots();
-  for (std::size_t n = 0; n < graph_.nodes.size(); ++n) QR_RETURN_IF_ERROR(lower(n));
+  for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    QR_RETURN_IF_ERROR(stop_status("compile"));
+    QR_RETURN_IF_ERROR(lower(n));
+  }
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     const std::int32_t id = graph_.outputs[i];
     current_ = nullptr;
@@ -141,16 +147,18 @@ View Lowering::new_row_major(const Dims &dims, std::uint64_t each) {
 View Lowering::new_like(const View &like, std::uint64_t each) { return new_dense(like.dims, memory_order(like), each); }
 
 const View &Lowering::any(std::int32_t id) {
-  Vector<View> &forms = forms_[static_cast<std::size_t>(id)];
+  const Vector<View> &forms = forms_[static_cast<std::size_t>(id)];
   if (forms.empty()) {  // a constant that is met for the first time
     const qir::Tensor &t = tensor(id);
-    forms.push_back(
-        View{static_cast<std::int32_t>(borrow_constant(t.data)), 0, t.shape, quarry::cpu::row_major(t.shape)});
+    define(id, View{static_cast<std::int32_t>(borrow_constant(t.data)), 0, t.shape, quarry::cpu::row_major(t.shape)});
   }
   return forms.front();
 }
 
-void Lowering::define(std::int32_t id, View view) { forms_[static_cast<std::size_t>(id)].push_back(std::move(view)); }
+void Lowering::define(std::int32_t id, View view) {
+  forms_[static_cast<std::size_t>(id)].push_back(std::move(view));
+  defined_.push_back(id);
+}
 
 View Lowering::row_major(std::int32_t id) {
   const View first = any(id);
@@ -190,10 +198,10 @@ View Lowering::image_output(std::int32_t id) {
     define(id, made);
     return made;
   }
-  Vector<View> &whole = forms_[static_cast<std::size_t>(slot.concat)];
+  const Vector<View> &whole = forms_[static_cast<std::size_t>(slot.concat)];
   if (whole.empty())
-    whole.push_back(
-        new_dense(tensor(slot.concat).shape, channels_last_order(tensor(slot.concat).shape.size()), width(id)));
+    define(slot.concat,
+           new_dense(tensor(slot.concat).shape, channels_last_order(tensor(slot.concat).shape.size()), width(id)));
   View made = sliced(whole.front(), 1, slot.channel, tensor(id).shape[1]);
   define(id, made);
   return made;
@@ -207,10 +215,12 @@ void Lowering::find_slots() {
     const std::int64_t rank = static_cast<std::int64_t>(whole.shape.size()), axis = node.get_int("axis", 0);
     if (rank < 3 || rank > 4 || (axis < 0 ? axis + rank : axis) != 1 || width(node.outputs[0]) == 0) continue;
     std::int64_t channel = 0;
+    HashMap<std::int32_t, std::size_t> times;
+    for (const std::int32_t id : node.inputs) ++times[id];
     for (const std::int32_t id : node.inputs) {
       const qir::Tensor &part = tensor(id);
       const std::int32_t maker = uses_.maker(id);
-      const bool once = std::count(node.inputs.begin(), node.inputs.end(), id) == 1 && !uses_.is_output(id);
+      const bool once = times[id] == 1 && !uses_.is_output(id);
       if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant &&
           slots_[static_cast<std::size_t>(id)].concat == qir::kAbsent) {
         const Op op = graph_.nodes[static_cast<std::size_t>(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
@@ -248,19 +258,30 @@ void Lowering::copy(const View &from, const View &to, std::uint64_t each, std::i
 // ---- steps --------------------------------------------------------------------------------------
 
 std::uint32_t Lowering::name_of(std::string_view text) {
-  const auto found = names_.find(text);
-  if (found != names_.end()) return found->second;
+  const std::size_t hash = StringHash{}(text);
+  const std::uint32_t known = names_.find(hash, [&](std::uint32_t at) {
+    const std::size_t end = at + text.size();
+    return end < plan_.names.size() && plan_.names[end] == '\0' &&
+           std::equal(text.begin(), text.end(), plan_.names.begin() + at);
+  });
+  if (known != HashIndex::kNone) return known;
   const std::uint32_t offset = static_cast<std::uint32_t>(plan_.names.size());
   plan_.names.insert(plan_.names.end(), text.begin(), text.end());
   plan_.names.push_back('\0');
-  names_.emplace(String(text), offset);
+  names_.put(hash, offset);
   return offset;
+}
+
+Status Lowering::check(Kernel kernel, const void *params, kernels::Needs *needs) const {
+  Status status = kernels::kernel_row(kernel).check(params, *plan_.isa, *needs);
+  refused_ |= !status.ok();
+  return status;
 }
 
 Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> args) {
   const kernels::KernelRow &row = kernels::kernel_row(kernel);
   kernels::Needs needs;
-  QR_RETURN_IF_ERROR(row.check(params, *plan_.isa, needs));
+  QR_RETURN_IF_ERROR(check(kernel, params, &needs));
   if (needs.operand_count != args.size())
     return Status::error(ErrorId::internal, format("plan: %s: found %zu operands, expected %zu", row.name, args.size(),
                                                    needs.operand_count));
@@ -307,6 +328,21 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
 
 // ---- nodes --------------------------------------------------------------------------------------
 
+Status Lowering::try_lower(Status (Lowering::*lower)(const Group &, bool *), const Group &group, bool *done) {
+  const std::size_t values = plan_.values.size(), params = plan_.params.size(), operands = plan_.operands.size(),
+                    steps = plan_.steps.size(), entries = constants_.entries.size(), owned = constants_.owned.size(),
+                    defined = defined_.size();
+  refused_ = false;
+  Status status = (this->*lower)(group, done);
+  if (status.ok() || !refused_) return status;
+  for (; defined_.size() > defined; defined_.pop_back()) forms_[static_cast<std::size_t>(defined_.back())].pop_back();
+  plan_.values.resize(values), plan_.params.resize(params), plan_.operands.resize(operands);
+  plan_.steps.resize(steps), plan_.notes.resize(steps);
+  constants_.entries.resize(entries), constants_.owned.resize(owned);
+  *done = false;
+  return {};
+}
+
 Status Lowering::lower(std::size_t n) {
   const Group &group = fusion_.group_of(n);
   if (group.last != static_cast<std::int32_t>(n) || group.part_of_block) return {};
@@ -314,7 +350,7 @@ Status Lowering::lower(std::size_t n) {
     bool done = false;
     current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
     const std::size_t before = plan_.steps.size();
-    QR_RETURN_IF_ERROR(lower_block(group, &done));
+    QR_RETURN_IF_ERROR(try_lower(&Lowering::lower_block, group, &done));
     if (done) {
       Group block = group;
       for (const std::int32_t part : {group.depthwise, group.expand}) {
@@ -335,7 +371,7 @@ Status Lowering::lower_members(const Group &group) {
   current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
   bool done = false;
   std::size_t before = plan_.steps.size();
-  QR_RETURN_IF_ERROR(lower_group(group, &done));
+  QR_RETURN_IF_ERROR(try_lower(&Lowering::lower_group, group, &done));
   if (done) tell(group, before);
   if (!done) {
     for (const std::int32_t member : group.members) {
@@ -346,7 +382,7 @@ Status Lowering::lower_members(const Group &group) {
       single.output = current_->outputs[0];
       done = false;
       before = plan_.steps.size();
-      if (group.members.size() > 1) QR_RETURN_IF_ERROR(lower_group(single, &done));
+      if (group.members.size() > 1) QR_RETURN_IF_ERROR(try_lower(&Lowering::lower_group, single, &done));
       if (done) tell(single, before);
       else QR_RETURN_IF_ERROR(lower_reference(*current_));
     }
@@ -368,15 +404,18 @@ void Lowering::tell(const Group &group, std::size_t before) {
 // a Clip) are left out.
 std::uint32_t Lowering::shapes_of(const Group &group) {
   plugin::ShapesText shapes;
-  Vector<std::int32_t> seen;  // or made inside
+  ++asked_;
+  const auto met = [&](std::int32_t id) {  // or made inside
+    return std::exchange(met_[static_cast<std::size_t>(id)], asked_) == asked_;
+  };
   for (const std::int32_t member : group.members)
-    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].outputs) seen.push_back(id);
+    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].outputs)
+      if (id != qir::kAbsent) met(id);
   for (const std::int32_t member : group.members) {
     for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
-      if (id == qir::kAbsent || std::ranges::find(seen, id) != seen.end()) continue;
+      if (id == qir::kAbsent) continue;
       const qir::Tensor &t = tensor(id);
-      if (member != group.root && t.is_constant && count_of(t.shape) == 1) continue;
-      seen.push_back(id);
+      if ((member != group.root && t.is_constant && count_of(t.shape) == 1) || met(id)) continue;
       shapes.input(t.dtype, t.shape.data(), t.shape.size());
     }
   }

@@ -9,6 +9,7 @@
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/view.h"
 #include "backends/cpu/ways.h"
+#include "base/hash_index.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/infer.h"
 #include "formats/qir/resize_coordinates.h"
@@ -28,8 +29,8 @@ class Lowering {
 
  private:
   // ---- the graph
-  const qir::Tensor &tensor(std::int32_t id) const { return graph_.tensors[static_cast<std::size_t>(id)]; }
-  std::int32_t input(const qir::Node &node, std::size_t i) const { return qir::input_of(node, i); }
+  const qir::Tensor &tensor(std::int32_t id) const { return at(graph_, id); }
+  std::int32_t input(const qir::Node &node, std::size_t i) const { return node.inputs[i]; }
   bool is_f32(std::int32_t id) const {
     return id != qir::kAbsent && tensor(id).dtype == DType::F32 && !tensor(id).quant;
   }
@@ -82,6 +83,7 @@ class Lowering {
   };
   Arg arg(const View &view, std::uint64_t width = 4) const { return {&view, 0, width}; }
   Arg arg(std::uint32_t value) const { return {nullptr, value, 1}; }
+  Status check(kernels::Kernel kernel, const void *params, kernels::Needs *needs) const;
   Status emit(kernels::Kernel kernel, const void *params, std::span<const Arg> args);
   template <class P, class Args>
   Status emit_step(kernels::Kernel kernel, const P &params, const Args &args) {
@@ -95,6 +97,8 @@ class Lowering {
   // ---- one node or group; ok() and *done where it was lowered, ok() and not *done where another way must be found
   Status lower(std::size_t node);
   Status lower_members(const Group &group);
+  // What a kernel's check refuses (an extent beyond its limits) goes again, and is not done.
+  Status try_lower(Status (Lowering::*lower)(const Group &, bool *), const Group &group, bool *done);
   Status lower_group(const Group &group, bool *done);
   Status lower_conv(const Group &group, bool *done);
   Status lower_conv_transpose(const Group &group, bool *done);
@@ -206,10 +210,14 @@ class Lowering {
   };
   Vector<Slot> slots_;
   void find_slots();
-  Vector<Vector<View>> forms_;  // per tensor
-  StringMap<std::uint32_t> names_;
+  Vector<Vector<View>> forms_;    // per tensor
+  Vector<std::int32_t> defined_;  // whose they are, in the order in which they were made
+  Vector<std::uint32_t> met_;     // per tensor: the last list that it was met in
+  std::uint32_t asked_ = 0;
+  HashIndex names_;                     // places in plan_.names
   const qir::Node *current_ = nullptr;  // whose steps are being made
   Status failed_;                       // of a copy
+  mutable bool refused_ = false;        // a kernel's check said no
   qir::ConstantPool &pool_;
   Ways &ways_;
   const bool winograd_, look_only_;

@@ -109,11 +109,19 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(cpu::CompileOptions options, options_of(*request));
     options.look_only = true;
+    const PoolScope blocks;
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     Vector<Status> refused;
     for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
+    if (plugin::incoming(*request).flags & QR_PLUGIN_COMPILE_VERDICTS_ALONE) {
+      for (std::uint32_t i = 0; i < refused.size(); ++i) plugin::tell_verdict(*verdicts, i, refused[i]);
+      return stop_status("check");
+    }
     const qr_plugin_graph &given = *request->graphs[0];
     auto looked = cpu::compile(std::move(graph), segments_of(given), options);
+    QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
       if (!looked.ok()) {
         plugin::tell_verdict(*verdicts, i, refused[i]);  // compiling says why
@@ -132,6 +140,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
+    const StopScope scope(stop);
+    const PoolScope blocks;
     QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
     if (const char *note = isa_note(); note && options.isa == &kernels::best_isa())
       plugin::log(backend->allocator.host(), QR_LOG_WARN, "cpu", note);
@@ -215,6 +225,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
+    const StopScope scope(stop);
+    const PoolScope blocks;  // most of what is made here stays, as long as the context
     const qr_blob &blob = *request->blob;
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);
     QR_ASSIGN_OR_RETURN(Unique<cpu::LoadedPlan> plan, cpu::read_blob({blob.bytes.data, blob.bytes.size}, segments));

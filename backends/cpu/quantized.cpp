@@ -9,7 +9,6 @@
 namespace quarry::cpu {
 
 using qir::at;
-using qir::input_of;
 using qir::Op;
 
 namespace {
@@ -45,7 +44,7 @@ bool fit_16_bits(const qir::Tensor &w) {
 bool integer_product(const qir::Graph &graph, const qir::Node &node) {
   const qir::Tensor &x = at(graph, node.inputs[0]), &w = at(graph, node.inputs[1]);
   if (!quantized_activation(x) || !quantized_activation(at(graph, node.outputs[0]))) return false;
-  if (const std::int32_t b = input_of(node, 2); b != qir::kAbsent) {
+  if (const std::int32_t b = node.inputs[2]; b != qir::kAbsent) {
     const qir::Tensor &bias = at(graph, b);
     const qir::Shape &made = at(graph, node.outputs[0]).shape;
     const std::int64_t channels = node.op == Op::Conv ? made[1] : made.back();
@@ -61,7 +60,7 @@ bool integer_product(const qir::Graph &graph, const qir::Node &node) {
   if (w.shape.size() != 2 || x.shape.size() < 2) return false;
   if (node.op == Op::MatMul) return quantized_weights(w, 1);
   return node.get_int("transA", 0) == 0 && node.get_float("alpha", 1) == 1 &&
-         (input_of(node, 2) == qir::kAbsent || node.get_float("beta", 1) == 1) &&
+         (node.inputs[2] == qir::kAbsent || node.get_float("beta", 1) == 1) &&
          quantized_weights(w, node.get_int("transB", 0) ? 0 : 1);
 }
 
@@ -102,7 +101,7 @@ bool integer_matrices(const qir::Graph &graph, const qir::Node &node) {
     const bool one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
     return zeros.dtype == of.dtype && !zeros.quant && (one || (shape.size() == 1 && shape[0] == each));
   };
-  return usable(input_of(node, 2), a, a.shape[a.shape.size() - 2]) && usable(input_of(node, 3), b, b.shape.back());
+  return usable(node.inputs[2], a, a.shape[a.shape.size() - 2]) && usable(node.inputs[3], b, b.shape.back());
 }
 
 bool integer_way(const qir::Graph &graph, const qir::Node &node) {

@@ -8,6 +8,7 @@
 #include "backends/cpu-reference/widen.h"
 #include "backends/cpu/quantized.h"
 #include "base/checked.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -33,7 +34,8 @@ class Blanks final : public qir::Folder {
   reference::ReferenceFolder folder_;
 };
 
-// Operators that other operators' kernels do better than one of cpu-reference.
+// Operators that other operators' kernels do better than one of cpu-reference. (What is left of
+// SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, is cpu-reference's: it looks whether targets are classes.)
 bool spelled(const qir::Graph &graph, const qir::Node &node) {
   switch (node.op) {
     case qir::Op::Attention:
@@ -52,21 +54,30 @@ bool spelled(const qir::Graph &graph, const qir::Node &node) {
 }  // namespace
 
 Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only) {
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
   passes::spell_out(graph, store, spelled);
+  QR_RETURN_IF_ERROR(stopped());
   passes::take_apart_quantized(graph, store, integer_way);
+  QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
   Blanks blanks;
   const auto conversions = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; };
   passes::fold_constants(graph, store, look_only ? static_cast<qir::Folder &>(blanks) : folder,
                          {.wanted = conversions, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
   passes::fewer_axes(graph, store, integer_matrices);  // asks which weights are constant
+  QR_RETURN_IF_ERROR(stopped());
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   Vector<passes::Composed> found;
   passes::compose(graph, store, kComposites, &found);
+  QR_RETURN_IF_ERROR(stopped());
   ways.composed(found);
   Vector<passes::Joined> joined;
   passes::simplify_convolutions(graph, store, look_only, &joined);
+  QR_RETURN_IF_ERROR(stopped());
   for (const passes::Joined &node : joined) ways.fused(node.source, node.into);
   return qir::validate_graph(graph);
 }

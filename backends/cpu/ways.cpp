@@ -5,6 +5,7 @@
 
 #include "backends/cpu-reference/coverage.h"
 #include "passes/cut.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -75,23 +76,32 @@ void Ways::tail(const qir::Graph &part) {
   }
 }
 
-// Whose step it is in the end; itself where it went into none.
-std::size_t Ways::runs_in(std::size_t node) const {
-  const auto has_steps = [](const Way &way) { return way.native || way.reference; };
-  // Each node is asked once at most, so that this ends.
-  for (std::size_t i = 0; i < ways_.size() && !has_steps(ways_[node]) && ways_[node].into != qir::kNoSource; ++i)
-    node = static_cast<std::size_t>(ways_[node].into);
-  return node;
+// Whose step each is in the end; itself where it went into none.
+Vector<std::size_t> Ways::ends() const {
+  constexpr std::size_t kUnknown = SIZE_MAX, kOnTheWay = SIZE_MAX - 1;
+  Vector<std::size_t> ends(ways_.size(), kUnknown), met;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    std::size_t node = i;
+    const auto goes_on = [&] {
+      const Way &way = ways_[node];
+      return ends[node] == kUnknown && !way.native && !way.reference && way.into != qir::kNoSource;
+    };
+    for (met.clear(); goes_on(); node = static_cast<std::size_t>(ways_[node].into))
+      ends[node] = kOnTheWay, met.push_back(node);
+    const std::size_t end = ends[node] < kOnTheWay ? ends[node] : node;  // (a circle ends where it closes)
+    ends[node] = end;
+    for (const std::size_t one : met) ends[one] = end;
+  }
+  return ends;
 }
 
 // Each step says which other nodes it does the work of. Of several steps of a node that is the last one that is no
 // copy.
-void Ways::write_fused(Plan &plan) const {
+void Ways::write_fused(Plan &plan, const Vector<std::size_t> &in) const {
   Vector<String> fused(ways_.size());
-  for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (const std::size_t in = runs_in(i); in != i)
-      fused[in].append(fused[in].empty() ? "" : ", ").append(ways_[i].name);
-  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+  for (std::size_t i = 0; i < ways_.size() && !stop_asked(); ++i)
+    if (in[i] != i) fused[in[i]].append(fused[in[i]].empty() ? "" : ", ").append(ways_[i].name);
+  for (std::size_t s = plan.steps.size(); s-- > 0 && !stop_asked();) {
     const Step &step = plan.steps[s];
     if (step.source < 0 || step.kernel == static_cast<std::uint32_t>(Kernel::Copy)) continue;
     String &text = fused[static_cast<std::size_t>(step.source)];
@@ -104,9 +114,10 @@ void Ways::write_fused(Plan &plan) const {
 }
 
 void Ways::write(Plan &plan) const {
-  write_fused(plan);
+  const Vector<std::size_t> in = ends();
+  write_fused(plan, in);
   StringMap<std::uint32_t> known;
-  for (std::size_t i = 0; i < ways_.size(); ++i) {
+  for (std::size_t i = 0; i < ways_.size() && !stop_asked(); ++i) {
     const Way &way = ways_[i];
     NodeWay out;
     String text;
@@ -115,7 +126,7 @@ void Ways::write(Plan &plan) const {
       if (way.late) text = "run-time extents: ";
       for (const String &kernel : way.kernels) (text += &kernel == way.kernels.data() ? "" : ", ") += kernel;
     } else if (way.into != qir::kNoSource) {
-      text = format("fused into %s", ways_[runs_in(i)].name.c_str());
+      text = format("fused into %s", ways_[in[i]].name.c_str());
     } else {
       text = way.view ? "no work: a view" : "no work: computed when compiled";
     }

@@ -8,6 +8,21 @@
 
 namespace quarry::cpu {
 
+// The steps of a plan by the nodes that they came from.
+class StepsOfNodes {
+ public:
+  explicit StepsOfNodes(const Plan &plan) {
+    for (const Step &step : plan.steps) steps_[step.source].push_back(step);
+  }
+  std::span<const Step> of(std::int32_t source) const {
+    const auto found = steps_.find(source);
+    return found == steps_.end() ? std::span<const Step>() : std::span<const Step>(found->second);
+  }
+
+ private:
+  HashMap<std::int32_t, Vector<Step>> steps_;
+};
+
 class Ways {
  public:
   // The graph as it was given; its nodes have been numbered, by less than `sources` (0: by their index).
@@ -34,8 +49,8 @@ class Ways {
     std::int32_t into = qir::kNoSource;
   };
   Way *of(std::int32_t source);
-  std::size_t runs_in(std::size_t node) const;
-  void write_fused(Plan &plan) const;
+  Vector<std::size_t> ends() const;
+  void write_fused(Plan &plan, const Vector<std::size_t> &in) const;
   void add(Way &way, String kernel);
 
   Vector<Way> ways_;

@@ -8,6 +8,7 @@
 #include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/tail.h"
 #include "base/checked.h"
+#include "base/stop.h"
 #include "passes/compose.h"
 #include "passes/cut.h"
 #include "passes/passes.h"
@@ -35,18 +36,26 @@ bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
 }
 
 Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &composed) {
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
   passes::take_apart_quantized(graph, store, computes_quantized);
+  QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
   passes::fold_constants(
       graph, store, folder,
       {.wanted = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; }, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
   passes::spell_out(graph, store, wants_other_spelling);
+  QR_RETURN_IF_ERROR(stopped());
   passes::fold_batch_normalization(graph, store);
   passes::compose(graph, store, kComposites, &composed);
+  QR_RETURN_IF_ERROR(stopped());
   if (std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
     passes::fewer_axes(graph, store);  // of one operand, of more than two
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
+  QR_RETURN_IF_ERROR(stopped());
   passes::unroll_recurrent(graph, store, kMostSteps);
+  QR_RETURN_IF_ERROR(stopped());
   passes::remove_no_ops(graph);
   passes::remove_unused(graph);
   return {};
@@ -77,9 +86,21 @@ void judge_tail(const qir::Graph &tail, const Vector<bool> &by_host, HostTail ho
   }
 }
 
-std::uint32_t place_of(const Vector<std::int32_t> &list, std::int32_t id) {
-  return static_cast<std::uint32_t>(std::ranges::find(list, id) - list.begin());
-}
+// Where each of a list stands; what is none of it behind all.
+class Places {
+ public:
+  explicit Places(const Vector<std::int32_t> &ids) : count_(static_cast<std::uint32_t>(ids.size())) {
+    for (std::uint32_t i = 0; i < count_; ++i) places_.emplace(ids[i], i);
+  }
+  std::uint32_t of(std::int32_t id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? count_ : found->second;
+  }
+
+ private:
+  std::uint32_t count_;
+  HashMap<std::int32_t, std::uint32_t> places_;
+};
 
 Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
   Tail &tail = out.tail;
@@ -92,8 +113,9 @@ Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled 
   for (const qir::Node &node : second.graph.nodes) tail.sources.push_back(node.source);
   tail.inputs = std::move(out.plan.inputs), tail.outputs = std::move(out.plan.outputs);
   out.plan.inputs.clear(), out.plan.outputs.clear();
+  const Places inputs(graph.inputs), made(first.outputs);
   for (const std::int32_t id : first.inputs) {
-    tail.plan_inputs.push_back(place_of(graph.inputs, id));
+    tail.plan_inputs.push_back(inputs.of(id));
     out.plan.inputs.push_back(tail.inputs[tail.plan_inputs.back()]);
   }
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
@@ -103,8 +125,8 @@ Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled 
     out.plan.outputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
   for (const std::int32_t id : second.inputs) {
-    const std::uint32_t given = place_of(graph.inputs, id), count = static_cast<std::uint32_t>(graph.inputs.size());
-    tail.reads.push_back(given < count ? given : count + place_of(first.outputs, id));
+    const std::uint32_t given = inputs.of(id), count = static_cast<std::uint32_t>(graph.inputs.size());
+    tail.reads.push_back(given < count ? given : count + made.of(id));
   }
   tail.writes.assign(second.places.begin(), second.places.end());
   return {};
@@ -134,6 +156,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   Vector<NodeWay> late(names.size());  // of nodes of the tail
   qir::Store store;
   passes::unfold_control_flow(graph, store, kMostSteps);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   const bool has_tail =
       std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
       std::ranges::any_of(graph.nodes, passes::is_control_flow);
@@ -152,6 +175,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   }
   Vector<passes::Composed> composed;
   QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   Constants constants;
   Lowering lowering(graph, store, target, out.plan, constants);
   QR_RETURN_IF_ERROR(lowering.run(out.refused));

@@ -73,7 +73,7 @@ Status LoadedContext::build(const plugin::StopToken *stop, String *note, opencl:
         program_ = std::move(*built);
         return {};
       }
-      *note = "the driver did not take the kernels' binary: " + String(built.peek_status().message());
+      *note = "the driver did not take the kernels' binary: " + String(built.status().message());
     }
     *note +=
         "; they were compiled from their source, which takes longer: compile the model on this device to spare that";

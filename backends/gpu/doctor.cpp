@@ -27,13 +27,13 @@ Machine::Machine() {
   };
   auto opened = opencl::Library::open();
   if (!opened.ok()) {
-    none(opened.status());
+    none(opened.take_status());
     return;
   }
   library_ = *opened;
   auto found = opencl::find_devices(*library_);
   if (!found.ok()) {
-    none(found.status());
+    none(found.take_status());
     return;
   }
   for (opencl::Device &device : *found) {

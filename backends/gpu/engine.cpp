@@ -37,8 +37,9 @@ Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Libra
 // Without the compiler's warnings, which some drivers count on standard error.
 Result<opencl::Program> Engine::finish(cl_program made, const char *from) const {
   opencl::Program program(*library_, made);
-  const char *const how = device_.computes_dots() ? "-cl-std=CL3.0 -w" : "-cl-std=CL1.2 -w";
-  const cl_int built = (*library_)->BuildProgram(made, 1, &device_.id, how, nullptr, nullptr);
+  String how = device_.computes_dots() ? "-cl-std=CL3.0 -w" : "-cl-std=CL1.2 -w";
+  if (device_.divides_exactly()) how += " -cl-fp32-correctly-rounded-divide-sqrt";
+  const cl_int built = (*library_)->BuildProgram(made, 1, &device_.id, how.c_str(), nullptr, nullptr);
   if (built == CL_SUCCESS) return program;
   String log;
   std::size_t size = 0;

@@ -149,20 +149,16 @@ Status Execution::prepare() {
 
 // ---- the caller's memory ------------------------------------------------------------------------
 
-Status Execution::bind(std::size_t which, const SharedMemory *memory, std::uint64_t offset) {
+// To the part of the caller's memory that begins at `offset`; null: to its own.
+Status Execution::bind(std::size_t which, const SharedMemory *memory, cl_mem part, std::uint64_t offset) {
   Border &border = borders_[which];
   const std::uint64_t id = memory ? memory->id() : 0;
   if (border.id == id && border.offset == offset) return {};
   const opencl::Library &cl = context_.engine().library();
-  opencl::Memory part;
-  if (memory) {
-    QR_ASSIGN_OR_RETURN(part, context_.engine().part(memory->memory(), memory->offset() + offset,
-                                                     context_.plan().values[border.value].bytes));
-  }
-  const cl_mem place = memory ? part.get() : border.own;
+  const cl_mem place = memory ? part : border.own;
   for (const auto &[step, argument] : border.readers)
     QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(kernels_[step].get(), argument, sizeof place, &place)));
-  border.part = std::move(part);
+  border.parts = memory ? memory->parts() : nullptr;
   border.id = id, border.offset = offset;
   memory_[border.value] = place;
   return {};
@@ -180,13 +176,16 @@ Status Execution::borrow(Run &run) {
     auto *const memory = reinterpret_cast<SharedMemory *>(buffer.memory);
     const bool is_here = memory && bytes > 0 && (is_input || buffer.wanted) && memory->engine() == &context_.engine() &&
                          buffer.memory_offset <= memory->bytes() && bytes <= memory->bytes() - buffer.memory_offset;
-    const bool copied =
-        is_here && (memory->offset() + buffer.memory_offset) % context_.engine().device().alignment != 0;
+    cl_mem part = nullptr;
     if (is_here) {
       QR_RETURN_IF_ERROR(memory->lend());
-      run.loans[i] = {memory, copied};
+      run.loans[i] = {memory, false};
+      if ((memory->offset() + buffer.memory_offset) % context_.engine().device().alignment == 0) {
+        QR_ASSIGN_OR_RETURN(part, memory->part(buffer.memory_offset, bytes));
+      }
+      run.loans[i].copied = !part;
     }
-    QR_RETURN_IF_ERROR(bind(i, is_here && !copied ? memory : nullptr, copied || !is_here ? 0 : buffer.memory_offset));
+    QR_RETURN_IF_ERROR(bind(i, part ? memory : nullptr, part, part ? buffer.memory_offset : 0));
   }
   return {};
 }
@@ -257,7 +256,7 @@ Status Execution::begin(Run &run) {
         "an input"));
   }
   for (std::size_t i = 0; i < borders_.size(); ++i)
-    places_[i] = {borders_[i].id, borders_[i].offset, borders_[i].part.get()};
+    places_[i] = {borders_[i].id, borders_[i].offset, borders_[i].parts};
   if (!run.profiled) run.kept = recorder_.take(places_);
   return {};
 }
@@ -453,6 +452,13 @@ Status Execution::wait(std::uint64_t ticket) {
     status = check("WaitForEvents", context_.engine().library()->WaitForEvents(1, &end), "a run's end");
   }
   return finish(run, std::move(status));
+}
+
+bool Execution::drop(std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  if (handed_ >= ticket || run_of(ticket).begun) return false;
+  handed_ = ticket;  // those that follow are handed over by who waits for the next
+  return true;
 }
 
 void Execution::tell(const Run &run) {

@@ -31,20 +31,23 @@ class Execution : public HeapObject {
   // Runs end in the order in which they were submitted, and are waited for in that order.
   Result<std::uint64_t> submit(const qr_run_request &request, const qr_host &host);
   Status wait(std::uint64_t ticket);
+  const qr_run_request &request_of(std::uint64_t ticket) noexcept { return *run_of(ticket).request; }
+  // In place of wait(), and beside reopen(): whether nothing was begun of the run.
+  bool drop(std::uint64_t ticket);
 
  private:
   // What an input or output is in: memory of its own, or the caller's.
   struct Border {
     std::uint32_t value = UINT32_MAX;
     cl_mem own = nullptr;
-    std::uint64_t id = 0, offset = 0;  // of the caller's memory; id 0: in its own
-    opencl::Memory part;
+    std::uint64_t id = 0, offset = 0;                         // of the caller's memory; id 0: in its own
+    std::shared_ptr<const opencl::Parts> parts;               // of which it is one
     Vector<std::pair<std::uint32_t, std::uint32_t>> readers;  // step and argument
   };
   // The caller's memory that a run has, for a border.
   struct Loan {
     SharedMemory *memory = nullptr;
-    bool copied = false;  // from or to there, for it lies at an odd offset
+    bool copied = false;  // from or to there: it lies at an odd offset, or it is one of too many parts
   };
   // A run and how far it is.
   struct Run : HeapObject {
@@ -77,7 +80,7 @@ class Execution : public HeapObject {
   Status finish(Run &run, Status status);
   Status borrow(Run &run);
   void give_back(Run &run, Status &status);
-  Status bind(std::size_t border, const SharedMemory *memory, std::uint64_t offset);
+  Status bind(std::size_t border, const SharedMemory *memory, cl_mem part, std::uint64_t offset);
   Status enqueue(Run &run, std::size_t step);
   bool enqueue_recorded(Run &run);
   Status take_results(Run &run);
@@ -89,7 +92,8 @@ class Execution : public HeapObject {
   RunOptions options_;
   opencl::Queue queue_, profiled_queue_;
   std::atomic<cl_command_queue> last_queue_ = nullptr;  // of the run that was begun last
-  Vector<opencl::Memory> pieces_, parts_;
+  Vector<opencl::Memory> pieces_;
+  opencl::Parts parts_;
   Vector<cl_mem> memory_;                   // per value
   Vector<Border> borders_;                  // inputs, then outputs
   Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone

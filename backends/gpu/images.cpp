@@ -143,6 +143,7 @@ std::uint64_t ConstantImages::Entry::bytes() const noexcept {
 
 ConstantImages constant_images(const Plan &plan, std::span<const std::int32_t> ways, std::span<const Bounds> bounds) {
   ConstantImages out;
+  HashMultimap<std::uint32_t, std::size_t> of_value;  // entries
   out.of_operands.assign(plan.steps.size() * 2, -1);
   out.as_buffer.assign(plan.values.size(), false);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
@@ -161,12 +162,17 @@ ConstantImages constant_images(const Plan &plan, std::span<const std::int32_t> w
               ? plan.numbers[step.numbers + Fields::place(kernel_row(static_cast<Kernel>(step.kernel)).fields, "K")]
               : size.height;
       const ConstantImages::Entry entry{operand.value, way, static_cast<DType>(operand.dtype), steps, size};
-      const auto same = std::ranges::find_if(out.entries, [&](const ConstantImages::Entry &other) {
-        return other.value == entry.value && other.way == entry.way && other.dtype == entry.dtype &&
-               other.steps == entry.steps && other.size.width == size.width && other.size.height == size.height;
+      const auto [first, last] = of_value.equal_range(operand.value);
+      const auto same = std::find_if(first, last, [&](const auto &one) {
+        const ConstantImages::Entry &other = out.entries[one.second];
+        return other.way == entry.way && other.dtype == entry.dtype && other.steps == entry.steps &&
+               other.size.width == size.width && other.size.height == size.height;
       });
-      out.of_operands[s * 2 + o] = static_cast<std::int32_t>(same - out.entries.begin());
-      if (same == out.entries.end()) out.entries.push_back(entry);
+      const std::size_t place = same == last ? out.entries.size() : same->second;
+      out.of_operands[s * 2 + o] = static_cast<std::int32_t>(place);
+      if (same != last) continue;
+      of_value.emplace(operand.value, place);
+      out.entries.push_back(entry);
     }
   }
   return out;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/common/gaps.h"
 #include "backends/gpu/images.h"
 
 namespace quarry::gpu {
@@ -13,6 +14,28 @@ struct Lifetime {
 };
 
 constexpr std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+// Of a great many values, in the order of time.
+Status place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes,
+                  const Vector<std::uint64_t> &room) {
+  const auto size_of = [&](std::uint32_t v) { return rounded(std::max<std::uint64_t>(room[v], 1)); };
+  Vector<std::uint32_t> by_end = values;
+  std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
+  std::ranges::stable_sort(by_end, {}, [&](std::uint32_t v) { return lifetimes[v].last; });
+  Vector<Gaps> gaps;
+  auto ended = by_end.begin();
+  for (const std::uint32_t v : values) {
+    for (; lifetimes[*ended].last < lifetimes[v].first; ++ended)
+      gaps[plan.values[*ended].index].give_back(plan.values[*ended].offset, size_of(*ended));
+    Value &value = plan.values[v];
+    for (value.index = 0;; ++value.index) {
+      if (value.index == gaps.size()) gaps.emplace_back();
+      if (gaps[value.index].take(size_of(v), kLargestPiece, &value.offset)) break;
+    }
+  }
+  for (const Gaps &piece : gaps) plan.pieces.push_back(piece.end());
+  return {};
+}
 
 }  // namespace
 
@@ -39,6 +62,7 @@ Status place_values(Plan &plan) {
       if (lifetimes[v].first != UINT32_MAX) order.push_back(v);
       else plan.values[v].bytes = 0;  // nobody wants it
     }
+  if (order.size() > Gaps::kMany) return place_many(plan, order, lifetimes, room);
   // The largest first, each in the first piece that has room, as low as it fits beside those that live with it.
   std::ranges::stable_sort(order, [&](auto a, auto b) { return room[a] > room[b]; });
   Vector<Vector<std::uint32_t>> placed;  // per piece, by offset

@@ -22,12 +22,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 5);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 6);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 6, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -45,7 +45,8 @@ struct qr_backend {
                                                     std::uint64_t count) {
     QR_ASSIGN_OR_RETURN(const opencl::Device *const chosen,
                         machine().choose(device, plugin::option(options, count, "gpu.device", "")));
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);  // a driver takes long to begin, and recovery
+    QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "opening the device"));
     return engine_of(*chosen);
   }
   // Opens what was lost again, all of it, whichever call lost it.
@@ -101,11 +102,14 @@ struct qr_execution : HeapObject {
 };
 
 Status qr_backend::recover() {
-  const std::unique_lock alone(running);
-  const std::lock_guard lock(mutex_);
-  // What is opened halfway is lost still, so that the next call begins with it again.
+  std::unique_lock alone(running, std::defer_lock);  // runs may hang, on a device that is lost
+  QR_RETURN_IF_ERROR(plugin::lock_or_stop(alone, "recover"));
+  std::unique_lock lock(mutex_, std::defer_lock);
+  QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "recover"));
+  // What is opened halfway is lost still, so that the next call begins with it again; so is what was not begun with.
   const auto open = [&](const auto &lost, auto &object) -> Status {
     if (!lost->is_lost()) return {};
+    QR_RETURN_IF_ERROR(stop_status("recover"));
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, engine_of(lost->device()));
     Status status = object.reopen(made);
     if (!status.ok()) made->tell_lost();
@@ -159,8 +163,13 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
   });
 }
 
-qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return backend->recover(); });
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors,
+                              const qr_plugin_signal *signal) {
+  return guard(backend->allocator, errors, [&] {
+    const plugin::StopToken stop(signal, backend->allocator.host());
+    const StopScope scope(stop);
+    return backend->recover();
+  });
 }
 
 constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, device_recover};
@@ -207,6 +216,8 @@ gpu::HostTail host_tail(const qr_compile_request &request) {
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const gpu::Target target = target_of(backend, *request);
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled,
@@ -215,8 +226,9 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     if (!gpu::is_refused(compiled)) {
       auto chosen = backend->machine().choose(
           request->device, plugin::option(request->options, request->option_count, "gpu.device", ""));
-      QR_RETURN_IF_ERROR(gpu::fit_images(plan, target, chosen.ok() ? *chosen : nullptr).status());
+      QR_RETURN_IF_ERROR(gpu::fit_images(plan, target, chosen.ok() ? *chosen : nullptr).take_status());
     }
+    QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
       plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
     return {};
@@ -248,7 +260,7 @@ Status add_binary(qr_backend *backend, const qr_compile_request &request, std::s
   if (!engine.ok() || blob.plan.steps.empty()) {
     if (!engine.ok())
       plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu",
-                  "compiled without binaries of the kernels: " + String(engine.peek_status().message()));
+                  "compiled without binaries of the kernels: " + String(engine.status().message()));
     return {};
   }
   return gpu::take_binary(*engine, segments, stop, backend->allocator.host(), blob, binary);
@@ -259,6 +271,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, compiled_for_device(backend, *request, stop));
     for (Status &refused : compiled.refused)
       if (!refused.ok()) return std::move(refused);
@@ -329,7 +342,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
                                             plugin::option(request->options, request->option_count, "gpu.device", ""));
     if (blob.version != gpu::kBlobVersion)
       grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob.version, gpu::kBlobVersion));
-    else if (!device.ok()) grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(device.peek_status().message()));
+    else if (!device.ok()) grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(device.status().message()));
     else if (view(blob.key) == (*device)->identity()) grade(QR_PLUGIN_GRADE_OPTIMAL, {});
     else
       grade(QR_PLUGIN_GRADE_USABLE,
@@ -345,6 +358,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
+    const StopScope scope(stop);
     const qr_blob &given = *request->blob;
     const Vector<qir::Bytes> segments = plugin::segments_of(given);
     QR_ASSIGN_OR_RETURN(gpu::Blob blob, gpu::read_blob({given.bytes.data, given.bytes.size}, segments));
@@ -356,7 +370,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     }
     String note;
     auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &stop, &note);
-    if (!opened.ok() && opened.peek_status().code() == QR_DEVICE_LOST) engine->tell_lost();
+    if (!opened.ok() && opened.status().code() == QR_DEVICE_LOST) engine->tell_lost();
     QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
     if (stop.stopped()) return stop.status("load");
@@ -432,8 +446,13 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
 
 qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
   plugin::HostAllocator &allocator = execution->context->backend->allocator;
-  return guard(allocator, errors, [&] {
-    const std::shared_lock running(execution->context->backend->running);
+  return guard(allocator, errors, [&]() -> Status {
+    std::shared_lock running(execution->context->backend->running, std::defer_lock);
+    {
+      const plugin::StopToken stop(request->signal, allocator.host());
+      const StopScope scope(stop);
+      QR_RETURN_IF_ERROR(plugin::lock_or_stop(running, "run"));
+    }
     return execution->execution->run(*request);
   });
 }
@@ -441,16 +460,29 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
 qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, std::uint64_t *out_ticket,
                                 const qr_error_sink *errors) {
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
-    const std::shared_lock running(execution->context->backend->running);
+    std::shared_lock running(execution->context->backend->running, std::defer_lock);
+    {
+      const plugin::StopToken stop(request->signal, execution->context->backend->allocator.host());
+      const StopScope scope(stop);
+      QR_RETURN_IF_ERROR(plugin::lock_or_stop(running, "run"));
+    }
     QR_ASSIGN_OR_RETURN(*out_ticket, execution->execution->submit(*request));
     return {};
   });
 }
 
 qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, const qr_error_sink *errors) {
-  return guard(execution->context->backend->allocator, errors, [&] {
-    const std::shared_lock running(execution->context->backend->running);
-    return execution->execution->wait(ticket);
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    gpu::ModelExecution &runs = *execution->execution;
+    std::shared_lock running(execution->context->backend->running, std::defer_lock);
+    // While a device is recovered, which may take long, a run that nothing was begun of ends when it is told to.
+    const plugin::StopToken stop(runs.request_of(ticket).signal, execution->context->backend->allocator.host());
+    const StopScope scope(stop);
+    Status stopped = plugin::lock_or_stop(running, "run");
+    if (stopped.ok()) return runs.wait(ticket);
+    if (runs.drop(ticket)) return stopped;
+    running.lock();
+    return runs.wait(ticket);
   });
 }
 

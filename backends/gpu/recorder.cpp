@@ -39,7 +39,6 @@ class Recorder::Recording {
 class Recorder::Kept : public HeapObject {
  public:
   Vector<Place> places;
-  Vector<opencl::Memory> memory;     // of the places: drivers need not keep what is recorded alive
   Vector<Recording> whole, batches;  // empty until a run wants them
   std::uint64_t used = 0;            // when; 0: never
   std::atomic<std::uint32_t> runs = 0;
@@ -64,14 +63,14 @@ Status Recorder::open(const Engine &engine, std::span<const opencl::Kernel> kern
   if (replay.way == Replay::Way::Qualcomm) {
     auto queue = engine.recordable_queue();
     if (!queue.ok()) {
-      refusal_ = String(queue.peek_status().message());
+      refusal_ = String(queue.status().message());
       return {};
     }
     recording_queue_ = std::move(*queue);
   }
   for (std::uint64_t i = 0; i < 1 + depth + kSpare; ++i) {
     Kept &kept = *kept_.emplace_back(quarry::make_unique<Kept>());
-    kept.places.resize(places), kept.memory.resize(places);
+    kept.places.resize(places);
   }
   engine_ = &engine, kernels_ = kernels, bounds_ = bounds;
   return {};
@@ -101,16 +100,9 @@ Recorder::Kept *Recorder::take(std::span<const Place> places) {
   for (const Unique<Kept> &kept : kept_)
     if (kept->runs == 0 && (!oldest || kept->used < oldest->used)) oldest = kept.get();
   if (!oldest) return nullptr;
-  const opencl::Library &cl = engine_->library();
   oldest->whole.clear(), oldest->batches.clear();
   oldest->used = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    oldest->places[i] = places[i];
-    oldest->memory[i] = opencl::Memory();
-    if (!places[i].memory) continue;
-    if (cl->RetainMemObject(places[i].memory) != CL_SUCCESS) return nullptr;
-    oldest->memory[i] = opencl::Memory(cl, places[i].memory);
-  }
+  std::ranges::copy(places, oldest->places.begin());
   oldest->used = ++clock_;
   if (!is_own) return nullptr;
   ++oldest->runs;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
 
 #include "backends/gpu/engine.h"
@@ -23,7 +24,7 @@ class Recorder {
   // What an input or output lies in; id 0: memory of the execution's own.
   struct Place {
     std::uint64_t id = 0, offset = 0;
-    cl_mem memory = nullptr;
+    std::shared_ptr<const opencl::Parts> parts;  // drivers need not keep what is recorded alive
   };
   enum class Piece : std::uint8_t { Whole, Batch };
   class Kept;

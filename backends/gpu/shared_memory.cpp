@@ -10,6 +10,8 @@ using opencl::check;
 namespace {
 
 constexpr std::uint32_t kBoth = QR_PLUGIN_ACCESS_READ | QR_PLUGIN_ACCESS_WRITE;
+// Of one memory. A ring of more windows than that is copied on the device.
+constexpr std::size_t kMostParts = 4096;
 
 }  // namespace
 
@@ -32,6 +34,7 @@ Result<Unique<SharedMemory>> SharedMemory::make(std::shared_ptr<const Engine> en
 
 Status SharedMemory::open(String *note) {
   QR_ASSIGN_OR_RETURN(queue_, engine_->queue(false, "normal"));
+  parts_ = std::allocate_shared<opencl::Parts>(Alloc<opencl::Parts>());
   is_imported_ = false;
   std::uint64_t bytes = 0;
   if (can_import() && checked_add(request_.offset, request_.size_bytes, &bytes)) {
@@ -42,8 +45,8 @@ Status SharedMemory::open(String *note) {
       is_imported_ = true;
       return {};
     }
-    *note = String(imported.peek_status().message());
-    if (!data_) return imported.status();
+    *note = String(imported.status().message());
+    if (!data_) return imported.take_status();
   }
   QR_ASSIGN_OR_RETURN(memory_, engine_->memory(request_.size_bytes, "memory of the caller's",
                                                CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, data_));
@@ -52,6 +55,7 @@ Status SharedMemory::open(String *note) {
 
 Status SharedMemory::reopen(std::shared_ptr<const Engine> engine) {
   const std::lock_guard lock(mutex_);
+  known_.clear(), parts_.reset();
   memory_ = opencl::Memory(), queue_ = opencl::Queue();
   mapped_ = false, runs_ = 0;
   engine_ = std::move(engine);
@@ -64,8 +68,21 @@ SharedMemory::~SharedMemory() {
   if (mapped_ && cl.is_ours() && !engine_->is_lost() &&
       cl->EnqueueUnmapMemObject(queue_.get(), memory_.get(), data_, 0, nullptr, nullptr) == CL_SUCCESS)
     (void)cl->Finish(queue_.get());
+  known_.clear(), parts_.reset();
   memory_ = opencl::Memory();  // before the pages that it lies in
   if (view_.base) plugin::unmap_memory(view_);
+}
+
+Result<cl_mem> SharedMemory::part(std::uint64_t offset, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::pair place{offset, bytes};
+  if (const auto found = known_.find(place); found != known_.end()) return found->second;
+  if (known_.size() == kMostParts) return nullptr;
+  QR_ASSIGN_OR_RETURN(opencl::Memory made, engine_->part(memory_, this->offset() + offset, bytes));
+  const cl_mem part = made.get();
+  parts_->push_back(std::move(made));
+  known_.emplace(place, part);
+  return part;
 }
 
 // The driver gives the caller's own pointer back: that is what CL_MEM_USE_HOST_PTR says.

@@ -4,6 +4,7 @@
 // imported where the driver can, and else, like every other descriptor, mapped and then used by its address.
 #pragma once
 
+#include <map>
 #include <mutex>
 
 #include "backends/common/processor_memory.h"
@@ -24,6 +25,10 @@ class SharedMemory : public HeapObject {
   const Engine *engine() const noexcept { return engine_.get(); }
   std::shared_ptr<const Engine> shared_engine() const noexcept { return engine_; }
   const opencl::Memory &memory() const noexcept { return memory_; }
+  // `bytes` from `offset` on, for kernels; it stays as long as the memory, or who holds `parts`. Null: there are too
+  // many already.
+  Result<cl_mem> part(std::uint64_t offset, std::uint64_t bytes);
+  std::shared_ptr<const opencl::Parts> parts() const noexcept { return parts_; }
   // Where it begins in `memory`.
   std::uint64_t offset() const noexcept { return is_imported_ ? request_.offset : 0; }
   std::uint64_t bytes() const noexcept { return request_.size_bytes; }
@@ -50,6 +55,10 @@ class SharedMemory : public HeapObject {
   void *data_ = nullptr;          // the host's view
   opencl::Queue queue_;
   opencl::Memory memory_;
+  std::shared_ptr<opencl::Parts> parts_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, cl_mem, std::less<>,
+           Alloc<std::pair<const std::pair<std::uint64_t, std::uint64_t>, cl_mem>>>
+      known_;  // of the parts, by offset and bytes
   std::mutex mutex_;
   std::uint32_t runs_ = 0;
   bool is_imported_ = false, mapped_ = false;

@@ -73,25 +73,12 @@ Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Byte
   loaded->sources = sources;
   QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({tail.qir.data(), tail.qir.size()}, loaded->constants.data(),
                                                         loaded->constants.size()));
-  if (graph.nodes.size() != tail.sources.size() || graph.inputs.size() != tail.reads.size() ||
-      graph.outputs.size() != tail.writes.size())
-    return bad("a tail of another graph");
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (tail.sources[n] >= 0 && static_cast<std::size_t>(tail.sources[n]) >= sources)
-      return bad("a node of the tail that is none");
-    graph.nodes[n].source = tail.sources[n];
-  }
-  const auto fits = [&](std::int32_t id, const Io &io) {
-    return qir::at(graph, id).dtype == io.dtype && qir::at(graph, id).shape == io.shape;
-  };
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::size_t from = tail.reads[i], given = tail.inputs.size();
-    if (!fits(graph.inputs[i], from < given ? tail.inputs[from] : blob.plan.outputs[from - given]))
-      return bad("an operand of the tail of another type or shape");
-  }
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-    if (!fits(graph.outputs[i], tail.outputs[tail.writes[i]]))
-      return bad("an output of the tail of another type or shape");
+  Vector<tail::BlobTensorType> operands, results;
+  const auto add = [](Vector<tail::BlobTensorType> &to, const Io &io) { to.push_back({io.dtype, &io.shape}); };
+  for (const std::size_t from : tail.reads)
+    add(operands, from < tail.inputs.size() ? tail.inputs[from] : blob.plan.outputs[from - tail.inputs.size()]);
+  for (const std::size_t to : tail.writes) add(results, tail.outputs[to]);
+  if (const char *what = tail::fit_to_blob(graph, tail.sources, sources, operands, results)) return bad(what);
   QR_RETURN_IF_ERROR(tail::take_pieces(graph, loaded->pieces));
   loaded->planned = is_planned(graph, loaded->pieces.rest.part.graph);
   return loaded;
@@ -138,6 +125,12 @@ Result<std::uint64_t> ModelExecution::submit(const qr_run_request &request) {
   waiting_[submitted_ % waiting_.size()] = &request;
   return ++submitted_;
 }
+
+const qr_run_request &ModelExecution::request_of(std::uint64_t ticket) noexcept {
+  return tail_ ? *waiting_[(ticket - 1) % waiting_.size()] : plan_->request_of(ticket);
+}
+
+bool ModelExecution::drop(std::uint64_t ticket) { return tail_ || plan_->drop(ticket); }
 
 Status ModelExecution::wait(std::uint64_t ticket) {
   return tail_ ? run_with_tail(*waiting_[(ticket - 1) % waiting_.size()]) : plan_->wait(ticket);

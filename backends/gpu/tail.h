@@ -37,6 +37,10 @@ class ModelExecution : public HeapObject, private tail::Planner {
   // who waits does them.
   Result<std::uint64_t> submit(const qr_run_request &request);
   Status wait(std::uint64_t ticket);
+  const qr_run_request &request_of(std::uint64_t ticket) noexcept;
+  // In place of waiting, also while the device is opened again: whether nothing was begun of the run, which nobody will
+  // begin then.
+  bool drop(std::uint64_t ticket);
 
  private:
   bool wants_plan(std::int64_t) const override { return tail_->planned; }

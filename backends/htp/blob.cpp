@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/blob.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -33,8 +34,7 @@ class Writer {
       u32(static_cast<std::uint32_t>(tensor.shape.size()));
       for (const std::int64_t extent : tensor.shape) u64(static_cast<std::uint64_t>(extent));
       u32(static_cast<std::uint32_t>(tensor.place));
-      if (tensor.place == BlobPlace::Constant)
-        text({reinterpret_cast<const char *>(tensor.constant.data()), tensor.constant.size()});
+      if (tensor.place == BlobPlace::Constant) block(tensor.constant);
       if (tensor.place != BlobPlace::Device) continue;
       u32(tensor.id);
       u32(static_cast<std::uint32_t>(tensor.device_dtype));
@@ -46,6 +46,19 @@ class Writer {
       bytes(&tensor.device_scale, sizeof tensor.device_scale);
       u32(static_cast<std::uint32_t>(tensor.device_zero_point));
     }
+  }
+  void numbers(const Vector<std::uint32_t> &list) {
+    u32(static_cast<std::uint32_t>(list.size()));
+    for (const std::uint32_t value : list) u32(value);
+  }
+  void block(const Vector<std::uint8_t> &list) { text({reinterpret_cast<const char *>(list.data()), list.size()}); }
+  void tail(const BlobTail &tail) {
+    block(tail.qir);
+    if (tail.qir.empty()) return;
+    block(tail.constants);
+    numbers(Vector<std::uint32_t>(tail.sources.begin(), tail.sources.end()));
+    u32(tail.part), u32(tail.graph);
+    for (const auto *list : {&tail.first_inputs, &tail.first_outputs, &tail.reads, &tail.writes}) numbers(*list);
   }
   Vector<std::uint8_t> take() { return std::move(out_); }
 
@@ -62,6 +75,7 @@ class Reader {
   bool ok() const noexcept { return ok_; }
   bool at_end() const noexcept { return left_.empty(); }
   void bytes(void *to, std::size_t size) {
+    if (size == 0) return;  // there may be no room for nothing
     if (size > left_.size()) {
       ok_ = false;
       std::memset(to, 0, size);
@@ -86,6 +100,26 @@ class Reader {
     if (value <= left_.size() / least) return value;
     ok_ = false;
     return 0;
+  }
+  Vector<std::uint32_t> numbers() {
+    Vector<std::uint32_t> values;
+    for (std::uint32_t left = count(4); left > 0; --left) values.push_back(u32());
+    return values;
+  }
+  Vector<std::uint8_t> block() {
+    Vector<std::uint8_t> values(count(1));
+    bytes(values.data(), values.size());
+    return values;
+  }
+  void tail(BlobTail &tail) {
+    tail.qir = block();
+    if (tail.qir.empty()) return;
+    tail.constants = block();
+    const Vector<std::uint32_t> sources = numbers();
+    tail.sources.assign(sources.begin(), sources.end());
+    tail.part = u32(), tail.graph = u32();
+    for (Vector<std::uint32_t> *list : {&tail.first_inputs, &tail.first_outputs, &tail.reads, &tail.writes})
+      *list = numbers();
   }
   String text() {
     const std::uint32_t size = count(1);
@@ -124,11 +158,16 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     const std::uint32_t rank = reader.u32();
     if (rank > qir::kMaxRank) return bad("found a tensor of a rank past 8");
     for (std::uint32_t d = 0; d < rank; ++d) tensor.shape.push_back(static_cast<std::int64_t>(reader.u64()));
-    const std::optional<std::int64_t> model = element_count(tensor.shape.data(), rank);
+    // Extents that only a run tells are those of a tail's results.
+    const bool is_open = std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
+    qir::Shape known = tensor.shape;
+    std::ranges::replace(known, qir::kUnknownDim, std::int64_t{1});
+    const std::optional<std::int64_t> model = element_count(known.data(), rank);
     if (!model || *model > (std::int64_t{1} << 40) || dtype_bits(tensor.dtype) == 0)
       return bad("found a tensor without a size that it can have");
     tensor.place = static_cast<BlobPlace>(reader.u32());
     if (tensor.place > BlobPlace::Staged) return bad("found a tensor in no known place");
+    if (is_open && tensor.place != BlobPlace::Staged) return bad("found a tensor without extents that is no tail's");
     if (tensor.place == BlobPlace::Constant) {
       const String bytes = reader.text();
       tensor.constant.assign(bytes.begin(), bytes.end());
@@ -202,6 +241,51 @@ Status check_stages(const Blob &blob, const BlobGraph &graph) {
   return {};
 }
 
+// What goes from where to where; the graph is read where it is loaded (tail.h).
+Status check_tail(const Blob &blob, const BlobGraph &graph) {
+  const BlobTail &tail = graph.tail;
+  const auto is_open = [](const BlobTensor &tensor) {
+    return std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
+  };
+  if (std::ranges::any_of(graph.inputs, is_open)) return bad("found an input without extents");
+  if (tail.qir.empty())
+    return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without extents and no tail") : Status();
+  if (graph.on_device || !graph.stages.empty()) return bad("found a tail of a graph on the device, or of stages");
+  const BlobGraph none;
+  const bool has_first = tail.part != BlobTail::kNone;
+  if (has_first && (tail.part >= blob.parts.size() || tail.graph >= blob.parts[tail.part].graphs.size()))
+    return bad("found a tail behind a graph that is none of its parts");
+  const BlobGraph &first = has_first ? blob.parts[tail.part].graphs[tail.graph] : none;
+  const auto is_same = [](const BlobTensor &a, const BlobTensor &b) {
+    return a.dtype == b.dtype && a.shape == b.shape;
+  };
+  if (tail.first_inputs.size() != first.inputs.size() || tail.first_outputs.size() != first.outputs.size())
+    return bad("found a tail behind another graph");
+  for (std::size_t i = 0; i < first.inputs.size(); ++i)
+    if (tail.first_inputs[i] >= graph.inputs.size() || !is_same(first.inputs[i], graph.inputs[tail.first_inputs[i]]))
+      return bad("found a tail whose first part takes what is no input");
+  Vector<bool> made(graph.outputs.size(), false);
+  const auto make = [&](std::uint32_t to) {
+    if (to >= made.size() || made[to]) return false;
+    made[to] = true;
+    return true;
+  };
+  for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+    const std::uint32_t to = tail.first_outputs[i];
+    if (to != BlobTail::kNone && (!make(to) || !is_same(first.outputs[i], graph.outputs[to])))
+      return bad("found a tail whose first part gives what is no output");
+  }
+  for (const std::uint32_t to : tail.writes)
+    if (!make(to)) return bad("found a tail that gives what is no output");
+  for (const std::uint32_t from : tail.reads)
+    if (from >= graph.inputs.size() + first.outputs.size()) return bad("found a tail that reads what nothing makes");
+  if (std::ranges::find(made, false) != made.end()) return bad("found an output that nothing makes");
+  for (const auto *list : {&graph.inputs, &graph.outputs})
+    for (const BlobTensor &tensor : *list)
+      if (tensor.place != BlobPlace::Staged) return bad("found a graph with a tail whose values are elsewhere");
+  return {};
+}
+
 }  // namespace
 
 Vector<std::uint8_t> write_blob(const Blob &blob) {
@@ -229,18 +313,13 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     writer.u32(static_cast<std::uint32_t>(graph.stages.size()));
     for (const BlobStage &stage : graph.stages) {
       writer.u32(stage.part), writer.u32(stage.graph);
-      for (const auto *list : {&stage.inputs, &stage.outputs}) {
-        writer.u32(static_cast<std::uint32_t>(list->size()));
-        for (const std::uint32_t value : *list) writer.u32(value);
-      }
+      writer.numbers(stage.inputs), writer.numbers(stage.outputs);
     }
+    writer.tail(graph.tail);
   }
   writer.text(blob.origin);
   writer.u32(static_cast<std::uint32_t>(blob.parts.size()));
-  for (const Blob &part : blob.parts) {
-    const Vector<std::uint8_t> bytes = write_blob(part);
-    writer.text({reinterpret_cast<const char *>(bytes.data()), bytes.size()});
-  }
+  for (const Blob &part : blob.parts) writer.block(write_blob(part));
   return writer.take();
 }
 
@@ -282,17 +361,15 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
     for (std::uint32_t s = 0; s < stages; ++s) {
       BlobStage &stage = graph.stages.emplace_back();
       stage.part = reader.u32(), stage.graph = reader.u32();
-      for (Vector<std::uint32_t> *list : {&stage.inputs, &stage.outputs})
-        for (std::uint32_t left = reader.count(4); left > 0; --left) list->push_back(reader.u32());
+      stage.inputs = reader.numbers(), stage.outputs = reader.numbers();
     }
+    reader.tail(graph.tail);
   }
   blob.origin = reader.text();
   const std::uint32_t parts = reader.count(16);
   for (std::uint32_t i = 0; i < parts; ++i) {
-    const String part_bytes = reader.text();
-    QR_ASSIGN_OR_RETURN(Blob part,
-                        read_blob({reinterpret_cast<const std::uint8_t *>(part_bytes.data()), part_bytes.size()}));
-    if (!part.parts.empty() || part.binary_bytes == 0) return bad("found a part that has parts, or no binary");
+    QR_ASSIGN_OR_RETURN(Blob part, read_blob(reader.block()));
+    if (!part.parts.empty()) return bad("found a part that has parts");
     blob.parts.push_back(std::move(part));
   }
   if (!blob.parts.empty() && blob.binary_bytes > 0) return bad("found a binary beside parts");
@@ -301,9 +378,10 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
       for (const BlobTensor &tensor : *list) {
         if (tensor.place == BlobPlace::Device && (!graph.on_device || blob.binary_bytes == 0))
           return bad("found a tensor of a graph that is not on the device");
-        if (tensor.place == BlobPlace::Staged && graph.stages.empty())
+        if (tensor.place == BlobPlace::Staged && graph.stages.empty() && graph.tail.qir.empty())
           return bad("found a tensor of stages in a graph that has none");
       }
+    QR_RETURN_IF_ERROR(check_tail(blob, graph));
     if (!graph.stages.empty()) QR_RETURN_IF_ERROR(check_stages(blob, graph));
   }
   if (!reader.ok()) return bad("it ends too early");

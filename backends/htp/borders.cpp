@@ -69,11 +69,13 @@ HostBorders take_border_quantization(qir::Graph &graph) {
     out.sources.push_back(node.source);
     gone[at] = true;
   }
+  HashMap<std::int32_t, std::size_t> times;
+  for (const std::int32_t id : graph.outputs) ++times[id];
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const std::int32_t real = graph.outputs[i];
     const std::int32_t maker = uses.maker(real);
     if (maker < 0 || !uses.users(real).empty() || gone[static_cast<std::size_t>(maker)]) continue;
-    if (std::count(graph.outputs.begin(), graph.outputs.end(), real) != 1) continue;
+    if (times[real] != 1) continue;
     const qir::Node &node = graph.nodes[static_cast<std::size_t>(maker)];
     if (node.op != Op::DequantizeLinear || qir::at(graph, real).dtype != DType::F32) continue;
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.inputs[0]);

@@ -6,14 +6,20 @@
 
 #include "backends/htp/dlc.h"
 #include "backends/htp/dump.h"
+#include "backends/htp/lower/bool_forms.h"
+#include "backends/htp/lower/doubles.h"
+#include "backends/htp/lower/fewer_axes.h"
 #include "backends/htp/lower/half_forms.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/overflow.h"
 #include "backends/htp/lower/quantized.h"
 #include "backends/htp/lower/small_weights.h"
+#include "backends/htp/lower/stretched.h"
 #include "backends/htp/lower/unsigned.h"
 #include "backends/htp/metadata.h"
+#include "backends/htp/tail.h"
 #include "base/hash.h"
+#include "base/stop.h"
 #include "passes/passes.h"
 
 namespace quarry::htp {
@@ -33,6 +39,8 @@ constexpr passes::Composites kComposites = {passes::Composite::Gelu,
 
 // A recurrent operator is written out step by step, and the library's time to compile grows faster than the steps.
 constexpr std::int64_t kMostSteps = 512;
+// A Loop or Scan is written out as its body for each time.
+constexpr std::int64_t kMostTimes = 128;
 
 Status describe(const Vector<Border> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
                 Vector<BlobTensor> &out) {
@@ -93,22 +101,39 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   qir::number_sources(g);
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
+  passes::unfold_control_flow(g, made->store_, kMostTimes);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_tail());
+  take_doubles_as_floats(g, made->store_);
+  forget_axis_quantization(g);
   if (options.host_quantization) made->host_ = take_border_quantization(g);
   make_small_weights_signed(g, made->store_);
   make_unsigned(g, made->store_, made->host_);
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
   passes::scale_integer_products(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
   passes::take_apart_quantized(g, made->store_, computes_quantized);
+  QR_RETURN_IF_ERROR(stopped());
   BlockSources blocks;
   ConstantDequantizer folder(blocks);
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
   passes::spell_out(g, made->store_, wants_other_spelling);
+  QR_RETURN_IF_ERROR(stopped());
   passes::fold_batch_normalization(g, made->store_);
   passes::steady_variances(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
   passes::compose(g, made->store_, kComposites, &made->composed_);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::fewer_axes(g, made->store_,
+                     [](const qir::Graph &, const qir::Node &node) { return node.op != qir::Op::Einsum; });
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::simplify_movements(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
   passes::unroll_recurrent(g, made->store_, kMostSteps, is_library_gru);
+  QR_RETURN_IF_ERROR(stopped());
   passes::remove_no_ops(g);
   adapt_quantized(g);
   passes::remove_unused(g);
@@ -116,12 +141,42 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   lowering.take_custom(options.packages);
   lowering.take_block_sources(blocks);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  give_bool_forms(made->draft_, made->store_);
+  give_fewer_axes(made->draft_, made->store_, made->refused_);
+  keep_stretched_apart(made->draft_, *options.soc);
   give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
   if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
   if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
   if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
   made->give_borders();
   return made;
+}
+
+// Cuts the graph before the first extents that only a run tells.
+Status Prepared::take_tail() {
+  const auto is_open = [&](std::int32_t id) { return !passes::known(qir::at(graph_, id).shape); };
+  Vector<bool> in_first = passes::plannable(graph_, passes::is_control_flow);
+  // Inputs without extents are for who calls to bind.
+  if (std::ranges::find(in_first, false) == in_first.end() || std::ranges::any_of(graph_.inputs, is_open)) return {};
+  passes::Parts parts = passes::cut(graph_, in_first);
+  if (parts.first.inputs.empty()) {  // the library takes no graph without inputs
+    in_first.assign(in_first.size(), false);
+    parts = passes::cut(graph_, in_first);
+  }
+  QR_ASSIGN_OR_RETURN(tail_, write_tail(graph_, parts));
+  const auto tell = [&](const Vector<std::int32_t> &ids, Vector<BlobTensor> &list) {
+    for (const std::int32_t id : ids) {
+      BlobTensor &tensor = list.emplace_back();
+      tensor.name = qir::at(graph_, id).name, tensor.dtype = qir::at(graph_, id).dtype,
+      tensor.shape = qir::at(graph_, id).shape, tensor.place = BlobPlace::Staged;
+    }
+  };
+  tell(graph_.inputs, whole_inputs_), tell(graph_.outputs, whole_outputs_);
+  in_tail_.resize(names_.size());
+  for (const qir::Node &node : parts.second.graph.nodes)
+    if (node.source >= 0) in_tail_[static_cast<std::size_t>(node.source)] = true;
+  graph_ = std::move(parts.first.graph);
+  return {};
 }
 
 // The session has f32 where the host quantises.
@@ -161,6 +216,9 @@ Vector<BlobNode> Prepared::nodes() const {
         out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
   for (const std::int32_t source : host_.sources)
     if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at the model's border";
+  for (std::size_t i = 0; i < in_tail_.size(); ++i)
+    if (in_tail_[i])
+      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind extents that only a run tells";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
     BlobNode &at = out[static_cast<std::size_t>(node.source)];
@@ -173,6 +231,43 @@ Vector<BlobNode> Prepared::nodes() const {
   }
   return out;
 }
+
+namespace {
+
+// The context becomes a part, whose graphs are run before tails, or alone.
+void put_tails_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
+  Blob whole;
+  whole.soc = blob.soc, whole.arch = blob.arch, whole.version = blob.version, whole.build_id = blob.build_id;
+  whole.binary_hash = hash64(nullptr, 0);
+  for (std::uint32_t i = 0; i < prepared.size(); ++i) {
+    const BlobGraph &first = blob.graphs[i];
+    BlobGraph &graph = whole.graphs.emplace_back();
+    graph.name = first.name, graph.on_device = false, graph.nodes = first.nodes;
+    graph.layout_copies = first.layout_copies;
+    if (prepared[i]->has_tail()) {
+      graph.inputs = prepared[i]->whole_inputs(), graph.outputs = prepared[i]->whole_outputs();
+      graph.tail = std::move(prepared[i]->tail());
+      graph.tail.part = 0, graph.tail.graph = i;
+      continue;
+    }
+    BlobStage stage;
+    stage.graph = i;
+    std::uint32_t place = 0;
+    const auto stand_for = [&](const Vector<BlobTensor> &from, Vector<BlobTensor> &to, Vector<std::uint32_t> &places) {
+      for (const BlobTensor &tensor : from) {
+        BlobTensor &made = to.emplace_back();
+        made.name = tensor.name, made.dtype = tensor.dtype, made.shape = tensor.shape, made.place = BlobPlace::Staged;
+        places.push_back(place++);
+      }
+    };
+    stand_for(first.inputs, graph.inputs, stage.inputs), stand_for(first.outputs, graph.outputs, stage.outputs);
+    graph.stages.push_back(std::move(stage));
+  }
+  whole.parts.push_back(std::move(blob));
+  blob = std::move(whole);
+}
+
+}  // namespace
 
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
                                 const CompileOptions &options, const Writer::Step &step, const CompileCall &call) {
@@ -201,7 +296,7 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
     if (!one->draft().nodes.empty()) {
       GraphConfigs configs(options, name);
-      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).status());
+      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).take_status());
       has_graph = true;
     }
     prepared.push_back(std::move(one));
@@ -235,6 +330,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     QR_RETURN_IF_ERROR(
         describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));
   }
+  if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_tail(); }))
+    put_tails_behind(prepared, out.blob);
   return out;
 }
 

@@ -24,8 +24,14 @@ class Prepared {
   const Vector<String> &source_names() const noexcept { return names_; }
   // One entry per node: by what it runs.
   Vector<BlobNode> nodes() const;
+  // What the host runs behind the draft; no bytes of QIR: nothing. The graph's own inputs and outputs are then these.
+  BlobTail &tail() noexcept { return tail_; }
+  bool has_tail() const noexcept { return !tail_.qir.empty(); }
+  const Vector<BlobTensor> &whole_inputs() const noexcept { return whole_inputs_; }
+  const Vector<BlobTensor> &whole_outputs() const noexcept { return whole_outputs_; }
 
  private:
+  Status take_tail();
   void give_borders();
   qir::Graph graph_;
   qir::Store store_;
@@ -34,6 +40,9 @@ class Prepared {
   Vector<String> names_;  // of the nodes that were given
   Vector<passes::Composed> composed_;
   HostBorders host_;
+  BlobTail tail_;
+  Vector<bool> in_tail_;  // per node that was given
+  Vector<BlobTensor> whole_inputs_, whole_outputs_;
 };
 
 struct CompiledContext {

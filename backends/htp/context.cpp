@@ -58,9 +58,16 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
     made->graphs_.resize(made->blob_.graphs.size());
     for (std::size_t i = 0; i < made->blob_.parts.size(); ++i) {
       const Request &all = made->request_;
-      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}};
+      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}, all.host};
       QR_ASSIGN_OR_RETURN(Unique<LoadedContext> part, load(made->engine_, made->blob_.parts[i], std::move(one)));
       made->parts_.push_back(std::move(part));
+    }
+    for (const BlobGraph &graph : made->blob_.graphs) {
+      Unique<LoadedTail> tail;
+      if (!graph.tail.qir.empty()) {
+        QR_ASSIGN_OR_RETURN(tail, load_tail(made->blob_, graph));
+      }
+      made->tails_.push_back(std::move(tail));
     }
     made->request_.profile = nullptr;
     return made;
@@ -147,7 +154,8 @@ Status LoadedContext::create_from_binary() {
 // Another session's, where it was loaded from the same binary with the same configurations.
 Status LoadedContext::share_or_create(ContextConfigs &configs, const ContextGroup &group) {
   ContextGroups &all = *request_.groups;
-  const std::lock_guard lock(all.sharing);  // while one loads, the next waits for it
+  std::unique_lock lock(all.sharing, std::defer_lock);  // while one loads, the next waits for it
+  QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "load"));
   std::erase_if(all.shared, [](const ContextGroups::Shared &one) { return one.context.expired(); });
   const String with = request_.group + "\n" + configs.text();
   for (const ContextGroups::Shared &one : all.shared) {

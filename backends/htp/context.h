@@ -11,6 +11,7 @@
 #include "backends/htp/config.h"
 #include "backends/htp/engine.h"
 #include "backends/htp/power.h"
+#include "backends/htp/tail.h"
 
 namespace quarry::htp {
 
@@ -62,6 +63,7 @@ class LoadedContext : public HeapObject {
     ContextGroups *groups;
     const qr_profile_sink *profile = nullptr;          // of this call alone
     Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
+    const qr_host *host = nullptr;                     // what tails run on
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
   LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)
@@ -78,6 +80,11 @@ class LoadedContext : public HeapObject {
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
   LoadedContext &part(std::size_t index) noexcept { return *parts_[index]; }
+  // Of a graph that has one; else null.
+  const LoadedTail *tail(std::size_t graph) const noexcept {
+    return graph < tails_.size() ? tails_[graph].get() : nullptr;
+  }
+  const qr_host &host() const noexcept { return *request_.host; }
   Power &power() noexcept { return power_; }
   Status set_priority(qnn::Priority priority);
 
@@ -113,6 +120,7 @@ class LoadedContext : public HeapObject {
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
   Vector<Unique<LoadedContext>> parts_;
+  Vector<Unique<LoadedTail>> tails_;
   std::mutex life_;
 };
 

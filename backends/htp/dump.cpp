@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "backends/htp/output_file.h"
 #include "base/json_writer.h"
+#include "base/new_file.h"
 
 namespace quarry::htp {
 
@@ -110,7 +110,7 @@ String trace_json(const Draft &draft, const Vector<String> &sources) {
 
 Status write_dump(std::string_view option, std::string_view folder, const Draft &draft, const Soc &soc,
                   std::string_view ending, const String &text) {
-  return write_file(format("option %s", String(option).c_str()), dump_path(folder, draft, soc, ending), text);
+  return write_file(dump_path(folder, draft, soc, ending), text, "option " + String(option));
 }
 
 }  // namespace

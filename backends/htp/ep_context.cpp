@@ -2,7 +2,6 @@
 // ONNX's ModelProto, as far as a model of an EPContext node needs it, written field by field.
 #include "backends/htp/ep_context.h"
 
-#include "backends/htp/output_file.h"
 #include "quarry/version.h"
 
 namespace quarry::htp {
@@ -81,6 +80,8 @@ class Writer {
     const bool is_taken = tensor.device_name == tensor.name;
     const String inner = is_taken ? tensor.name + "_stored" : tensor.device_name;
     if (is_taken) overrides_ += inner + "=" + tensor.device_name + ";";
+    // Who reads the model may take out an Identity, and the node then has the model's name.
+    else if (tensor.scale == 0 && narrow == DType::Unknown) overrides_ += tensor.name + "=" + tensor.device_name + ";";
     const String &from = is_output ? inner : tensor.name, &to = is_output ? tensor.name : inner;
     // The node's own types are not inferred: value_info says them.
     const DType dtype = tensor.scale != 0          ? plain_type(tensor.device_dtype)
@@ -188,26 +189,26 @@ Vector<std::uint8_t> ep_context_model(const Vector<BlobGraph> &graphs, const EpC
   return writer.finish("contexts", "QNN", context.build_id);
 }
 
-Status write_ep_contexts(const Blob &blob, std::span<const std::uint8_t> binary, std::string_view path,
-                         bool is_embedded, std::string_view name_prefix) {
-  constexpr const char *kOption = "option ep.context_file_path";
+Status write_ep_contexts(const Blob &blob, std::span<const std::uint8_t> binary, std::string_view name,
+                         bool is_embedded, std::string_view name_prefix, FileSink &files) {
   constexpr std::string_view kEnding = ".onnx";
-  const String stem(path.substr(0, path.ends_with(kEnding) ? path.size() - kEnding.size() : path.size()));
-  const String binary_path = stem + "_htp.bin";
+  const String stem(name.substr(0, name.ends_with(kEnding) ? name.size() - kEnding.size() : name.size()));
+  const String binary_name = stem + "_htp.bin";
   EpContext context{binary, {}, name_prefix, blob.build_id, "QNNExecutionProvider"};
-  if (!is_embedded) context.file = std::string_view(binary_path).substr(binary_path.rfind('/') + 1);
+  if (!is_embedded) context.file = binary_name;
   Vector<Vector<std::uint8_t>> models;  // all of them before one is written
   for (std::size_t i = 0; i < blob.graphs.size(); ++i) {
     QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> model, ep_context_model(blob, i, context));
     models.push_back(std::move(model));
   }
-  const auto text = [](std::span<const std::uint8_t> bytes) {
-    return std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  std::size_t more = models.size() + (is_embedded ? 0 : 1);
+  const auto add = [&](std::string_view file, std::span<const std::uint8_t> bytes) -> Status {
+    QR_RETURN_IF_ERROR(files.begin(file, bytes.size(), --more));
+    return files.write(bytes.data(), bytes.size());
   };
-  if (!is_embedded) QR_RETURN_IF_ERROR(write_file(kOption, binary_path, text(binary)));
+  if (!is_embedded) QR_RETURN_IF_ERROR(add(binary_name, binary));
   for (std::size_t i = 0; i < models.size(); ++i)
-    QR_RETURN_IF_ERROR(
-        write_file(kOption, models.size() == 1 ? String(path) : stem + format("_%zu.onnx", i + 1), text(models[i])));
+    QR_RETURN_IF_ERROR(add(models.size() == 1 ? String(name) : stem + format("_%zu.onnx", i + 1), models[i]));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backends/htp/blob.h"
+#include "base/file_sink.h"
 
 namespace quarry::htp {
 
@@ -21,9 +22,9 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t grap
 // A node for each graph of a binary; names of the borders are the model's, and must differ.
 Vector<std::uint8_t> ep_context_model(const Vector<BlobGraph> &graphs, const EpContext &context);
 
-// A graph of one binary as `path`, of several each as one with "_1", "_2" ... in front of ".onnx", and their binary
-// in them or in one file beside them.
-Status write_ep_contexts(const Blob &blob, std::span<const std::uint8_t> binary, std::string_view path,
-                         bool is_embedded, std::string_view name_prefix);
+// A graph of one binary as the file `name`, of several each as one with "_1", "_2" ... in front of ".onnx", and their
+// binary in them or in one file before them.
+Status write_ep_contexts(const Blob &blob, std::span<const std::uint8_t> binary, std::string_view name,
+                         bool is_embedded, std::string_view name_prefix, FileSink &files);
 
 }  // namespace quarry::htp

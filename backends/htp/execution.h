@@ -4,6 +4,7 @@
 
 #include "backends/htp/context.h"
 #include "backends/htp/run_queue.h"
+#include "backends/htp/tail.h"
 #include "quarry/backend.h"
 
 namespace quarry::htp {
@@ -42,6 +43,7 @@ class Binding {
 class Execution : public HeapObject {
  public:
   Execution(LoadedContext &context, std::size_t graph, const Settings &settings);
+  ~Execution();
   // Of those that change at run time.
   Status set_option(std::string_view key, std::string_view value);
   Status run(const qr_run_request &request, const plugin::StopToken &stop);
@@ -80,6 +82,7 @@ class Execution : public HeapObject {
   Vector<Unique<Execution>> stages_;
   Vector<Value> values_;
   Vector<qr_io_buffer> stage_inputs_, stage_outputs_;
+  Unique<TailRun> tail_;  // of a graph that has a tail
 };
 
 // What a run has come to by what the library returned.

@@ -10,6 +10,7 @@
 #include "backends/htp/binary_hash.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/metadata.h"
+#include "base/checked.h"
 #include "formats/qir/quantization.h"
 #include "passes/passes.h"
 
@@ -167,7 +168,7 @@ Status Reader::collect(const qir::Graph &graph) {
     auto metadata = Metadata::read(library_, bytes);
     if (!metadata.ok())
       return bad(node, format("found %zu bytes that the library cannot read as a context: %s", bytes.size(),
-                              String(metadata.peek_status().message()).c_str()));
+                              String(metadata.status().message()).c_str()));
     Binary &made = binaries_.emplace_back();
     made.bytes = bytes, made.metadata = std::move(*metadata);
     made.metadata->maker(made.blob);
@@ -259,7 +260,10 @@ Status Reader::match(const qir::Graph &graph, const qir::Node &node, std::int32_
   qir::Shape there;
   for (const std::uint32_t extent : out.device_dims) there.push_back(extent);
   if (out.device_dims.empty()) out.device_dims.push_back(1);
-  if (there != inner.shape && !(inner.shape.empty() && there == qir::Shape{1}))
+  // More axes than operations have are fewer on the device (lower/fewer_axes.h).
+  const bool is_joined = there.size() < inner.shape.size() && element_count(there.data(), there.size()) ==
+                                                                  element_count(inner.shape.data(), inner.shape.size());
+  if (there != inner.shape && !(inner.shape.empty() && there == qir::Shape{1}) && !is_joined)
     return bad(node, format("%s: found shape %s, the binary has %s", who.c_str(),
                             shape_text(inner.shape.data(), inner.shape.size()).c_str(),
                             shape_text(there.data(), there.size()).c_str()));
@@ -405,7 +409,7 @@ Result<ForeignContexts> Reader::finish() {
     for (Binary &binary : binaries_) blob.parts.push_back(std::move(binary.blob));
   }
   // What is written must be what a container is read by.
-  QR_RETURN_IF_ERROR(read_blob(write_blob(blob)).status());
+  QR_RETURN_IF_ERROR(read_blob(write_blob(blob)).take_status());
   return std::move(out_);
 }
 

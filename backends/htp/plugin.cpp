@@ -28,12 +28,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 5);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 6);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 6, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -41,7 +41,8 @@ struct qr_backend {
 
   // The libraries that an option htp.library_path names (empty: wherever they are found), opened once.
   Result<std::shared_ptr<const qnn::Library>> library(std::string_view path) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);  // opening takes long, and recovery
+    QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "opening the device"));
     if (const auto found = libraries_.find(path); found != libraries_.end())
       return std::shared_ptr<const qnn::Library>(found->second);
     QR_ASSIGN_OR_RETURN(std::shared_ptr<const qnn::Library> opened, qnn::Library::open(qnn::library_places(path)));
@@ -54,7 +55,8 @@ struct qr_backend {
   // Where contexts for a SoC are loaded into; lives as long as one of them.
   Result<std::shared_ptr<htp::Engine>> engine(const std::shared_ptr<const qnn::Library> &library, const htp::Soc &soc,
                                               bool signed_domain, std::string_view packages) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "opening the device"));
     std::weak_ptr<htp::Engine> &kept =
         engines_[{library.get(), soc.number + (signed_domain ? kSigned : 0), String(packages)}];
     if (std::shared_ptr<htp::Engine> alive = kept.lock()) return alive;
@@ -78,7 +80,7 @@ struct qr_backend {
       if (!there.ok()) why_not = String(there.message()) + "; " + String(there.hint());
       return;
     }
-    const Status status = found.status();
+    const Status status = found.take_status();
     why_not = String(status.message()) + "; " + String(status.hint());
     device_text = "Hexagon tensor processor";
   }
@@ -91,7 +93,7 @@ struct qr_backend {
     const std::lock_guard lock(mutex_);
     contexts_.erase(std::find(contexts_.begin(), contexts_.end(), context));
   }
-  Status recover();
+  Status recover(const plugin::StopToken &stop, bool may_stop);
 
   Status allocate(std::uint64_t size, plugin::ProcessorMemory &out) {
     const std::lock_guard lock(mutex_);
@@ -135,13 +137,17 @@ struct qr_execution : HeapObject {
   htp::SubmittedRuns submitted;
 };
 
-Status qr_backend::recover() {
+Status qr_backend::recover(const plugin::StopToken &stop, bool may_stop) {
   // No run is in the library meanwhile; one that waits finds that the device was recovered.
-  const plugin::StopToken never(nullptr, allocator.host());
-  const htp::RunQueue::Turn turn(htp::RunQueue::of_process(), UINT32_MAX, never, false);
-  const std::lock_guard lock(mutex_);
+  const htp::RunQueue::Turn turn(htp::RunQueue::of_process(), UINT32_MAX, stop, may_stop);
+  if (!turn.ok()) return stop.status("recover");
+  std::unique_lock lock(mutex_, std::defer_lock);
+  QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "recover"));
   Vector<std::unique_lock<std::mutex>> lives;
-  for (qr_context *const context : contexts_) lives.emplace_back(context->loaded->life());
+  for (qr_context *const context : contexts_) {
+    std::unique_lock<std::mutex> &life = lives.emplace_back(context->loaded->life(), std::defer_lock);
+    QR_RETURN_IF_ERROR(plugin::lock_or_stop(life, "recover"));
+  }
   for (qr_context *const context : contexts_) context->loaded->close();
   for (auto &[key, weak] : engines_)
     if (const std::shared_ptr<htp::Engine> engine = weak.lock()) QR_RETURN_IF_ERROR(engine->reopen());
@@ -187,8 +193,13 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
   });
 }
 
-qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return backend->recover(); });
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors,
+                              const qr_plugin_signal *signal) {
+  return guard(backend->allocator, errors, [&] {
+    const plugin::StopToken stop(signal, backend->allocator.host());
+    const StopScope scope(stop);
+    return backend->recover(stop, signal != nullptr);
+  });
 }
 
 constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, device_recover};
@@ -202,7 +213,7 @@ void check_foreign(const qnn::Library &library, qir::Graph graph, const htp::Set
   graphs.push_back(std::move(graph));
   std::size_t failed = 0;
   auto taken = htp::take_foreign_contexts(library, graphs, settings, &failed);
-  if (!taken.ok()) refused[failed] = taken.status();
+  if (!taken.ok()) refused[failed] = taken.take_status();
   for (std::uint32_t i = 0; i < refused.size(); ++i) {
     if (!taken.ok()) plugin::tell_verdict(verdicts, i, refused[i], QR_PLUGIN_PATH_NONE, "");
     else
@@ -232,6 +243,8 @@ Status give_blob(const htp::Blob &compiled, std::span<const std::span<const std:
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(htp::Settings settings, htp::Settings::read(kOptions, request->options, request->option_count,
                                                                     QR_PLUGIN_OPTION_COMPILE));
     QR_ASSIGN_OR_RETURN(const htp::CompileOptions options, htp::read_compile_options(std::move(settings)));
@@ -247,6 +260,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
         backend->engine(library, *options.soc, options.signed_domain, options.settings.text("op_packages")));
     if (!options.settings.flag("skip_backend_op_validation"))
       htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
+    QR_RETURN_IF_ERROR(stop_status("check"));
     const Vector<htp::BlobNode> nodes = prepared->nodes();
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
       plugin::tell_verdict(*verdicts, i, prepared->refused()[i], nodes[i].path, nodes[i].text);
@@ -258,6 +272,7 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
                              const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(htp::Settings settings, htp::Settings::read(kOptions, request->options, request->option_count,
                                                                     QR_PLUGIN_OPTION_COMPILE));
     QR_ASSIGN_OR_RETURN(const htp::CompileOptions options, htp::read_compile_options(std::move(settings)));
@@ -335,9 +350,9 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
       grade(QR_PLUGIN_GRADE_RECOMPILE,
             format("blob: found version %u, expected %u", request->blob->version, htp::kBlobVersion));
     } else if (!blob.ok()) {
-      grade(QR_PLUGIN_GRADE_RECOMPILE, String(blob.peek_status().message()));
+      grade(QR_PLUGIN_GRADE_RECOMPILE, String(blob.status().message()));
     } else if (!library.ok()) {
-      grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(library.peek_status().message()));
+      grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(library.status().message()));
     } else {
       const auto option = [&](std::string_view key, std::string_view fallback) {
         return plugin::option(request->options, request->option_count, key, fallback);
@@ -357,11 +372,13 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
+    const StopScope scope(stop);
     const qr_blob &given = *request->blob;
     QR_ASSIGN_OR_RETURN(htp::Settings settings,
                         htp::Settings::read(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_LOAD));
     QR_ASSIGN_OR_RETURN(htp::Blob blob, blob_of(given));
-    const std::uint64_t binaries = blob.binary_bytes == 0 ? blob.parts.size() : 1;
+    std::uint64_t binaries = blob.binary_bytes == 0 ? 0 : 1;
+    for (const htp::Blob &part : blob.parts) binaries += part.binary_bytes > 0 ? 1 : 0;
     if (given.segment_count != binaries)
       return Status::error(
           ErrorId::backend_bad_blob,
@@ -375,9 +392,15 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
                         backend->engine(library, *soc, settings.flag("htp.signed_pd"), settings.text("op_packages")));
     htp::LoadedContext::Request loading{
         {}, std::move(settings), String(view(request->group)), &backend->groups, request->profile, {}};
-    for (std::uint64_t i = 0; i < given.segment_count; ++i)
-      loading.parts.emplace_back(static_cast<const std::uint8_t *>(given.segments[i].data), given.segments[i].size);
-    if (blob.binary_bytes > 0) loading.binary = loading.parts[0];
+    std::uint64_t met = 0;
+    const auto binary = [&](const htp::Blob &of) -> std::span<const std::uint8_t> {
+      if (of.binary_bytes == 0) return {};
+      const qr_plugin_segment &segment = given.segments[met++];
+      return {static_cast<const std::uint8_t *>(segment.data), segment.size};
+    };
+    loading.binary = binary(blob);
+    for (const htp::Blob &part : blob.parts) loading.parts.push_back(binary(part));
+    loading.host = &backend->allocator.host();
     QR_ASSIGN_OR_RETURN(Unique<htp::LoadedContext> loaded,
                         htp::LoadedContext::load(std::move(engine), std::move(blob), std::move(loading)));
     if (stop.stopped()) return stop.status("load");
@@ -398,16 +421,17 @@ qr_plugin_code context_describe(qr_backend *backend, const qr_load_request *requ
   });
 }
 
-qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string path,
-                                   std::int32_t is_embedded, const qr_error_sink *errors) {
+qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string name,
+                                   std::int32_t is_embedded, const qr_files_sink *files, const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const htp::Blob blob, blob_of(*request->blob));
     std::span<const std::uint8_t> binary;
     if (request->blob->segment_count > 0)
       binary = {static_cast<const std::uint8_t *>(request->blob->segments[0].data), request->blob->segments[0].size};
+    plugin::HostFiles to(*files);
     return htp::write_ep_contexts(
-        blob, binary, view(path), is_embedded != 0,
-        plugin::option(request->options, request->option_count, "ep.context_node_name_prefix", ""));
+        blob, binary, view(name), is_embedded != 0,
+        plugin::option(request->options, request->option_count, "ep.context_node_name_prefix", ""), to);
   });
 }
 

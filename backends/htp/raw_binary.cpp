@@ -65,7 +65,7 @@ Result<RawBinary> read_raw_binary(const qnn::Library &library, std::span<const s
     return Status::error(ErrorId::backend_bad_blob,
                          format("context binary: found %zu bytes that the library cannot read as a context, expected a "
                                 "whole one: %s",
-                                bytes.size(), String(metadata.peek_status().message()).c_str()),
+                                bytes.size(), String(metadata.status().message()).c_str()),
                          kOther);
   Blob blob;
   (*metadata)->maker(blob);

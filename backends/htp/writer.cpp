@@ -127,6 +127,7 @@ void Writer::validate(Vector<Status> &refused) {
   Vector<qnn::Param> params;
   Vector<qnn::Tensor> inputs, outputs;
   for (const DraftNode &node : draft_.nodes) {
+    if (stop_asked()) return;  // the caller asks too
     const auto source = static_cast<std::size_t>(node.source);
     if (node.source >= 0 && (source >= refused.size() || !refused[source].ok())) continue;
     qnn::LogLines lines;
@@ -145,6 +146,7 @@ Status Writer::add(const qnn::Api &api, qnn::Handle graph, const Step &step) {
   const std::size_t total = tensors_.size() + draft_.nodes.size() + 1;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (draft_.tensors[i].type == qnn::TensorType::Null) continue;
+    QR_RETURN_IF_ERROR(stop_status("compile"));
     lines.clear();
     if (const qnn::Error error = api.tensorCreateGraphTensor(graph, &tensors_[i]))
       return qnn::call_failed(format("tensorCreateGraphTensor %s %s", printable(draft_.tensors[i].name).c_str(),

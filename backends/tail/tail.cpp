@@ -16,11 +16,14 @@ qir::Shape shape_of(const qr_io_buffer &io) { return qir::Shape(io.dims, io.dims
 
 Status take_piece(passes::Part &&part, const qir::Graph &tail, const passes::Part *telling, Pieces::Piece &piece) {
   piece.part = std::move(part);
+  HashMap<std::int32_t, std::pair<bool, std::uint32_t>>
+      places;  // whether the telling part makes it, and where it stands
+  for (std::uint32_t i = 0; telling && i < telling->outputs.size(); ++i)
+    places.try_emplace(telling->outputs[i], true, i);
+  for (std::uint32_t i = 0; i < tail.inputs.size(); ++i) places.try_emplace(tail.inputs[i], false, i);
   for (const std::int32_t id : piece.part.inputs) {
-    const std::ptrdiff_t made = telling ? std::ranges::find(telling->outputs, id) - telling->outputs.begin() : 0;
-    const bool is_made = telling && made < std::ssize(telling->outputs);
-    piece.reads.push_back({is_made, static_cast<std::uint32_t>(
-                                        is_made ? made : std::ranges::find(tail.inputs, id) - tail.inputs.begin())});
+    const auto [is_made, place] = places[id];
+    piece.reads.push_back({is_made, place});
   }
   piece.graph = piece.part.graph;
   QR_RETURN_IF_ERROR(reference::widen_halves(piece.graph));
@@ -29,6 +32,26 @@ Status take_piece(passes::Part &&part, const qir::Graph &tail, const passes::Par
 }
 
 }  // namespace
+
+const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources, std::size_t nodes,
+                        std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results) {
+  if (graph.nodes.size() != sources.size() || graph.inputs.size() != operands.size() ||
+      graph.outputs.size() != results.size())
+    return "a tail of another graph";
+  for (std::size_t n = 0; n < sources.size(); ++n) {
+    if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(nodes))
+      return "a node of the tail that is none";
+    graph.nodes[n].source = sources[n];
+  }
+  const auto fit = [&](const Vector<std::int32_t> &ids, std::span<const BlobTensorType> types) {
+    return std::ranges::equal(ids, types, [&](std::int32_t id, const BlobTensorType &type) {
+      return qir::at(graph, id).dtype == type.dtype && qir::at(graph, id).shape == *type.shape;
+    });
+  };
+  if (!fit(graph.inputs, operands)) return "an operand of the tail of another type or shape";
+  if (!fit(graph.outputs, results)) return "an output of the tail of another type or shape";
+  return nullptr;
+}
 
 Status take_pieces(const qir::Graph &graph, Pieces &out) {
   passes::Parts parts = passes::cut(graph, passes::telling(graph));

@@ -26,6 +26,16 @@ struct Pieces {
 // The graph's constants outlive the pieces.
 Status take_pieces(const qir::Graph &graph, Pieces &out);
 
+// A tensor as the blob has it that a tail is a part of.
+struct BlobTensorType {
+  DType dtype;
+  const qir::Shape *shape;
+};
+// Compares the graph of a tail, as it was read, with the blob around it, and gives its nodes their sources among the
+// `nodes` of the model. What does not fit, or null.
+const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources, std::size_t nodes,
+                        std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results);
+
 // A plan for extents that are known.
 class PlannedRun : public HeapObject {
  public:

@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
   check(qr_options_create(runtime, &options));
   if (argc > 2)
     check(qr_options_set(options, (qr_string){"backend", QR_NUL_TERMINATED}, (qr_string){argv[2], QR_NUL_TERMINATED}));
-  check(qr_model_open_path(runtime, (qr_string){argv[1], QR_NUL_TERMINATED}, options, &model));
+  check(qr_model_open(runtime, &(qr_model_source)QR_MODEL_AT(argv[1]), options, NULL, &model));
   check(qr_session_create(model, options, NULL, &session));
   in_count = qr_session_input_count(session), out_count = qr_session_output_count(session);
   if (in_count > MAX_TENSORS || out_count > MAX_TENSORS)

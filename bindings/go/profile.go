@@ -5,25 +5,11 @@ package quarry
 // #include <quarry/quarry.h>
 import "C"
 
-import (
-	"runtime"
-	"unsafe"
-)
+import "unsafe"
 
 // Profile is what runs did and how long it took, as a tree of events; profile.h tells of their names.
 type Profile struct {
-	guard
-	profileParts
-}
-
-type profileParts struct {
-	pointer *C.qr_profile
-	core    *core
-}
-
-func (p profileParts) destroy() {
-	C.qr_profile_destroy(p.pointer)
-	p.core.release()
+	object[*C.qr_profile]
 }
 
 // Event is a call or a part of one.
@@ -47,25 +33,13 @@ type Counter struct {
 func (s *Session) NewProfile() (*Profile, error) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
-	parts := profileParts{core: s.core.retain()}
-	if err := check(C.qr_profile_create(s.core.pointer, &parts.pointer)); err != nil {
-		s.core.release()
+	var pointer *C.qr_profile
+	if err := check(C.qr_profile_create(s.core.pointer, &pointer)); err != nil {
 		return nil, err
 	}
-	made := &Profile{profileParts: parts}
-	made.cleanup = runtime.AddCleanup(made, profileParts.destroy, parts)
+	made := new(Profile)
+	made.own(pointer, s.core, func(pointer *C.qr_profile) { C.qr_profile_destroy(pointer) })
 	return made, nil
-}
-
-// Close frees the profile.
-func (p *Profile) Close() {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if p.pointer != nil {
-		p.cleanup.Stop()
-		p.destroy()
-		p.pointer = nil
-	}
 }
 
 // Clear forgets all events.
@@ -103,9 +77,20 @@ func (p *Profile) Events() ([]Event, error) {
 func (p *Profile) Export(format string) (string, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var text *C.char
-	if err := withText(format, func(format C.qr_string) *C.qr_status { return C.qr_profile_export(p.pointer, format, &text) }); err != nil {
-		return "", err
-	}
-	return takeText(text), nil
+	var text []byte
+	err := p.exportTo(format, Target{Memory: &text})
+	return string(text), err
+}
+
+// ExportTo writes it anywhere.
+func (p *Profile) ExportTo(format string, target Target) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.exportTo(format, target)
+}
+
+func (p *Profile) exportTo(format string, target Target) error {
+	return target.with(func(to *C.qr_target) error {
+		return withText(format, func(format C.qr_string) *C.qr_status { return C.qr_profile_export(p.pointer, format, to) })
+	})
 }

@@ -101,13 +101,24 @@ func check(status *C.qr_status) error {
 func withText(text string, work func(C.qr_string) *C.qr_status) error {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	return check(work(textIn(text, &pinner)))
+}
+
+// textIn is a text as C has it, where it lies, until the pinner lets go.
+func textIn(text string, pinner *runtime.Pinner) C.qr_string {
 	view := C.qr_string{size: C.uint64_t(len(text))}
 	if len(text) > 0 {
 		data := unsafe.StringData(text)
 		pinner.Pin(data)
 		view.data = (*C.char)(unsafe.Pointer(data))
 	}
-	return check(work(view))
+	return view
+}
+
+// copyOf is a text in C's memory, where C's structs may point to, until what comes with it is called.
+func copyOf(text string) (view C.qr_string, free func()) {
+	data := C.CBytes([]byte(text))
+	return C.qr_string{data: (*C.char)(data), size: C.uint64_t(len(text))}, func() { C.free(data) }
 }
 
 func goString(view C.qr_string) string {
@@ -125,10 +136,61 @@ func takeText(text *C.char) string {
 // Version is that of the library, "major.minor.patch".
 func Version() string { return C.GoString(C.qr_version()) }
 
+// ABIVersion is major and minor of the library's C ABI.
+func ABIVersion() (major, minor int) {
+	found := C.qr_abi_version()
+	return int(found >> 16), int(found & 0xffff)
+}
+
+// checkABI refuses a library that the package was not built for.
+func checkABI(major, minor int) error {
+	if major == C.QR_ABI_MAJOR && minor >= C.QR_ABI_MINOR {
+		return nil
+	}
+	return fmt.Errorf("quarry: libquarry has the C ABI %d.%d, expected %d.%d, or a later minor: install the library that the package was built with",
+		major, minor, C.QR_ABI_MAJOR, C.QR_ABI_MINOR)
+}
+
 // A guard lets Close wait for calls that are inside, and has calls take turns where the ABI wants that.
 type guard struct {
 	mutex   sync.RWMutex
 	cleanup runtime.Cleanup
+}
+
+// An object is one of C's that lives with a runtime, until Close or until the garbage collector finds that nobody has it.
+type object[P comparable] struct {
+	guard
+	owned[P]
+}
+
+// owned is what it takes to free one.
+type owned[P comparable] struct {
+	pointer P // nil once closed
+	core    *core
+	free    func(P)
+}
+
+func (o owned[P]) destroy() {
+	o.free(o.pointer)
+	o.core.release()
+}
+
+// own is called once, for what C has just made. What free holds must not lead back to o.
+func (o *object[P]) own(pointer P, core *core, free func(P)) {
+	o.owned = owned[P]{pointer, core.retain(), free}
+	o.cleanup = runtime.AddCleanup(o, owned[P].destroy, o.owned)
+}
+
+// Close lets go of the object, after calls that are under way; what was made from it keeps what it needs. It may be called again.
+func (o *object[P]) Close() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	var closed P
+	if o.pointer != closed {
+		o.cleanup.Stop()
+		o.destroy()
+		o.pointer = closed
+	}
 }
 
 // A core is a runtime of C's, which lives as long as an object of Go's needs it: signals of later calls are made from it.
@@ -156,6 +218,9 @@ type Runtime struct {
 
 // NewRuntime makes a runtime with the defaults.
 func NewRuntime() (*Runtime, error) {
+	if err := checkABI(ABIVersion()); err != nil {
+		return nil, err
+	}
 	made := &core{}
 	if err := check(C.qr_runtime_create(nil, &made.pointer)); err != nil {
 		return nil, err
@@ -223,16 +288,9 @@ func (o Options) make(r *C.qr_runtime) (*C.qr_options, error) {
 	}
 	for key, value := range o {
 		err := withText(key, func(key C.qr_string) *C.qr_status {
-			var status *C.qr_status
 			var pinner runtime.Pinner
 			defer pinner.Unpin()
-			view := C.qr_string{size: C.uint64_t(len(value))}
-			if len(value) > 0 {
-				pinner.Pin(unsafe.StringData(value))
-				view.data = (*C.char)(unsafe.Pointer(unsafe.StringData(value)))
-			}
-			status = C.qr_options_set(made, key, view)
-			return status
+			return C.qr_options_set(made, key, textIn(value, &pinner))
 		})
 		if err != nil {
 			C.qr_options_destroy(made)
@@ -267,6 +325,25 @@ func watched(ctx context.Context, r *C.qr_runtime, work func(*C.qr_signal) error
 	return byContext(ctx, err)
 }
 
+// called calls work with the options of a call that a context's end stops.
+func called(ctx context.Context, r *C.qr_runtime, work func(*C.qr_call_options) *C.qr_status) error {
+	return watched(ctx, r, func(signal *C.qr_signal) error {
+		call := (*C.qr_call_options)(C.calloc(1, C.sizeof_qr_call_options))
+		defer C.free(unsafe.Pointer(call))
+		call.struct_size, call.signal = C.sizeof_qr_call_options, signal
+		if ctx == nil {
+			return check(work(call))
+		}
+		report, _ := ctx.Value(progressKey{}).(Progress)
+		if report == nil {
+			return check(work(call))
+		}
+		reporting := reporting{report: report}
+		defer reporting.lend(call)()
+		return reporting.outcome(check(work(call)))
+	})
+}
+
 // byContext has a call's error tell of the context that ended it.
 func byContext(ctx context.Context, err error) error {
 	var failed *Error
@@ -287,96 +364,3 @@ func ended(cause error, failed *Error) error {
 	}
 	return &made
 }
-
-// Model is an opened .onnx or .qrm: immutable, for any number of goroutines and sessions.
-type Model struct {
-	guard
-	modelParts
-}
-
-type modelParts struct {
-	pointer *C.qr_model
-	core    *core
-}
-
-func (p modelParts) destroy() {
-	C.qr_model_destroy(p.pointer)
-	p.core.release()
-}
-
-// OpenModel opens a file.
-func OpenModel(r *Runtime, path string, options Options) (*Model, error) {
-	r.mutex.RLock()
-	defer r.mutex.RUnlock()
-	c, err := options.make(r.get())
-	if err != nil {
-		return nil, err
-	}
-	defer C.qr_options_destroy(c)
-	var pointer *C.qr_model
-	if err := withText(path, func(path C.qr_string) *C.qr_status { return C.qr_model_open_path(r.get(), path, c, &pointer) }); err != nil {
-		return nil, err
-	}
-	made := &Model{modelParts: modelParts{pointer, r.core.retain()}}
-	made.cleanup = runtime.AddCleanup(made, modelParts.destroy, made.modelParts)
-	return made, nil
-}
-
-// Close lets go of the model; its sessions keep what they need.
-func (m *Model) Close() {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.pointer != nil {
-		m.cleanup.Stop()
-		m.destroy()
-		m.pointer = nil
-	}
-}
-
-// Inspect gives everything the model says of itself, as JSON.
-func (m *Model) Inspect() (string, error) {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	var text *C.char
-	if err := check(C.qr_model_inspect(m.pointer, &text)); err != nil {
-		return "", err
-	}
-	return takeText(text), nil
-}
-
-// Compile writes a .qrm, which appears whole or not at all.
-func (m *Model) Compile(ctx context.Context, path string, options Options) error {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	if m.pointer == nil {
-		return check(C.qr_model_verify(nil)) // the library's words for a closed one
-	}
-	c, err := options.make(m.core.pointer)
-	if err != nil {
-		return err
-	}
-	defer C.qr_options_destroy(c)
-	return watched(ctx, m.core.pointer, func(signal *C.qr_signal) error {
-		call := (*C.qr_call_options)(C.calloc(1, C.sizeof_qr_call_options))
-		defer C.free(unsafe.Pointer(call))
-		call.struct_size, call.signal = C.sizeof_qr_call_options, signal
-		return withText(path, func(path C.qr_string) *C.qr_status { return C.qr_model_compile(m.pointer, c, path, call) })
-	})
-}
-
-// TensorInfo is what is known of an input or output. An extent is -1 where it is symbolic, or known only after a run.
-type TensorInfo struct {
-	Name  string
-	DType DType
-	Shape []int
-}
-
-func infoOf(info *C.qr_tensor_info) TensorInfo {
-	shape := make([]int, info.rank)
-	for axis := range shape {
-		shape[axis] = int(info.dims[axis])
-	}
-	return TensorInfo{goString(info.name), DType(info.dtype), shape}
-}
-
-func (i TensorInfo) String() string { return fmt.Sprintf("%s %s%v", i.Name, i.DType, i.Shape) }

@@ -101,6 +101,34 @@ func TestSlicesAreUsedWhereTheyLie(t *testing.T) {
 	}
 }
 
+func TestRoomOfAnotherTypeIsRefused(t *testing.T) {
+	session, image := open(t), images(t)[3]
+	words := make([]int32, 10)
+	inputs := []Tensor{TensorOf(image, 1, 1, 8, 8)}
+	memory, err := session.AllocateMemory(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []Tensor{TensorOf(words), {DType: I64}, InMemory(memory, 0, I32)} {
+		err := session.RunInto(context.Background(), inputs, []Tensor{room})
+		if err == nil || !strings.Contains(err.Error(), "expected f32") {
+			t.Fatal(room.DType, err)
+		}
+		if _, err := session.Submit(context.Background(), inputs, []Tensor{room}); err == nil {
+			t.Fatal(room.DType, "was taken")
+		}
+	}
+	for _, word := range words {
+		if word != 0 {
+			t.Fatal(words)
+		}
+	}
+	outputs := []Tensor{{Bytes: make([]byte, 48)}}
+	if err := session.RunInto(context.Background(), inputs, outputs); err != nil || outputs[0].DType != F32 || len(outputs[0].Bytes) != 40 {
+		t.Fatal(err, outputs)
+	}
+}
+
 func TestErrorsHaveIdAndHint(t *testing.T) {
 	_, err := Open(digits+"digits.onnx", Options{"treads": "1"})
 	var failed *Error
@@ -116,7 +144,7 @@ func TestErrorsHaveIdAndHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, wrong := range []Tensor{TensorOf(make([]float32, 63), 1, 1, 8, 8), TensorOf(make([]float32, 64), 1, 1, 1, 1, 1, 1, 1, 8, 8), TensorOf(make([]float32, 64), -1, -64),
-		TensorOf(make([]float32, 64), 1<<40, 1<<40)} {
+		TensorOf(make([]float32, 64), 1<<40, 1<<40), TensorOf([]float32{}, 1<<59), TensorOf([]float64{}, 1<<58)} {
 		if _, err := session.Run(context.Background(), wrong); err == nil {
 			t.Fatal(wrong.Shape, "was taken")
 		}

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"unsafe"
 )
@@ -73,7 +74,7 @@ func (s *Session) submit(ctx context.Context, inputs, outputs []Tensor) (*Run, e
 	}
 	// It keeps session, slices and memories until the run has ended, whoever forgets it.
 	go func() {
-		err := check(C.qr_session_wait(s.pointer, run.ticket, nil))
+		err := check(C.qr_session_wait(s.pointer, run.ticket, nil, nil)) // without a signal it gives back when the run has ended, and not before
 		stop()
 		if err == nil {
 			for i := range outputs {
@@ -98,6 +99,21 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 func (r *Run) Wait() ([]Tensor, error) {
 	<-r.done
 	return r.outputs, r.err
+}
+
+// WaitContext is Wait that ends with the context, whose error it then gives. The run goes on, and has its slices, until Done is closed.
+func (r *Run) WaitContext(ctx context.Context) ([]Tensor, error) {
+	select {
+	case <-r.done:
+		return r.outputs, r.err
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.outputs, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("quarry: the waiting ended before the run: %w", ctx.Err())
+	}
 }
 
 // Abort has the run end with the code Cancelled as soon as it can; one that has ended is left alone.

@@ -118,26 +118,16 @@ func Data[T Element](t Tensor) ([]T, error) {
 
 // Session is one execution state of a model. Calls of several goroutines take turns; Clone gives one its own.
 type Session struct {
-	guard
+	object[*C.qr_session]
 	inputs, outputs []TensorInfo
-	sessionParts
+	room            room
 }
 
-type sessionParts struct {
-	pointer *C.qr_session
-	core    *core
-	// In C's memory, so that a run hands no Go pointer to a Go pointer: tensors, and pointers to them.
+// A room is in C's memory, so that a run hands no Go pointer to a Go pointer: tensors, and pointers to them.
+type room struct {
 	tensors *C.qr_tensor
 	places  **C.qr_tensor
 	options *C.qr_run_options
-}
-
-func (p sessionParts) destroy() {
-	C.qr_session_destroy(p.pointer)
-	C.free(unsafe.Pointer(p.tensors))
-	C.free(unsafe.Pointer(p.places))
-	C.free(unsafe.Pointer(p.options))
-	p.core.release()
 }
 
 // Open makes a session of a model's file, with a runtime of its own.
@@ -159,8 +149,8 @@ func Open(path string, options Options) (*Session, error) {
 func (m *Model) NewSession(ctx context.Context, options Options) (*Session, error) {
 	m.mutex.RLock()
 	defer m.mutex.RUnlock()
-	if m.pointer == nil {
-		return nil, check(C.qr_model_verify(nil)) // the library's words for a closed one
+	if err := m.closed(); err != nil {
+		return nil, err
 	}
 	c, err := options.make(m.core.pointer)
 	if err != nil {
@@ -168,12 +158,7 @@ func (m *Model) NewSession(ctx context.Context, options Options) (*Session, erro
 	}
 	defer C.qr_options_destroy(c)
 	var pointer *C.qr_session
-	err = watched(ctx, m.core.pointer, func(signal *C.qr_signal) error {
-		call := (*C.qr_call_options)(C.calloc(1, C.sizeof_qr_call_options))
-		defer C.free(unsafe.Pointer(call))
-		call.struct_size, call.signal = C.sizeof_qr_call_options, signal
-		return check(C.qr_session_create(m.pointer, c, call, &pointer))
-	})
+	err = called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_create(m.pointer, c, call, &pointer) })
 	if err != nil {
 		return nil, err
 	}
@@ -181,35 +166,34 @@ func (m *Model) NewSession(ctx context.Context, options Options) (*Session, erro
 }
 
 func newSession(c *core, pointer *C.qr_session) (*Session, error) {
-	s := &Session{sessionParts: sessionParts{pointer: pointer, core: c}}
-	for i := C.uint64_t(0); i < C.qr_session_input_count(pointer); i++ {
-		info := C.qr_tensor_info{struct_size: C.sizeof_qr_tensor_info}
-		if err := check(C.qr_session_input(pointer, i, &info)); err != nil {
-			C.qr_session_destroy(pointer)
-			return nil, err
-		}
-		s.inputs = append(s.inputs, infoOf(&info))
+	s := new(Session)
+	var err error
+	s.inputs, err = infosOf(C.qr_session_input_count(pointer), func(i C.uint64_t, info *C.qr_tensor_info) *C.qr_status { return C.qr_session_input(pointer, i, info) })
+	if err == nil {
+		s.outputs, err = infosOf(C.qr_session_output_count(pointer), func(i C.uint64_t, info *C.qr_tensor_info) *C.qr_status { return C.qr_session_output(pointer, i, info) })
 	}
-	for i := C.uint64_t(0); i < C.qr_session_output_count(pointer); i++ {
-		info := C.qr_tensor_info{struct_size: C.sizeof_qr_tensor_info}
-		if err := check(C.qr_session_output(pointer, i, &info)); err != nil {
-			C.qr_session_destroy(pointer)
-			return nil, err
-		}
-		s.outputs = append(s.outputs, infoOf(&info))
+	if err != nil {
+		C.qr_session_destroy(pointer)
+		return nil, err
 	}
 	count := len(s.inputs) + len(s.outputs)
-	s.tensors = (*C.qr_tensor)(C.calloc(C.size_t(count+1), C.sizeof_qr_tensor))
-	s.places = (**C.qr_tensor)(C.calloc(C.size_t(count+1), C.size_t(unsafe.Sizeof(s.tensors))))
-	s.options = (*C.qr_run_options)(C.calloc(1, C.sizeof_qr_run_options))
-	s.options.struct_size = C.sizeof_qr_run_options
-	tensors, places := unsafe.Slice(s.tensors, count+1), unsafe.Slice(s.places, count+1)
+	var made room
+	made.tensors = (*C.qr_tensor)(C.calloc(C.size_t(count+1), C.sizeof_qr_tensor))
+	made.places = (**C.qr_tensor)(C.calloc(C.size_t(count+1), C.size_t(unsafe.Sizeof(made.tensors))))
+	made.options = (*C.qr_run_options)(C.calloc(1, C.sizeof_qr_run_options))
+	made.options.struct_size = C.sizeof_qr_run_options
+	tensors, places := unsafe.Slice(made.tensors, count+1), unsafe.Slice(made.places, count+1)
 	for i := range tensors {
 		tensors[i].struct_size = C.sizeof_qr_tensor
 		places[i] = &tensors[i]
 	}
-	c.retain()
-	s.cleanup = runtime.AddCleanup(s, sessionParts.destroy, s.sessionParts)
+	s.room = made
+	s.own(pointer, c, func(pointer *C.qr_session) {
+		C.qr_session_destroy(pointer)
+		C.free(unsafe.Pointer(made.tensors))
+		C.free(unsafe.Pointer(made.places))
+		C.free(unsafe.Pointer(made.options))
+	})
 	return s, nil
 }
 
@@ -218,24 +202,87 @@ func (s *Session) Close() {
 	s.mutex.RLock()
 	C.qr_session_abort(s.pointer, 0)
 	s.mutex.RUnlock()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.pointer != nil {
-		s.cleanup.Stop()
-		s.destroy()
-		s.pointer = nil
-	}
+	s.object.Close()
 }
 
 // Clone is another session of the same model: it shares weights and programs, and has its own working memory.
-func (s *Session) Clone() (*Session, error) {
+func (s *Session) Clone() (*Session, error) { return s.CloneContext(context.Background()) }
+
+// CloneContext is Clone that a context's end stops.
+func (s *Session) CloneContext(ctx context.Context) (*Session, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if s.pointer == nil {
+		return nil, check(C.qr_session_clone(nil, nil, nil))
+	}
 	var pointer *C.qr_session
-	if err := check(C.qr_session_clone(s.pointer, &pointer)); err != nil {
+	err := called(ctx, s.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_clone(s.pointer, call, &pointer) })
+	if err != nil {
 		return nil, err
 	}
 	return newSession(s.core, pointer)
+}
+
+// Recover brings the device back after a run ended with the code DeviceLost: for every session on it.
+func (s *Session) Recover(ctx context.Context) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.pointer == nil {
+		return check(C.qr_session_recover(nil, nil))
+	}
+	return called(ctx, s.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_recover(s.pointer, call) })
+}
+
+// MemoryPlan is what a session needs, in bytes; see qr_memory_plan.
+type MemoryPlan struct {
+	Weights, Arena, IO, Device, Scratchpad, SpillFill uint64
+}
+
+// Plan says what a session would need, without making one.
+func (m *Model) Plan(ctx context.Context, options Options) (MemoryPlan, error) {
+	m.mutex.RLock()
+	defer m.mutex.RUnlock()
+	if err := m.closed(); err != nil {
+		return MemoryPlan{}, err
+	}
+	c, err := options.make(m.core.pointer)
+	if err != nil {
+		return MemoryPlan{}, err
+	}
+	defer C.qr_options_destroy(c)
+	plan := C.qr_memory_plan{struct_size: C.sizeof_qr_memory_plan}
+	err = called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_plan(m.pointer, c, call, &plan) })
+	if err != nil {
+		return MemoryPlan{}, err
+	}
+	return MemoryPlan{uint64(plan.weights_bytes), uint64(plan.arena_bytes), uint64(plan.io_bytes), uint64(plan.device_bytes), uint64(plan.scratchpad_bytes),
+		uint64(plan.spill_fill_bytes)}, nil
+}
+
+// Bucket is what one of a session's shape buckets takes and gives.
+type Bucket struct{ Inputs, Outputs []TensorInfo }
+
+// Buckets are the shape buckets that runs choose from (option "shape"); none while a container that does not suit is compiled in the background.
+func (s *Session) Buckets() ([]Bucket, error) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	var found []Bucket
+	for bucket := C.uint64_t(0); bucket < C.qr_session_bucket_count(s.pointer); bucket++ {
+		inputs, err := infosOf(C.uint64_t(len(s.inputs)), func(i C.uint64_t, info *C.qr_tensor_info) *C.qr_status {
+			return C.qr_session_bucket_input(s.pointer, bucket, i, info)
+		})
+		if err != nil {
+			return nil, err
+		}
+		outputs, err := infosOf(C.uint64_t(len(s.outputs)), func(i C.uint64_t, info *C.qr_tensor_info) *C.qr_status {
+			return C.qr_session_bucket_output(s.pointer, bucket, i, info)
+		})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Bucket{inputs, outputs})
+	}
+	return found, nil
 }
 
 // Inputs says what the session expects.
@@ -263,7 +310,7 @@ func (s *Session) Run(ctx context.Context, inputs ...Tensor) ([]Tensor, error) {
 }
 
 // RunInto writes into the slices that `outputs` has room in (Bytes); an empty one is given memory. Shape, DType and the length of Bytes are then
-// the result's.
+// the result's. Room with a DType is for an output of that type; another is an error, and nothing is written.
 func (s *Session) RunInto(ctx context.Context, inputs, outputs []Tensor) error {
 	return s.RunProfiled(ctx, nil, inputs, outputs)
 }
@@ -275,7 +322,7 @@ func (s *Session) RunProfiled(ctx context.Context, profile *Profile, inputs, out
 	if s.pointer == nil {
 		return check(C.qr_session_run(nil, nil, nil, 0, nil, 0))
 	}
-	tensors := unsafe.Slice(s.tensors, len(s.inputs)+len(s.outputs))
+	tensors := unsafe.Slice(s.room.tensors, len(s.inputs)+len(s.outputs))
 	var lent lent
 	defer lent.release()
 	if err := s.set(tensors, inputs, outputs, &lent); err != nil {
@@ -284,8 +331,8 @@ func (s *Session) RunProfiled(ctx context.Context, profile *Profile, inputs, out
 	if profile != nil {
 		profile.mutex.Lock()
 		defer profile.mutex.Unlock()
-		s.options.profile = profile.pointer
-		defer func() { s.options.profile = nil }()
+		s.room.options.profile = profile.pointer
+		defer func() { s.room.options.profile = nil }()
 	}
 	if err := s.call(ctx, len(inputs), len(outputs)); err != nil {
 		return err
@@ -297,14 +344,14 @@ func (s *Session) RunProfiled(ctx context.Context, profile *Profile, inputs, out
 }
 
 func (s *Session) call(ctx context.Context, inputs, outputs int) error {
-	places := unsafe.Slice(s.places, inputs+outputs+1)
+	places := unsafe.Slice(s.room.places, inputs+outputs+1)
 	if ctx == nil || ctx.Done() == nil {
-		return check(C.qr_session_run(s.pointer, s.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
+		return check(C.qr_session_run(s.pointer, s.room.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
 	}
 	return watched(ctx, s.core.pointer, func(signal *C.qr_signal) error {
-		s.options.signal = signal
-		defer func() { s.options.signal = nil }()
-		return check(C.qr_session_run(s.pointer, s.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
+		s.room.options.signal = signal
+		defer func() { s.room.options.signal = nil }()
+		return check(C.qr_session_run(s.pointer, s.room.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
 	})
 }
 
@@ -317,9 +364,9 @@ func (s *Session) WarmUp(ctx context.Context) error {
 		return check(C.qr_session_warm_up(s.pointer, nil))
 	}
 	return watched(ctx, s.core.pointer, func(signal *C.qr_signal) error {
-		s.options.signal = signal
-		defer func() { s.options.signal = nil }()
-		return check(C.qr_session_warm_up(s.pointer, s.options))
+		s.room.options.signal = signal
+		defer func() { s.room.options.signal = nil }()
+		return check(C.qr_session_warm_up(s.pointer, s.room.options))
 	})
 }
 
@@ -347,8 +394,9 @@ func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, lent *lent)
 	}
 	// C reads as many bytes as the shape has: the slice must have them.
 	count := uint64(1)
+	const most = uint64(1) << 56 // elements: so many of any type have room in 63 bits
 	for axis, extent := range given.Shape {
-		if extent < 0 || (extent > 0 && count > uint64(1<<60)/uint64(extent)) {
+		if extent < 0 || (extent > 0 && count > most/uint64(extent)) {
 			return fmt.Errorf("quarry: input %s: found the shape %v", s.inputs[index].Name, given.Shape)
 		}
 		count *= uint64(extent)
@@ -365,7 +413,7 @@ func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, lent *lent)
 		return fmt.Errorf("quarry: input %s: found %d bytes for %s%v, expected %d", s.inputs[index].Name, len(given.Bytes), given.DType, given.Shape, wanted)
 	}
 	c.size_bytes = C.uint64_t(len(given.Bytes))
-	c.data = pinned(given.Bytes, &lent.pinner)
+	c.const_data = pinned(given.Bytes, &lent.pinner)
 	return nil
 }
 
@@ -384,6 +432,11 @@ func bitsOf(dtype DType) uint64 {
 }
 
 func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, lent *lent) error {
+	// Room that is of a type is for an output of that type.
+	if room.DType != 0 && room.DType != s.outputs[index].DType {
+		return fmt.Errorf("quarry: output %s: found room of %s, expected %s", s.outputs[index].Name, room.DType, s.outputs[index].DType)
+	}
+	c.flags = 0 // what an earlier run gave of the session's own is put aside here
 	if room.memory != nil {
 		return room.memory.set(c, room.offset, -1, lent)
 	}

@@ -13,7 +13,7 @@ path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "error_examples.
 
 
 # What stands in the table of bad plugins for what hangs on the machine.
-PLACES = {"path": "quarry-backend-x.so", "id": "x", "machine": "x86_64", "target": "x86_64-linux", "flavour": "none", "other": "address"}
+PLACES = {"path": "quarry-backend-x.so", "id": "x", "machine": "x86_64", "target": "x86_64-linux-glibc", "flavour": "none", "other": "address"}
 
 
 def read(name):

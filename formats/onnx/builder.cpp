@@ -22,20 +22,30 @@ bool Builder::is_static(std::int32_t id) const noexcept {
   return std::ranges::none_of(tensor(id).shape, [](std::int64_t dim) { return dim < 0; });
 }
 
-String Builder::unique_name(std::string_view wanted) {
+String Builder::unique_name(std::string_view wanted, std::int32_t id) {
+  const auto take = [&](std::string_view name) {
+    const std::size_t hash = StringHash{}(name);
+    const auto has_it = [&](std::uint32_t other) { return tensor(static_cast<std::int32_t>(other)).name == name; };
+    if (names_.find(hash, has_it) != HashIndex::kNone) return false;
+    names_.put(hash, static_cast<std::uint32_t>(id));
+    return true;
+  };
   String name(wanted.empty() ? std::string_view("value") : wanted);
-  for (std::size_t i = 1; !names_.insert(name).second; ++i)
-    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), i);
-  return name;
+  if (take(name)) return name;
+  for (std::size_t &i = tried_[String(wanted)];;) {
+    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), ++i);
+    if (take(name)) return name;
+  }
 }
 
 std::int32_t Builder::add_tensor(std::string_view name, DType dtype, qir::Shape shape) {
-  qir::Tensor tensor;
-  tensor.name = unique_name(name);
+  const auto id = static_cast<std::int32_t>(graph.tensors.size());
+  String unique = unique_name(name, id);
+  qir::Tensor &tensor = graph.tensors.emplace_back();
+  tensor.name = std::move(unique);
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
-  graph.tensors.push_back(std::move(tensor));
-  return static_cast<std::int32_t>(graph.tensors.size() - 1);
+  return id;
 }
 
 std::int32_t Builder::add_constant(std::string_view name, Constant constant) {
@@ -49,6 +59,7 @@ std::int32_t Builder::add_constant(std::string_view name, Constant constant) {
 std::int32_t Builder::add_input(std::string_view name, DType dtype, qir::Shape shape) {
   const std::int32_t id = add_tensor(name, dtype, std::move(shape));
   graph.inputs.push_back(id);
+  inputs_.insert(id);
   return id;
 }
 
@@ -146,7 +157,9 @@ bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> 
     const auto size = count ? packed_size(type.dtype, *count) : std::uint64_t{0};
     if (!size || !checked_add<std::uint64_t>(out, *size, &out)) return false;
   }
-  return out <= kFoldFreely || out / kFoldGrowth <= in;
+  if (out > folder_->left || (out > kFoldFreely && out / kFoldGrowth > in)) return false;
+  folder_->left -= out;
+  return true;
 }
 
 Vector<qir::InferValue> Builder::input_values(const qir::Node &node) const {
@@ -219,21 +232,24 @@ Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::in
 }
 
 void Builder::rename(std::int32_t id, std::string_view name) {
-  String &current = graph.tensors[static_cast<std::size_t>(id)].name;
-  names_.erase(current);
-  current = unique_name(name);
+  at(graph, id).name.clear();  // nobody finds it under that any more
+  at(graph, id).name = unique_name(name, id);
+}
+
+void Builder::give(std::int32_t id) {
+  graph.outputs.push_back(id);
+  outputs_.insert(id);
 }
 
 Status Builder::add_output(std::int32_t id, std::string_view name) {
-  const bool is_input = std::ranges::find(graph.inputs, id) != graph.inputs.end();
-  const bool is_output = std::ranges::find(graph.outputs, id) != graph.outputs.end();
+  const bool is_input = inputs_.contains(id), is_output = outputs_.contains(id);
   if (!is_output && is_input && tensor(id).name == name) {
-    graph.outputs.push_back(id);
+    give(id);
     return {};
   }
   if (!is_output && !is_input && !tensor(id).is_constant) {
     if (tensor(id).name != name) rename(id, name);
-    graph.outputs.push_back(id);
+    give(id);
     return {};
   }
   if (tensor(id).is_constant && tensor(id).name == name) rename(id, String(name) + "/value");
@@ -244,7 +260,7 @@ Status Builder::add_output(std::int32_t id, std::string_view name) {
   const std::int32_t copy = add_tensor(name, tensor(id).dtype, tensor(id).shape);
   node.outputs = {copy};
   graph.nodes.push_back(std::move(node));
-  graph.outputs.push_back(copy);
+  give(copy);
   return {};
 }
 

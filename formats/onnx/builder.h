@@ -6,6 +6,7 @@
 
 #include <span>
 
+#include "base/hash_index.h"
 #include "formats/onnx/tensor_data.h"
 #include "formats/qir/graph.h"
 #include "formats/qir/store.h"
@@ -22,11 +23,11 @@ class Builder {
 
   Store &store() noexcept { return store_; }
   Folder *folder() noexcept { return folder_; }
-  const qir::Tensor &tensor(std::int32_t id) const noexcept { return graph.tensors[static_cast<std::size_t>(id)]; }
+  const qir::Tensor &tensor(std::int32_t id) const noexcept { return at(graph, id); }
   bool is_constant(std::int32_t id) const noexcept { return id >= 0 && tensor(id).is_constant; }
   bool is_static(std::int32_t id) const noexcept;  // all extents known
 
-  String unique_name(std::string_view wanted);
+  String unique_name(std::string_view wanted, std::int32_t id);  // for the tensor of that index, which gets it
   std::int32_t add_tensor(std::string_view name, DType dtype, qir::Shape shape);
   std::int32_t add_constant(std::string_view name, Constant constant);
   std::int32_t add_input(std::string_view name, DType dtype, qir::Shape shape);
@@ -51,12 +52,15 @@ class Builder {
   void rename(std::int32_t id, std::string_view name);
 
  private:
+  void give(std::int32_t id);  // as an output
   Vector<qir::InferValue> input_values(const qir::Node &node) const;
   bool worth_folding(const qir::Node &node, const Vector<qir::InferType> &types) const;
 
   Store &store_;
   Folder *folder_;
-  StringSet names_;
+  HashIndex names_;               // of tensors
+  StringMap<std::size_t> tried_;  // numbers behind a name
+  HashSet<std::int32_t> inputs_, outputs_;
 };
 
 }  // namespace quarry::onnx_import

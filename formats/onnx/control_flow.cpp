@@ -48,8 +48,9 @@ Result<Vector<Capture>> find_captures(const Rewriter &node, std::initializer_lis
 // The captures that have to be passed at run time, each tensor once.
 Vector<std::int32_t> passed_values(const Rewriter &node, const Vector<Capture> &captures) {
   Vector<std::int32_t> ids;
+  HashSet<std::int32_t> seen;
   for (const Capture &capture : captures)
-    if (capture.id >= 0 && !node.builder.is_constant(capture.id) && std::ranges::find(ids, capture.id) == ids.end())
+    if (capture.id >= 0 && !node.builder.is_constant(capture.id) && seen.insert(capture.id).second)
       ids.push_back(capture.id);
   return ids;
 }
@@ -70,20 +71,20 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
   scope.depth = node.scope.depth + 1;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string &name = body.input(static_cast<int>(i)).name();
-    if (!scope.names.emplace(String(name), builder.add_input(name, inputs[i].dtype, inputs[i].shape)).second)
+    if (!scope.names.emplace(name, builder.add_input(name, inputs[i].dtype, inputs[i].shape)))
       return node.error(ErrorId::onnx_invalid, "its body has two inputs '%s'", printable(name).c_str());
   }
-  Vector<std::int32_t> inner;
+  HashMap<std::int32_t, std::int32_t> inner;
   for (const std::int32_t id : passed)
-    inner.push_back(
-        builder.add_input(node.builder.tensor(id).name, node.builder.tensor(id).dtype, node.builder.tensor(id).shape));
+    inner.emplace(id, builder.add_input(node.builder.tensor(id).name, node.builder.tensor(id).dtype,
+                                        node.builder.tensor(id).shape));
   for (const Capture &capture : captures) {
     std::int32_t id = capture.id;
     if (id >= 0 && node.builder.is_constant(id)) {
       const qir::Tensor &from = node.builder.tensor(id);
       id = builder.add_constant(from.name, {from.dtype, from.shape, from.data});
     } else if (id >= 0) {
-      id = inner[static_cast<std::size_t>(std::ranges::find(passed, id) - passed.begin())];
+      id = inner[id];
     }
     scope.names.emplace(capture.name, id);  // a name of the body itself hides the one outside
   }
@@ -126,9 +127,7 @@ Status inline_body(Rewriter &node, const pb::GraphProto &body) {
   return {};
 }
 
-const qir::Tensor &output_of(const qir::Graph &graph, std::size_t i) {
-  return graph.tensors[static_cast<std::size_t>(graph.outputs[i])];
-}
+const qir::Tensor &output_of(const qir::Graph &graph, std::size_t i) { return at(graph, graph.outputs[i]); }
 
 // Values that go round a loop may change their extents but not their type. Marks extents that do as unknown; true where
 // something changed.
@@ -186,11 +185,11 @@ Status import_if(Rewriter &node) {
     Result<qir::Graph> graph = import_body(node, *branch, {}, captures, passed);
     if (node.importer.reasons.size() > before)
       node.importer.reasons.add(
-          ErrorId::onnx_unsupported, node.where,
+          ErrorId::onnx_unsupported, node.where(),
           format("its %s branch cannot be imported; if it is never taken, give the input that its condition hangs on "
                  "its value by the option shape: NAME=[VALUE]",
                  branch == then_branch ? "then" : "else"));
-    if (!graph.ok()) return graph.status();
+    if (!graph.ok()) return graph.take_status();
     made.subgraphs.push_back(std::move(*graph));
   }
   return node.finish(std::move(made));
@@ -259,7 +258,7 @@ Status import_scan_of_batches(Rewriter &node) {
   }
   QR_ASSIGN_OR_RETURN(qir::Graph graph, import_cycle(node, *body, std::move(inputs), 0, 0, states, captures, passed));
   Vector<String> names;
-  for (const std::int32_t id : graph.outputs) names.push_back(graph.tensors[static_cast<std::size_t>(id)].name);
+  for (const std::int32_t id : graph.outputs) names.push_back(at(graph, id).name);
   inner.subgraphs.push_back(std::move(graph));
   inner.set("states", static_cast<std::int64_t>(states));
   inner.set("num_scan_inputs", scanned);

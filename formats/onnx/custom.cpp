@@ -10,25 +10,8 @@ namespace {
 
 constexpr int kFunctionValueInfoField = 12;  // FunctionProto.value_info: newer than libonnx's headers
 
-// What the model states about a value of the scope: a value_info of the graph or function, or an output of the graph.
-Result<std::optional<Declared>> find_declared(const Scope &scope, std::string_view name) {
-  pb::ValueInfoProto parsed;
-  const pb::ValueInfoProto *found = nullptr;
-  if (scope.graph) {
-    for (const auto *list : {&scope.graph->value_info(), &scope.graph->output()})
-      for (const auto &info : *list)
-        if (!found && info.name() == name && info.has_type()) found = &info;
-  }
-  if (scope.function) {
-    const auto &unknown = scope.function->GetReflection()->GetUnknownFields(*scope.function);
-    for (int i = 0; i < unknown.field_count() && !found; ++i) {
-      const auto &field = unknown.field(i);
-      if (field.number() == kFunctionValueInfoField &&
-          field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
-          parsed.ParseFromString(field.length_delimited()) && parsed.name() == name && parsed.has_type())
-        found = &parsed;
-    }
-  }
+Result<std::optional<Declared>> find_declared(const Rewriter &node, std::string_view name) {
+  const pb::ValueInfoProto *const found = node.importer.value_info(node.scope, name);
   if (!found) return std::optional<Declared>();
   Reasons reasons;
   Declared declared = declare(*found, "value", reasons);
@@ -60,8 +43,8 @@ Status add_attributes(Rewriter &node, qir::Node *made) {
     kept.name = String(listed.name());
     const auto add = [&](const pb::TensorProto &from) -> Status {
       QR_ASSIGN_OR_RETURN(Constant value,
-                          read_tensor(from, node.importer.model.external(), node.builder.store(),
-                                      format("%s: attribute '%s'", node.where.c_str(), printable(kept.name).c_str())));
+                          node.importer.constant(
+                              from, format("%s: attribute '%s'", node.where().c_str(), printable(kept.name).c_str())));
       qir::Tensor &tensor = kept.tensors.emplace_back();
       tensor.name = String(from.name());
       tensor.dtype = value.dtype;
@@ -88,6 +71,38 @@ Status add_attributes(Rewriter &node, qir::Node *made) {
 
 }  // namespace
 
+// A value_info of the graph or function, or an output of the graph.
+const pb::ValueInfoProto *Importer::value_info(const Scope &scope, std::string_view name) {
+  const auto look = [&](const auto *of, const auto &add_all) -> const pb::ValueInfoProto * {
+    if (!of) return nullptr;
+    const auto [at, added] = infos_.try_emplace(of);
+    if (added) add_all(*of, at->second);
+    const auto found = at->second.find(name);
+    return found == at->second.end() ? nullptr : found->second;
+  };
+  const auto add = [](const pb::ValueInfoProto &info, StringMap<const pb::ValueInfoProto *> &to) {
+    if (info.has_type()) to.emplace(String(info.name()), &info);
+  };
+  const auto *const of_graph = look(scope.graph, [&](const pb::GraphProto &graph, auto &to) {
+    for (const auto *list : {&graph.value_info(), &graph.output()})
+      for (const auto &info : *list) add(info, to);
+  });
+  if (of_graph) return of_graph;
+  return look(scope.function, [&](const pb::FunctionProto &function, auto &to) {
+    const auto &unknown = function.GetReflection()->GetUnknownFields(function);
+    for (int i = 0; i < unknown.field_count(); ++i) {
+      const auto &field = unknown.field(i);
+      if (field.number() != kFunctionValueInfoField ||
+          field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+        continue;
+      auto parsed = std::make_unique<pb::ValueInfoProto>();
+      if (!parsed->ParseFromString(field.length_delimited())) continue;
+      add(*parsed, to);
+      parsed_infos_.push_back(std::move(parsed));
+    }
+  });
+}
+
 Status import_custom(Rewriter &node, std::string_view domain) {
   const pb::NodeProto &proto = node.proto;
   qir::CustomOp op;
@@ -112,13 +127,13 @@ Status import_custom(Rewriter &node, std::string_view domain) {
     types.emplace_back();
     if (!node.wants(i)) continue;
     const String value = printable(proto.output(i));
-    QR_ASSIGN_OR_RETURN(std::optional<Declared> declared, find_declared(node.scope, proto.output(i)));
+    QR_ASSIGN_OR_RETURN(std::optional<Declared> declared, find_declared(node, proto.output(i)));
     if (!declared || !declared->has_shape)
       return Status::error(
           ErrorId::onnx_op,
           format("%s: operator %s is none that Quarry knows; to keep it as a custom operator the model must state the "
                  "type of its result '%s', but %s",
-                 node.where.c_str(), shown.c_str(), value.c_str(),
+                 node.where().c_str(), shown.c_str(), value.c_str(),
                  declared ? "gives its element type without a shape" : "has no value_info for it"),
           "export the model with a value_info (type and shape) for each result of the operator");
     types.back() = {declared->dtype, node.importer.known_extents(*declared, node.scope)};

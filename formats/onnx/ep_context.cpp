@@ -13,7 +13,7 @@ Status add_ep_context(Rewriter &node, qir::Node *made) {
     auto file = node.importer.model.external().bytes(value, 0, UINT64_MAX);
     if (!file.ok())
       return node.error(ErrorId::onnx_external_data, "attribute '%s': %s", kContext,
-                        String(file.peek_status().message()).c_str());
+                        String(file.status().message()).c_str());
     bytes = file.value();
   }
   if (bytes.size == 0)
@@ -39,7 +39,7 @@ Status take_file_of_ep_context(const pb::NodeProto &node, ExternalData &external
     if (attribute.name() == "ep_cache_context") location = &attribute.s();
     if (attribute.name() == "embed_mode") is_beside = attribute.i() == 0;
   }
-  return is_beside && location && !location->empty() ? external.bytes(*location, 0, UINT64_MAX).status() : Status();
+  return is_beside && location && !location->empty() ? external.take(*location) : Status();
 }
 
 }  // namespace quarry::onnx_import

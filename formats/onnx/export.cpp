@@ -103,7 +103,7 @@ bool has_operand_of(const qir::Graph &graph, const qir::Node &node, std::string_
 // What was allowed, or put right, later and is no matter of a type or an attribute by itself.
 std::int64_t opset_of_form(const qir::Graph &graph, const qir::Node &node) {
   switch (node.op) {
-    case Op::Attention: return qir::input_of(node, 6) != qir::kAbsent ? 24 : kLowestOpset;
+    case Op::Attention: return node.inputs[6] != qir::kAbsent ? 24 : kLowestOpset;
     case Op::AveragePool:
     case Op::MaxPool: return node.get_int("ceil_mode", 0) != 0 ? 22 : kLowestOpset;  // no window that is padding alone
     case Op::Mod: return node.get_int("fmod", 0) == 0 && has_operand_of(graph, node, "float") ? 28 : kLowestOpset;
@@ -308,7 +308,7 @@ class Writer {
 
   // ConstantOfShape's value is an attribute in ONNX.
   void fill(const qir::Graph &graph, const qir::Node &node, pb::NodeProto *made) {
-    const std::int32_t value = qir::input_of(node, 1);
+    const std::int32_t value = node.inputs[1];
     if (value == qir::kAbsent) return;
     if (!at(graph, value).is_constant) return refuse(node, "the value that it fills with is not constant");
     pb::AttributeProto *attribute = made->add_attribute();
@@ -410,8 +410,8 @@ Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *ext
   const bool beside = external && !external->location.empty();
   if (const std::uint64_t bytes = constant_bytes(graph); !beside && bytes > kMostBytes)
     return Status::error(ErrorId::qir_limit,
-                         format("option graph.export: found %llu bytes of constants, expected at most %llu: an ONNX "
-                                "file has no room for more",
+                         format("the graph as ONNX: found %llu bytes of constants, expected at most %llu: an ONNX file "
+                                "has no room for more",
                                 static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMostBytes)),
                          "export with the constants in a file beside the model: a name that ends in .onnx.data");
   pb::ModelProto model;
@@ -435,7 +435,7 @@ Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *ext
   }
   std::string bytes;
   if (!model.SerializeToString(&bytes))
-    return Status::error(ErrorId::internal, "option graph.export: the model cannot be serialised");
+    return Status::error(ErrorId::internal, "the graph as ONNX: protobuf cannot write it");
   return bytes;
 }
 

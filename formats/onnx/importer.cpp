@@ -5,6 +5,7 @@
 
 #include <google/protobuf/unknown_field_set.h>
 
+#include "base/stop.h"
 #include "formats/onnx/rewriter.h"
 #include "formats/qir/limits.h"
 
@@ -15,7 +16,34 @@ constexpr int kNodeOverloadField = 8;        // NodeProto.overload
 constexpr int kFunctionAttributeField = 11;  // FunctionProto.attribute_proto: attributes with defaults
 constexpr int kDeepestNesting = 32;          // functions in functions, subgraphs in subgraphs
 
+// Functions call functions, and a body is imported again until its extents hold still: so many nodes may come of it,
+// and so many times those that the file has.
+constexpr std::uint64_t kFreeNodes = std::uint64_t{1} << 16, kNodeTimes = 16;
+
 using NodeList = google::protobuf::RepeatedPtrField<pb::NodeProto>;
+
+// One, and more for what takes long to copy: names, lists.
+std::uint64_t weight_of(const pb::NodeProto &node) {
+  std::size_t bytes = node.name().size();
+  for (const auto *list : {&node.input(), &node.output()})
+    for (const auto &name : *list) bytes += name.size();
+  for (const auto &attribute : node.attribute()) {
+    bytes += attribute.s().size() + static_cast<std::size_t>(attribute.ints_size()) * sizeof(std::int64_t) +
+             static_cast<std::size_t>(attribute.floats_size()) * sizeof(float);
+    for (const auto &text : attribute.strings()) bytes += text.size();
+  }
+  return 1 + bytes / 256;
+}
+
+std::uint64_t weight_of(const NodeList &list) {
+  std::uint64_t all = 0;
+  for (const auto &node : list) {
+    all += weight_of(node);
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g()) all += weight_of(attribute.g().node());
+  }
+  return all;
+}
 
 // Adds the names that a graph uses but does not make.
 void collect_free_names(const pb::GraphProto &graph, StringSet &seen, Vector<String> &out);
@@ -46,37 +74,51 @@ void collect_free_names(const pb::GraphProto &graph, StringSet &seen, Vector<Str
 // unless it has a cycle.
 Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &scope) {
   Vector<const pb::NodeProto *> order;
-  StringMap<int> maker;
-  StringSet made;
+  NameTable maker;
   bool in_order = true;
-  const auto uses = [](const pb::NodeProto &node) {
+  // Each name that a node uses.
+  const auto uses = [](const pb::NodeProto &node, const auto &found) {
+    if (std::ranges::none_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); })) {
+      for (const auto &input : node.input())
+        if (!input.empty()) found(std::string_view(input));
+      return;
+    }
     StringSet seen;
     Vector<String> names;
     collect_uses(node, seen, names);
-    return names;
+    for (const String &name : names) found(std::string_view(name));
   };
-  for (int i = 0; i < list.size(); ++i)
+  for (int i = 0; i < list.size(); ++i) {
+    if (stop_asked()) return stop_status("import");
     for (const auto &output : list[i].output()) {
       if (output.empty()) continue;
-      if (!maker.emplace(String(output), i).second || scope.names.contains(std::string_view(output)))
+      if (!maker.emplace(output, i) || scope.names.find(output))
         return Status::error(ErrorId::onnx_invalid,
                              format("value '%s': is made more than once", printable(output).c_str()));
     }
-  for (const auto &node : list) {
-    for (const String &name : uses(node)) in_order = in_order && (!maker.contains(name) || made.contains(name));
-    for (const auto &output : node.output()) made.emplace(output);
-    order.push_back(&node);
+  }
+  order.reserve(static_cast<std::size_t>(list.size()));
+  for (int i = 0; i < list.size(); ++i) {
+    if (stop_asked()) return stop_status("import");
+    uses(list[i], [&](std::string_view name) {
+      const std::int32_t *const made_by = maker.find(name);
+      in_order = in_order && (!made_by || *made_by < i);
+    });
+    order.push_back(&list[i]);
   }
   if (in_order) return order;
 
   Vector<int> missing(static_cast<std::size_t>(list.size()), 0);
   Vector<Vector<int>> users(static_cast<std::size_t>(list.size()));
-  for (int i = 0; i < list.size(); ++i)
-    for (const String &name : uses(list[i]))
-      if (const auto found = maker.find(name); found != maker.end()) {
-        users[static_cast<std::size_t>(found->second)].push_back(i);
-        ++missing[static_cast<std::size_t>(i)];
-      }
+  for (int i = 0; i < list.size(); ++i) {
+    if (stop_asked()) return stop_status("import");
+    uses(list[i], [&](std::string_view name) {
+      const std::int32_t *const made_by = maker.find(name);
+      if (!made_by) return;
+      users[static_cast<std::size_t>(*made_by)].push_back(i);
+      ++missing[static_cast<std::size_t>(i)];
+    });
+  }
   order.clear();
   Vector<int> ready;
   for (int i = 0; i < list.size(); ++i)
@@ -105,7 +147,7 @@ Vector<String> Importer::free_names(const pb::GraphProto &graph) {
 
 void Importer::poison(const pb::NodeProto &proto, Scope &scope) {
   for (const auto &output : proto.output())
-    if (!output.empty()) scope.names[String(output)] = Scope::kPoisoned;
+    if (!output.empty()) scope.names.set(output, Scope::kPoisoned);
 }
 
 void Importer::bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings) {
@@ -125,37 +167,89 @@ qir::Shape Importer::known_extents(const Declared &value, const Scope &scope) co
 
 void Importer::body(const pb::GraphProto &graph, Scope &scope) {
   scope.graph = &graph;
-  const auto add = [&](const std::string &name, const char *kind, Result<Constant> constant) {
-    const String subject = format("%s '%s'", kind, printable(name).c_str());
+  // The main graph is imported once: nobody asks for its tensors again.
+  const bool keep = &graph != &model.proto().graph();
+  const auto add = [&](const std::string &name, const char *kind, const auto &proto) {
+    // Written where there is something to say of it.
+    const auto subject = [&] { return format("%s '%s'", kind, printable(name).c_str()); };
     std::int32_t id = Scope::kPoisoned;
-    if (!constant.ok()) reasons.add(constant.status(), subject);
-    else id = scope.builder->add_constant(scope.prefix + String(name), std::move(*constant));
-    if (!scope.names.emplace(String(name), id).second)
-      reasons.add(ErrorId::onnx_invalid, subject, "its name is taken already");
+    Result<Constant> value = keep ? constant(proto, {}) : read(proto, {});
+    if (!value.ok()) value = read(proto, subject());
+    if (!value.ok()) reasons.add(value.take_status(), subject());
+    else id = scope.builder->add_constant(scope.prefix + String(name), std::move(*value));
+    if (!scope.names.emplace(name, id)) reasons.add(ErrorId::onnx_invalid, subject(), "its name is taken already");
   };
-  for (const auto &tensor : graph.initializer())
-    add(tensor.name(), "initializer",
-        read_tensor(tensor, model.external(), store, format("initializer '%s'", printable(tensor.name()).c_str())));
-  for (const auto &tensor : graph.sparse_initializer())
-    add(tensor.values().name(), "sparse initializer",
-        read_sparse_tensor(tensor, model.external(), store,
-                           format("sparse initializer '%s'", printable(tensor.values().name()).c_str())));
-  nodes(graph.node(), scope);
+  // nodes() tells why.
+  for (const auto &tensor : graph.initializer()) {
+    if (stop_asked()) break;
+    add(tensor.name(), "initializer", tensor);
+  }
+  for (const auto &tensor : graph.sparse_initializer()) {
+    if (stop_asked()) break;
+    add(tensor.values().name(), "sparse initializer", tensor);
+  }
+  if (stop_asked()) stopped = stop_status("import");
+  else nodes(graph.node(), scope);
 }
+
+void Importer::limit() {
+  const pb::ModelProto &proto = model.proto();
+  std::uint64_t in_file = weight_of(proto.graph().node());
+  for (const auto &function : proto.functions()) in_file += weight_of(function.node());
+  limit_ = left_ = kFreeNodes + kNodeTimes * in_file;
+}
+
+void Importer::spend(std::uint64_t weight) {
+  if (weight <= left_) {
+    left_ -= weight;
+  } else if (stopped.ok()) {
+    stopped = Status::error(
+        ErrorId::qir_limit,
+        format("the model: found more than %llu nodes where each is counted as often as it is imported, expected at "
+               "most %llu and %llu times those in the file",
+               static_cast<unsigned long long>(limit_), static_cast<unsigned long long>(kFreeNodes),
+               static_cast<unsigned long long>(kNodeTimes)),
+        "its functions call functions, or its loops stand in loops, too often: write some of them out");
+  }
+}
+
+Result<Constant> Importer::read(const pb::TensorProto &proto, std::string_view subject) {
+  QR_ASSIGN_OR_RETURN(Constant made, read_tensor(proto, model.external(), store, subject));
+  if (folder && proto.external_data_size() > 0) folder->left += made.data.size * Folder::kTimes;
+  return made;
+}
+
+Result<Constant> Importer::read(const pb::SparseTensorProto &proto, std::string_view subject) {
+  return read_sparse_tensor(proto, model.external(), store, subject);
+}
+
+template <class Proto>
+Result<Constant> Importer::constant(const Proto &proto, std::string_view subject) {
+  if (const auto known = constants_.find(&proto); known != constants_.end()) return known->second;
+  QR_ASSIGN_OR_RETURN(Constant made, read(proto, subject));
+  return constants_.emplace(&proto, std::move(made)).first->second;
+}
+template Result<Constant> Importer::constant(const pb::TensorProto &, std::string_view);
+template Result<Constant> Importer::constant(const pb::SparseTensorProto &, std::string_view);
 
 void Importer::nodes(const NodeList &list, Scope &scope) {
   auto order = sorted(list, scope);
   if (!order.ok()) {
-    reasons.add(order.status(), "");
+    if (stop_asked()) {
+      stopped = order.take_status();
+      return;
+    }
+    reasons.add(order.take_status(), "");
     for (const auto &proto : list) poison(proto, scope);
     return;
   }
   total_ += order->size();
   for (const pb::NodeProto *proto : *order) {
+    spend(weight_of(*proto));
     if (!stopped.ok()) return;
     node(*proto, scope);
     ++done_;
-    if (watcher) stopped = watcher->node_done(done_, total_);
+    if (watcher && stopped.ok()) stopped = watcher->node_done(done_, total_);
   }
 }
 
@@ -171,7 +265,7 @@ void Importer::node(const pb::NodeProto &proto, Scope &scope) {
     status = rewrite(rewriter, domain);
   }
   if (status.ok()) return;
-  if (!status.message().empty()) reasons.add(status, rewriter.where);
+  if (!status.message().empty()) reasons.add(status, rewriter.where());
   poison(proto, scope);
 }
 
@@ -191,6 +285,24 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   return node.finish(std::move(made));
 }
 
+// They stand in a field that is newer than libonnx, so they are parsed here, once for all calls.
+Result<const Vector<std::unique_ptr<pb::AttributeProto>> *> Importer::defaults_of(const pb::FunctionProto &function,
+                                                                                  const Rewriter &node) {
+  const auto [at, added] = defaults_.try_emplace(&function);
+  const auto &unknown = function.GetReflection()->GetUnknownFields(function);
+  for (int i = 0; added && i < unknown.field_count(); ++i) {
+    const auto &field = unknown.field(i);
+    if (field.number() != kFunctionAttributeField ||
+        field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      continue;
+    auto parsed = std::make_unique<pb::AttributeProto>();
+    if (!parsed->ParseFromString(field.length_delimited()))
+      return node.error(ErrorId::onnx_invalid, "a default of the function does not parse");
+    at->second.push_back(std::move(parsed));
+  }
+  return &at->second;
+}
+
 Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   if (node.scope.depth >= kDeepestNesting)
     return node.error(ErrorId::onnx_invalid, "functions are nested deeper than %d: does one call itself?",
@@ -203,23 +315,14 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   if (node.proto.input_size() > function.input_size() || node.proto.output_size() > function.output_size())
     return node.error(ErrorId::onnx_invalid, "the call has %d inputs and %d outputs, the function %d and %d",
                       node.proto.input_size(), node.proto.output_size(), function.input_size(), function.output_size());
+  spend(static_cast<std::uint64_t>(function.opset_import_size()));
   Opsets opsets = *node.scope.opsets;
-  QR_RETURN_IF_ERROR(read_opsets(function.opset_import(), node.where, &opsets));
+  QR_RETURN_IF_ERROR(read_opsets(function.opset_import(), node.where(), &opsets));
 
-  // The call's attributes, and the defaults of those that it does not give (a field newer than libonnx).
+  // The call's attributes, and the defaults of those that it does not give.
   StringMap<const pb::AttributeProto *> arguments;
-  Vector<std::unique_ptr<pb::AttributeProto>> defaults;
-  const auto &unknown = function.GetReflection()->GetUnknownFields(function);
-  for (int i = 0; i < unknown.field_count(); ++i) {
-    const auto &field = unknown.field(i);
-    if (field.number() != kFunctionAttributeField ||
-        field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
-      continue;
-    defaults.push_back(std::make_unique<pb::AttributeProto>());
-    if (!defaults.back()->ParseFromString(field.length_delimited()))
-      return node.error(ErrorId::onnx_invalid, "a default of the function does not parse");
-    arguments[String(defaults.back()->name())] = defaults.back().get();
-  }
+  QR_ASSIGN_OR_RETURN(const auto *defaults, defaults_of(function, node));
+  for (const auto &given : *defaults) arguments[String(given->name())] = given.get();
   for (const auto &attribute : node.proto.attribute())
     if (const auto *found = node.attribute(attribute.name())) arguments[String(attribute.name())] = found;
 
@@ -231,7 +334,7 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   scope.prefix = node.name + "/";
   scope.depth = node.scope.depth + 1;
   for (int i = 0; i < function.input_size(); ++i)
-    scope.names[String(function.input(i))] = node.in(static_cast<std::size_t>(i));
+    scope.names.set(function.input(i), node.in(static_cast<std::size_t>(i)));
   const std::size_t before = reasons.size();
   nodes(function.node(), scope);
   if (reasons.size() != before || !stopped.ok()) return poisoned_status();
@@ -255,16 +358,23 @@ Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindin
   scope.builder = &builder;
   scope.opsets = &model.opsets();
   for (std::size_t i = 0; i < model.inputs().size(); ++i) {
+    QR_RETURN_IF_ERROR(stop_status("import"));
     const Declared &input = model.inputs()[i];
     const auto &[shape, values] = bindings[i];
-    scope.names[input.name] = values.empty() ? builder.add_input(input.name, input.dtype, shape)
-                                             : builder.add_numbers(input.name, input.dtype, shape, values);
+    scope.names.set(input.name, values.empty() ? builder.add_input(input.name, input.dtype, shape)
+                                               : builder.add_numbers(input.name, input.dtype, shape, values));
   }
+  builder.graph.nodes.reserve(static_cast<std::size_t>(graph.node_size()));
+  builder.graph.tensors.reserve(builder.graph.tensors.size() + static_cast<std::size_t>(graph.initializer_size()) +
+                                static_cast<std::size_t>(graph.node_size()));
   importer.bind_extents(model.inputs(), bindings);
+  importer.limit();
+  if (folder) folder->left = Folder::kAllowed + model.file_bytes() * Folder::kTimes;
   // Outputs keep their names, whatever is made on the way.
   importer.body(graph, scope);
   if (!importer.stopped.ok()) return std::move(importer.stopped);
   for (const auto &output : graph.output()) {
+    QR_RETURN_IF_ERROR(stop_status("import"));
     const std::int32_t id = scope.lookup(output.name());
     if (id >= 0) QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
     else if (id != Scope::kPoisoned)
@@ -272,6 +382,12 @@ Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindin
                            "is made by no node");
   }
   QR_RETURN_IF_ERROR(importer.reasons.status());
+  // What was noted on the way goes piece by piece: of a large graph that takes some milliseconds each.
+  QR_RETURN_IF_ERROR(stop_status("import"));
+  scope.names = {};
+  QR_RETURN_IF_ERROR(stop_status("import"));
+  importer.forget();
+  QR_RETURN_IF_ERROR(stop_status("import"));
   return std::move(builder.graph);
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/onnx/model.h"
 
+#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/unknown_field_set.h>
 
 #include "base/json_writer.h"
+#include "base/stop.h"
 #include "formats/onnx/reasons.h"
 
 namespace quarry::onnx_import {
@@ -14,9 +16,23 @@ namespace {
 constexpr int kFunctionOverloadField = 13;
 constexpr int kDeepestMessage = 200;
 
+// In pieces, between which it may be stopped.
+class Pieces final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  explicit Pieces(qir::Bytes data) : all_(data.data, static_cast<int>(data.size), kPiece) {}
+  bool Next(const void **data, int *size) override { return !stop_asked() && all_.Next(data, size); }
+  void BackUp(int count) override { all_.BackUp(count); }
+  bool Skip(int count) override { return all_.Skip(count); }
+  std::int64_t ByteCount() const override { return all_.ByteCount(); }
+
+ private:
+  static constexpr int kPiece = 1 << 20;
+  google::protobuf::io::ArrayInputStream all_;
+};
+
 // Not ParseFromArray: that one writes its complaints to stderr.
 bool parse(qir::Bytes data, pb::ModelProto *out) {
-  google::protobuf::io::ArrayInputStream stream(data.data, static_cast<int>(data.size));
+  Pieces stream(data);
   google::protobuf::io::CodedInputStream coded(&stream);
   coded.SetRecursionLimit(kDeepestMessage);
   return out->MergePartialFromCodedStream(&coded) && coded.ConsumedEntireMessage();
@@ -54,7 +70,7 @@ Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reas
   const auto &tensor = info.type().tensor_type();
   auto dtype = element_type(tensor.elem_type(), subject);
   if (dtype.ok()) out.dtype = *dtype;
-  else reasons.add(dtype.status(), subject);
+  else reasons.add(dtype.take_status(), subject);
   out.has_shape = tensor.has_shape();
   if (tensor.shape().dim_size() > static_cast<int>(qir::kMaxRank)) {
     reasons.add(ErrorId::qir_rank, subject,
@@ -127,24 +143,32 @@ Status take_files_of(const pb::GraphProto &graph, ExternalData &external) {
 
 }  // namespace
 
-Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder, ExternalUse use) {
+OpenFd Model::open_folder(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  const String folder = slash == std::string_view::npos ? String(".") : String(path.substr(0, slash + 1));
+  return OpenFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+Result<Unique<Model>> Model::open(qir::Bytes data, OpenFd folder, ExternalUse use, ExternalSource *source) {
   if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
   if (data.size > INT32_MAX)
     return Status::error(
         ErrorId::onnx_parse,
         format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
         "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
-  auto model = quarry::make_unique<Model>(folder, use);
-  if (!parse(data, &model->proto_))
+  auto model = quarry::make_unique<Model>(std::move(folder), use, source);
+  if (!parse(data, &model->proto_)) {
+    QR_RETURN_IF_ERROR(stop_status("reading the model"));
     return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
+  }
+  model->file_bytes_ = data.size;
   model->producer_ = model->proto_.producer_name();
   if (!model->proto_.producer_version().empty()) (model->producer_ += ' ') += model->proto_.producer_version();
   QR_RETURN_IF_ERROR(model->check());
-  if (use == ExternalUse::Read) {
-    QR_RETURN_IF_ERROR(take_files_of(model->proto_.graph(), model->external_));
-    for (const pb::FunctionProto &function : model->proto_.functions())
-      QR_RETURN_IF_ERROR(take_files_of_nodes(function.node(), model->external_));
-  }
+  QR_RETURN_IF_ERROR(take_files_of(model->proto_.graph(), model->external_));
+  for (const pb::FunctionProto &function : model->proto_.functions())
+    QR_RETURN_IF_ERROR(take_files_of_nodes(function.node(), model->external_));
+  model->external_.taken();
   return model;
 }
 
@@ -163,6 +187,7 @@ Status Model::check() {
   for (const auto &tensor : graph.initializer()) constants.emplace(tensor.name());
   for (const auto &tensor : graph.sparse_initializer()) constants.emplace(tensor.values().name());
   for (const auto &input : graph.input()) {
+    QR_RETURN_IF_ERROR(stop_status("reading the model"));
     if (!names.emplace(input.name()).second || input.name().empty())
       reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()),
                   "its name is empty or not the only one of its kind");
@@ -172,6 +197,7 @@ Status Model::check() {
   }
   names.clear();
   for (const auto &output : graph.output()) {
+    QR_RETURN_IF_ERROR(stop_status("reading the model"));
     if (!names.emplace(output.name()).second || output.name().empty())
       reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()),
                   "its name is empty or not the only one of its kind");

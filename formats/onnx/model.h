@@ -32,25 +32,33 @@ class Model : public HeapObject {
  public:
   // Parses and checks what needs no shapes: versions, names, types of inputs and outputs. Finds every reason, not the
   // first.
-  static Result<Unique<Model>> open(qir::Bytes data, std::string_view folder, ExternalUse use = ExternalUse::Map);
+  // Files of external data, which are sought in `folder` or come from `source`, are opened too.
+  static Result<Unique<Model>> open(qir::Bytes data, OpenFd folder, ExternalUse use = ExternalUse::Map,
+                                    ExternalSource *source = nullptr);
+  static OpenFd open_folder(std::string_view path);  // of a model, whose path this is; errors show when it is used
 
   const pb::ModelProto &proto() const noexcept { return proto_; }
   const Opsets &opsets() const noexcept { return opsets_; }
   const Vector<Declared> &inputs() const noexcept { return inputs_; }  // without initializers
   const Vector<Declared> &outputs() const noexcept { return outputs_; }
   ExternalData &external() noexcept { return external_; }
+  // What opening does not judge, and no shape is needed for: every tensor's data are there and whole, and each value is
+  // made by a node, an input or an initializer.
+  Status verify();
   // A model-local function; nullptr: there is none of that name.
   const pb::FunctionProto *function(std::string_view domain, std::string_view name, std::string_view overload) const;
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   std::string_view producer() const noexcept { return producer_; }  // name and version; may be empty
   String inspect() const;                                           // JSON, see prepare/prepare_api.h
 
-  Model(std::string_view folder, ExternalUse use) : external_(folder, use) {}
+  Model(OpenFd folder, ExternalUse use, ExternalSource *source) : external_(std::move(folder), use, source) {}
 
  private:
   Status check();
 
   pb::ModelProto proto_;
   String producer_;
+  std::uint64_t file_bytes_ = 0;
   Opsets opsets_;
   Vector<Declared> inputs_, outputs_;
   StringMap<const pb::FunctionProto *> functions_;

@@ -45,7 +45,7 @@ bool Rewriter::add_attribute(const pb::AttributeProto &from, std::string_view ke
 std::int32_t Scope::lookup(std::string_view name) const {
   if (name.empty()) return qir::kAbsent;
   for (const Scope *scope = this; scope; scope = scope->parent)
-    if (const auto found = scope->names.find(name); found != scope->names.end()) return found->second;
+    if (const std::int32_t *found = scope->names.find(name)) return *found;
   return kUnknown;
 }
 
@@ -55,9 +55,12 @@ Rewriter::Rewriter(Importer &importer_, Scope &scope_, const pb::NodeProto &prot
   if (!proto.name().empty()) name += proto.name();
   else if (proto.output_size() > 0 && !proto.output(0).empty()) name += proto.output(0);
   else name += proto.op_type();
-  where = format("%s '%s'", printable(proto.op_type()).c_str(), printable(name).c_str());
   for (const auto &input : proto.input()) inputs_.push_back(scope.lookup(input));
   while (!inputs_.empty() && inputs_.back() == qir::kAbsent) inputs_.pop_back();
+}
+
+String Rewriter::where() const {
+  return format("%s '%s'", printable(proto.op_type()).c_str(), printable(name).c_str());
 }
 
 Status Rewriter::need_inputs(std::size_t count) const {
@@ -77,7 +80,7 @@ Status Rewriter::check_inputs() const {
 }
 
 void Rewriter::bind(int output, std::int32_t id) {
-  if (wants(output)) scope.names[String(proto.output(output))] = id;
+  if (wants(output)) scope.names.set(proto.output(output), id);
 }
 
 const pb::AttributeProto *Rewriter::attribute(std::string_view wanted) const {
@@ -178,7 +181,7 @@ Status Rewriter::error(ErrorId id, const char *pattern, ...) const {
   va_start(args, pattern);
   std::vsnprintf(text, sizeof text, pattern, args);
   va_end(args);
-  return Status::error(id, where + ": " + text);
+  return Status::error(id, where() + ": " + text);
 }
 
 Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset) {

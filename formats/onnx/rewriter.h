@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include "base/hash_index.h"
 #include "formats/onnx/importer.h"
 
 namespace quarry::onnx_import {
@@ -25,9 +26,9 @@ struct Scope {
       nullptr;                            // attributes of the function call; nullptr outside functions
   const pb::GraphProto *graph = nullptr;  // whose nodes these are; one of them is set
   const pb::FunctionProto *function = nullptr;
-  String prefix;  // of the names made in here: "call1/"
-  StringMap<std::int32_t> names;
-  int depth = 0;  // of functions and subgraphs
+  String prefix;    // of the names made in here: "call1/"
+  NameTable names;  // the model has them, or who makes the scope
+  int depth = 0;    // of functions and subgraphs
 
   std::int32_t lookup(std::string_view name) const;
 };
@@ -42,7 +43,7 @@ class Rewriter {
   const pb::NodeProto &proto;
   const std::int64_t opset;  // of the node's domain
   String name;               // never empty
-  String where;              // "Conv 'conv1'"
+  String where() const;      // "Conv 'conv1'": what messages begin with
 
   // ---- inputs and outputs
   std::size_t input_count() const noexcept { return inputs_.size(); }
@@ -130,26 +131,44 @@ class Importer {
   Folder *folder;
   Watcher *watcher;
   Reasons reasons;
-  Status stopped;  // by the watcher
+  Status stopped;  // by the watcher, or by a limit
 
   // Imports a graph's initializers and nodes into the scope. What is refused goes to `reasons`; the names it would have
   // made are poisoned.
   void body(const pb::GraphProto &graph, Scope &scope);
   void nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto> &list, Scope &scope);
+  // How many nodes may be imported, for the model as it is; and that so many were. Too many: `stopped`.
+  void limit();
+  void spend(std::uint64_t weight);
+  // The value of a tensor of the model, read once however often what holds it is imported.
+  template <class Proto>  // pb::TensorProto, pb::SparseTensorProto
+  Result<Constant> constant(const Proto &proto, std::string_view subject);
+  // What the model states about a value of the scope; nullptr: nothing (custom.cpp).
+  const pb::ValueInfoProto *value_info(const Scope &scope, std::string_view name);
   // The names that a graph takes from its surroundings, in order of first use.
   static Vector<String> free_names(const pb::GraphProto &graph);
   // Binds the symbolic extents of the model's inputs: a name means the same extent everywhere in the model's graph.
   void bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings);
   // The shape of a value as far as it is known for the bound inputs.
   qir::Shape known_extents(const Declared &value, const Scope &scope) const;
+  // What was noted of constants goes, when the graph is there.
+  void forget() { constants_ = {}; }
 
  private:
+  Result<Constant> read(const pb::TensorProto &proto, std::string_view subject);
+  Result<Constant> read(const pb::SparseTensorProto &proto, std::string_view subject);
   void node(const pb::NodeProto &proto, Scope &scope);
   Status call(const pb::FunctionProto &function, Rewriter &node);
+  Result<const Vector<std::unique_ptr<pb::AttributeProto>> *> defaults_of(const pb::FunctionProto &function,
+                                                                          const Rewriter &node);
   Status rewrite(Rewriter &node, std::string_view domain);
   void poison(const pb::NodeProto &proto, Scope &scope);
 
-  std::uint64_t done_ = 0, total_ = 0;
+  std::uint64_t done_ = 0, total_ = 0, limit_ = 0, left_ = UINT64_MAX;
+  HashMap<const void *, Constant> constants_;                                       // by message
+  OrderedMap<const void *, Vector<std::unique_ptr<pb::AttributeProto>>> defaults_;  // by function
+  OrderedMap<const void *, StringMap<const pb::ValueInfoProto *>> infos_;           // by graph or function
+  Vector<std::unique_ptr<pb::ValueInfoProto>> parsed_infos_;
   StringMap<std::int64_t> extents_;  // of symbolic names
 };
 

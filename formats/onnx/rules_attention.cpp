@@ -255,17 +255,20 @@ class GroupQueryAttention {
       made.set("q_num_heads", heads_.query);
       made.set("kv_num_heads", heads_.key);
       made.inputs.resize(6, qir::kAbsent);
-      if (past_ > 0) made.inputs[4] = node_.in(3), made.inputs[5] = node_.in(4);
+      if (past_ > 0) made.inputs.set(4, node_.in(3)), made.inputs.set(5, node_.in(4));
       return node_.finish(std::move(made), 3);
     }
-    QR_ASSIGN_OR_RETURN(made.inputs[0], heads_first(node_, q, heads_.query, "query/heads"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t queries, heads_first(node_, q, heads_.query, "query/heads"));
+    made.inputs.set(0, queries);
     QR_ASSIGN_OR_RETURN(const std::int32_t keys, written(k, 3, "key"));
     QR_ASSIGN_OR_RETURN(const std::int32_t values, written(v, 4, "value"));
     if (first) {
-      QR_ASSIGN_OR_RETURN(made.inputs[1], heads_first(node_, k, heads_.key, "key/heads"));
-      QR_ASSIGN_OR_RETURN(made.inputs[2], heads_first(node_, v, heads_.key, "value/heads"));
+      QR_ASSIGN_OR_RETURN(const std::int32_t new_keys, heads_first(node_, k, heads_.key, "key/heads"));
+      made.inputs.set(1, new_keys);
+      QR_ASSIGN_OR_RETURN(const std::int32_t new_values, heads_first(node_, v, heads_.key, "value/heads"));
+      made.inputs.set(2, new_values);
     } else {
-      made.inputs[1] = keys, made.inputs[2] = values;
+      made.inputs.set(1, keys), made.inputs.set(2, values);
       made.inputs.resize(6, qir::kAbsent);
       QR_ASSIGN_OR_RETURN(const std::int32_t counted, counts(1, "counted"));
       made.inputs.push_back(counted);

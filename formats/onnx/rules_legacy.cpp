@@ -79,7 +79,7 @@ Status cast(Rewriter &node) {
   pb::TensorProto_DataType number = pb::TensorProto_DataType_UNDEFINED;
   if (to && to->has_i()) number = static_cast<pb::TensorProto_DataType>(to->i());
   else if (to && to->has_s()) pb::TensorProto_DataType_Parse(to->s(), &number);
-  QR_ASSIGN_OR_RETURN(const DType dtype, element_type(number, node.where));
+  QR_ASSIGN_OR_RETURN(const DType dtype, element_type(number, node.where()));
   qir::Node made = node.make(Op::Cast, {node.in(0)}, "");
   made.set("to", static_cast<std::int64_t>(dtype));
   return node.finish(std::move(made));

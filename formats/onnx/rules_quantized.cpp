@@ -154,7 +154,8 @@ Status convert(Rewriter &node) {
     const bool single = node.tensor(1).shape == qir::Shape{1};
     if (single)
       for (std::size_t i = 1; i < made.inputs.size(); ++i) {
-        QR_ASSIGN_OR_RETURN(made.inputs[i], parameter(node, made.inputs[i], i == 1 ? "scale" : "zero_point"));
+        QR_ASSIGN_OR_RETURN(const std::int32_t one, parameter(node, made.inputs[i], i == 1 ? "scale" : "zero_point"));
+        made.inputs.set(i, one);
       }
     if (single || node.tensor(1).shape.empty() || (!microsoft && node.opset < 13))
       std::erase_if(made.attributes, [](const auto &a) { return a.name == "axis"; });

@@ -3,6 +3,7 @@
 // kNormalOpset.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/checked.h"
@@ -32,11 +33,9 @@ Status constant(Rewriter &node) {
     made.data = node.builder.store().copy(values.data(), values.size() * sizeof *values.data());
   };
   if (const auto *value = node.attribute("value"); value && value->has_t()) {
-    QR_ASSIGN_OR_RETURN(made,
-                        read_tensor(value->t(), node.importer.model.external(), node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(made, node.importer.constant(value->t(), node.where()));
   } else if (const auto *sparse = node.attribute("sparse_value"); sparse && sparse->has_sparse_tensor()) {
-    QR_ASSIGN_OR_RETURN(made, read_sparse_tensor(sparse->sparse_tensor(), node.importer.model.external(),
-                                                 node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(made, node.importer.constant(sparse->sparse_tensor(), node.where()));
   } else if (const auto *ints = node.attribute("value_ints")) {
     vector(DType::I64, Vector<std::int64_t>(ints->ints().begin(), ints->ints().end()));
   } else if (const auto *floats = node.attribute("value_floats")) {
@@ -61,8 +60,7 @@ Status constant_of_shape(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   std::int32_t value = qir::kAbsent;
   if (const auto *given = node.attribute("value"); given && given->has_t()) {
-    QR_ASSIGN_OR_RETURN(Constant made,
-                        read_tensor(given->t(), node.importer.model.external(), node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(Constant made, node.importer.constant(given->t(), node.where()));
     value = node.builder.add_constant(node.name + "/value", std::move(made));
   }
   return node.finish(Op::ConstantOfShape, {node.in(0), value});
@@ -296,6 +294,41 @@ Status upsample(Rewriter &node) {
   return node.finish(std::move(made));
 }
 
+// align_corners stretches to scale * length, which may be no whole number. Where the scales are constants and the model
+// states the shape of the result, its exporter meant that length, as PyTorch and ONNX Runtime compute it.
+void take_stated_lengths(Rewriter &node, qir::Node &made) {
+  const Builder &builder = node.builder;
+  const std::int32_t scales = made.inputs[2];
+  if (made.get_string("coordinate_transformation_mode", "") != "align_corners" || made.find("axes") ||
+      !builder.is_constant(scales) || made.inputs[3] != qir::kAbsent || node.proto.output_size() < 1)
+    return;
+  // What is an input too, with a value of the model's or of who binds it, is no exporter's constant.
+  for (const auto &input : node.importer.model.proto().graph().input())
+    if (node.proto.input_size() > 2 && input.name() == node.proto.input(2)) return;
+  const pb::ValueInfoProto *const info = node.importer.value_info(node.scope, node.proto.output(0));
+  if (!info) return;
+  Reasons reasons;  // what it states wrongly is told elsewhere
+  const Declared stated = declare(*info, "value", reasons);
+  const qir::Shape &from = builder.tensor(made.inputs[0]).shape;
+  const qir::Tensor &factors = builder.tensor(scales);
+  if (!stated.has_shape || stated.shape.size() != from.size() || factors.dtype != DType::F32 ||
+      factors.data.size != from.size() * sizeof(float))
+    return;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    float factor;
+    std::memcpy(&factor, static_cast<const std::uint8_t *>(factors.data.data) + i * sizeof factor, sizeof factor);
+    // As inference rounds it, or the statement is of another result.
+    const double length = std::floor(static_cast<double>(from[i]) * static_cast<double>(factor));
+    if (from[i] < 1 || stated.shape[i] < 1 || length != static_cast<double>(stated.shape[i])) return;
+  }
+  made.inputs.set(2, qir::kAbsent);
+  made.inputs.set(3, node.builder.add_constant(
+                         node.name + "/sizes",
+                         {DType::I64,
+                          {static_cast<std::int64_t>(from.size())},
+                          node.builder.store().copy(stated.shape.data(), stated.shape.size() * sizeof(std::int64_t))}));
+}
+
 Status resize(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   if (node.opset < 11) {
@@ -313,7 +346,7 @@ Status resize(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Resize, std::move(inputs)));
   if (made.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize" &&
       made.inputs.size() > 1) {
-    made.inputs[1] = qir::kAbsent;  // roi means nothing without it
+    made.inputs.set(1, qir::kAbsent);  // roi means nothing without it
   }
   if (made.get_string("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn") {
     // (x + 0.5) / scale is half_pixel's coordinate plus a half, which moves into the rounding.
@@ -326,6 +359,7 @@ Status resize(Rewriter &node) {
     made.set("nearest_mode", rounding == "floor" ? std::string_view("round_prefer_ceil") : std::string_view("ceil"));
     made.set("coordinate_transformation_mode", std::string_view("half_pixel"));
   }
+  take_stated_lengths(node, made);
   return node.finish(std::move(made));
 }
 
@@ -351,7 +385,7 @@ Status transpose(Rewriter &node) {
 
 Status cast(Rewriter &node) {
   QR_ASSIGN_OR_RETURN([[maybe_unused]] const DType to,
-                      element_type(static_cast<std::int32_t>(node.get_int("to", 0)), node.where));
+                      element_type(static_cast<std::int32_t>(node.get_int("to", 0)), node.where()));
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Cast, node.inputs()));
   return node.finish(std::move(made));
 }

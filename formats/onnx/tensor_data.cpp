@@ -18,6 +18,11 @@ namespace quarry::onnx_import {
 namespace {
 
 constexpr std::int32_t kLocationExternal = 1;
+// Some models have a file for each of a thousand tensors, and a process has not that many descriptors.
+constexpr std::size_t kOpenFiles = 16;
+constexpr char kShorter[] = "became shorter since the model was opened";
+// A sparse tensor is written out. What is larger than this may be so many times as large as its values.
+constexpr std::uint64_t kSparseFreely = std::uint64_t{1} << 20, kSparseTimes = 1024;
 
 Status external_error(std::string_view location, const char *what, ErrorId id = ErrorId::onnx_external_data) {
   return Status::error(id, format("external data file '%s': %s", printable(location).c_str(), what));
@@ -59,65 +64,91 @@ void copy_narrowed(const Field &field, std::uint32_t bytes, unsigned char *to) {
 }  // namespace
 
 ExternalData::~ExternalData() {
-  for (auto &[name, bytes] : files_) {
-    void *const data = const_cast<void *>(bytes.data);
+  if (has_source_) return;
+  for (auto &[name, file] : files_) {
+    void *const data = const_cast<void *>(file.bytes.data);
     if (use_ == ExternalUse::Read) free_block(data);
-    else if (data) munmap(data, bytes.size);
+    else if (data) munmap(data, file.bytes.size);
   }
 }
 
-Result<qir::Bytes> ExternalData::open_file(std::string_view location) const {
-  const String path = folder_ + "/" + String(location);
-  struct OpenFile {
-    const int fd;
-    ~OpenFile() {
-      if (fd >= 0) ::close(fd);
-    }
-  } const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
+Status ExternalData::open_file(std::string_view location, File *out) const {
+  OpenFd fd(::openat(folder_.get(), String(location).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
   struct stat info;
-  if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return external_error(location, "is no regular file");
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return external_error(location, "is no regular file");
+  out->device = info.st_dev, out->number = info.st_ino;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size == 0) return qir::Bytes{};
+  if (size == 0) return {};
   if (use_ == ExternalUse::Map) {
-    void *const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+    void *const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
     if (data == MAP_FAILED) return external_error(location, errno);
-    return qir::Bytes{data, size};
+    out->bytes = {data, size};
+    if (files_.size() <= kOpenFiles) out->fd = std::move(fd);
+    return {};
   }
   struct Freed {
     void operator()(void *block) const noexcept { free_block(block); }
   };
   std::unique_ptr<void, Freed> block(allocate_block(size, 64));
   for (std::uint64_t done = 0; done < size;) {
-    const ssize_t got = pread(file.fd, static_cast<char *>(block.get()) + done, size - done, static_cast<off_t>(done));
+    const ssize_t got = pread(fd.get(), static_cast<char *>(block.get()) + done, size - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return external_error(location, errno);
-    if (got == 0) return external_error(location, "became shorter while it was read");
+    if (got == 0) return external_error(location, kShorter);
     done += static_cast<std::uint64_t>(got);
   }
-  return qir::Bytes{block.release(), size};
+  out->bytes = {block.release(), size};
+  return {};
 }
 
-Result<qir::Bytes> ExternalData::file(std::string_view location) {
+Status ExternalData::ask_source(std::string_view location, File *out) const {
+  if (!source_) return external_error(location, "is not there");
+  QR_ASSIGN_OR_RETURN(const std::optional<qir::Bytes> found, source_->find(location));
+  if (!found) return external_error(location, "is not there");
+  out->bytes = *found;
+  return {};
+}
+
+Result<const ExternalData::File *> ExternalData::file(std::string_view location) {
   if (const char *what = bad_location(location)) return external_error(location, what);
-  if (folder_.empty())
+  if (folder_.get() < 0 && !has_source_)
     return external_error(location, "the model was not opened from a file, so there is no folder to look in");
-  if (const auto known = files_.find(location); known != files_.end()) return known->second;
-  struct Place {
-    StringMap<qir::Bytes> &files;
-    StringMap<qir::Bytes>::iterator at;
-    bool filled = false;
-    ~Place() {
-      if (!filled) files.erase(at);
-    }
-  } place{files_, files_.emplace(String(location), qir::Bytes{}).first};
-  QR_ASSIGN_OR_RETURN(place.at->second, open_file(location));
-  place.filled = true;
-  return place.at->second;
+  if (const auto known = files_.find(location); known != files_.end()) {
+    const Status::Payload *const why = known->second.failed.payload();
+    if (why) return Status::foreign(why->code, why->id, why->message, why->hint);
+    return &known->second;
+  }
+  const auto place = files_.emplace(String(location), File()).first;
+  Status status;
+  try {
+    status = has_source_ ? ask_source(location, &place->second) : open_file(location, &place->second);
+  } catch (...) {
+    files_.erase(place);
+    throw;
+  }
+  if (status.ok()) return &place->second;
+  if (use_ == ExternalUse::Read || status.code() == QR_RESOURCE_EXHAUSTED) {
+    files_.erase(place);
+    return status;
+  }
+  place->second.failed = std::move(status);
+  return file(location);
+}
+
+Status ExternalData::take(std::string_view location) {
+  auto found = file(location);
+  if (found.ok() || (use_ == ExternalUse::Map && found.status().code() != QR_RESOURCE_EXHAUSTED)) return {};
+  return found.take_status();
 }
 
 Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
-  QR_ASSIGN_OR_RETURN(const qir::Bytes all, file(location));
+  QR_ASSIGN_OR_RETURN(const File *const known, file(location));
+  const qir::Bytes all = known->bytes;
+  // Of a mapped file that was cut since there are no pages to read, and to touch them would end the process.
+  struct stat now;
+  if (known->fd.get() >= 0 && fstat(known->fd.get(), &now) == 0 && static_cast<std::uint64_t>(now.st_size) < all.size)
+    return external_error(location, kShorter);
   if (size == UINT64_MAX) size = offset <= all.size ? all.size - offset : 0;
   if (!range_fits(offset, size, all.size))
     return external_error(
@@ -128,10 +159,27 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   return qir::Bytes{static_cast<const char *>(all.data) + offset, size};
 }
 
+Result<int> ExternalData::folder() const {
+  if (has_source_) return -1;
+  for (const auto &[location, file] : files_) {
+    if (file.failed.payload()) continue;
+    struct stat now;
+    if (fstatat(folder_.get(), location.c_str(), &now, 0) != 0 || now.st_dev != file.device ||
+        now.st_ino != file.number)
+      return Status::error(
+          ErrorId::onnx_external_data,
+          format("external data file '%s': found another file of its name, or none, since the model was "
+                 "opened, expected the same: a second process opens it by its name",
+                 printable(location).c_str()),
+          "open the model again, or set option compile.process to own");
+  }
+  return folder_.get();
+}
+
 Status ExternalData::take_file_of(const pb::TensorProto &tensor) {
   if (tensor.data_location() != kLocationExternal) return {};
   for (const auto &entry : tensor.external_data())
-    if (entry.key() == "location") return file(entry.value()).status();
+    if (entry.key() == "location") return take(entry.value());
   return {};  // read_tensor says that there is none
 }
 
@@ -191,7 +239,7 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
     if (stored == UINT64_MAX) stored = *size;
     if (stored != *size) return wrong_size("its external data (length, in bytes)", stored, *size);
     auto found = external.bytes(location, offset, stored);
-    if (!found.ok()) return std::move(found.status().with("tensor", subject));
+    if (!found.ok()) return std::move(found.take_status().with("tensor", subject));
     raw = *found;
   } else if (proto.has_raw_data()) {
     raw = {proto.raw_data().data(), proto.raw_data().size()};
@@ -241,6 +289,13 @@ Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, External
   const auto count = element_count(out.shape.data(), rank);
   const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
   if (!size) return bad("its shape is no shape");
+  if (*size > kSparseFreely && *size / kSparseTimes > values.data.size)
+    return Status::error(
+        ErrorId::qir_limit,
+        format("%s: found %llu bytes for %llu of values, expected at most %llu times as many", name.c_str(),
+               static_cast<unsigned long long>(*size), static_cast<unsigned long long>(values.data.size),
+               static_cast<unsigned long long>(kSparseTimes)),
+        "store it as a dense tensor");
   if (dtype_bits(out.dtype) < 8)
     return Status::error(ErrorId::onnx_type, name + ": is a sparse tensor of elements under 8 bits");
   if (indices.dtype != DType::I64 || values.shape.size() != 1)

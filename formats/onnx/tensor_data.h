@@ -2,38 +2,62 @@
 // TensorProto -> dtype, shape and packed bytes. The sizes come from a file: all are checked.
 #pragma once
 
+#include "base/open_fd.h"
 #include "base/status.h"
 #include "formats/onnx/proto.h"
-#include "formats/qir/store.h"
+#include "formats/qir/external_source.h"
 #include "formats/qir/graph.h"
+#include "formats/qir/store.h"
 
 namespace quarry::onnx_import {
 
-// How files of external data are had: mapped where they are first used, or read into memory when the model is opened,
-// so that what happens to them afterwards does not matter.
+// How files of external data are had when the model is opened: mapped, or read into memory, so that not even a write to
+// them matters afterwards.
 enum class ExternalUse : std::uint8_t { Map, Read };
 
-// Files of external data, each mapped or read once. Only plain relative paths inside the model's folder are taken.
+using qir::ExternalSource;
+
+// Files of external data, each mapped or read once. Only plain relative paths inside the model's folder are taken; the
+// folder is open, so that it does not matter what becomes of its name. A source takes the folder's place.
 class ExternalData {
  public:
-  ExternalData(std::string_view folder, ExternalUse use) : folder_(folder), use_(use) {}
+  ExternalData(OpenFd folder, ExternalUse use, ExternalSource *source)
+      : folder_(std::move(folder)), use_(use), source_(source), has_source_(source != nullptr) {}
   ~ExternalData();
   ExternalData(const ExternalData &) = delete;
   ExternalData &operator=(const ExternalData &) = delete;
 
   // `size` bytes at `offset` of the file; with size == UINT64_MAX what is left of it.
   Result<qir::Bytes> bytes(std::string_view location, std::uint64_t offset, std::uint64_t size);
-  // The whole file that holds a tensor, so that it is there; nothing to do where the tensor is none of external data.
+  // Opens the whole file, or that which holds a tensor (if it is one of external data). One that is not there is told
+  // when it is wanted, with all that is wrong with the model; where files are read into memory, at once.
+  Status take(std::string_view location);
   Status take_file_of(const pb::TensorProto &tensor);
+  // All that the model names were taken: without any, the folder is of no use, and nobody asks the source again.
+  void taken() noexcept {
+    source_ = nullptr;
+    if (files_.empty()) folder_ = OpenFd();
+  }
+  // For another process, which opens them by their names in the folder (-1: there are none, or they have a source):
+  // refuses where a name is another file's by now.
+  Result<int> folder() const;
 
  private:
-  // The whole of each file.
-  Result<qir::Bytes> file(std::string_view location);
-  Result<qir::Bytes> open_file(std::string_view location) const;
+  struct File {
+    qir::Bytes bytes;  // all of it
+    OpenFd fd;         // of a few that are mapped
+    Status failed;     // it could not be opened
+    std::uint64_t device = 0, number = 0;
+  };
+  Result<const File *> file(std::string_view location);
+  Status open_file(std::string_view location, File *out) const;
+  Status ask_source(std::string_view location, File *out) const;
 
-  String folder_;
+  OpenFd folder_;
   const ExternalUse use_;
-  StringMap<qir::Bytes> files_;
+  ExternalSource *source_;
+  const bool has_source_;  // all bytes are its own
+  StringMap<File> files_;
 };
 
 // The file of a compiled context that lies beside the model.

@@ -19,7 +19,25 @@ Attribute &reset(Node &node, std::string_view name, Attribute::Kind kind) {
   return node.attributes.emplace_back(std::move(fresh));
 }
 
+// Made by the compiler, and never destroyed: nothing of it is allocated.
+union AbsentTensor {
+  constexpr AbsentTensor() : tensor() {}
+  constexpr ~AbsentTensor() {}
+  Tensor tensor;
+};
+#if defined(__clang__)  // 16 cannot evaluate the strings of libstdc++ 12: a constructor runs, in the fuzzers' build
+const AbsentTensor kAbsentTensor{};
+#else
+constexpr AbsentTensor kAbsentTensor{};
+#endif
+
 }  // namespace
+
+const Tensor &at(const Graph &graph, std::int32_t id) noexcept {
+  const auto place = static_cast<std::size_t>(id);  // kAbsent is behind every end
+  return place < graph.tensors.size() ? graph.tensors[place] : kAbsentTensor.tensor;
+}
+Tensor &at(Graph &graph, std::int32_t id) noexcept { return const_cast<Tensor &>(at(std::as_const(graph), id)); }
 
 String op_text(const Node &node) {
   if (!node.custom) return op_name(node.op);

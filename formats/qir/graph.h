@@ -95,11 +95,26 @@ struct Graph;
 inline constexpr std::int32_t kAbsent = -1;  // an optional input or output that is not there
 inline constexpr std::int32_t kNoSource = -1;
 
+// The tensors that a node reads, or makes: indices into Graph::tensors, or kAbsent. By number they have no end: what
+// lies behind the last is absent. So who looks at an operand of a node whose operator nobody has checked (the maker of
+// a tensor may be any) reads nothing that is not there.
+class Operands : public Vector<std::int32_t> {
+ public:
+  using Vector<std::int32_t>::Vector;
+  Operands() = default;
+  Operands(Vector<std::int32_t> ids) noexcept : Vector<std::int32_t>(std::move(ids)) {}
+  std::int32_t operator[](std::size_t i) const noexcept { return i < size() ? data()[i] : kAbsent; }
+  void set(std::size_t i, std::int32_t id) {
+    if (i >= size()) resize(i + 1, kAbsent);
+    data()[i] = id;
+  }
+};
+
 struct Node {
   Op op{};
-  String name;                  // the ONNX name, or one made for it; never empty
-  Vector<std::int32_t> inputs;  // indices into Graph::tensors, or kAbsent
-  Vector<std::int32_t> outputs;
+  String name;  // the ONNX name, or one made for it; never empty
+  Operands inputs;
+  Operands outputs;
   Vector<Attribute> attributes;  // every attribute of the op's row that has no default is there
   Vector<Graph> subgraphs;
   std::shared_ptr<const CustomOp> custom;  // of Op::Custom alone; nodes of one operator may share it
@@ -129,6 +144,10 @@ struct Graph {
   Vector<std::int32_t> inputs;
   Vector<std::int32_t> outputs;
 };
+
+// The tensor of that index. Where there is none: one without a name, a type or data, which nobody may write to.
+Tensor &at(Graph &graph, std::int32_t id) noexcept;
+const Tensor &at(const Graph &graph, std::int32_t id) noexcept;
 
 // ---- the op table -------------------------------------------------------------------------------
 

@@ -24,17 +24,21 @@ void mark(const Vector<std::int32_t> &ids, Vector<bool> &tensors) {
 Result<Vector<std::int32_t>> find_tensors(const Graph &graph, const Vector<std::string_view> &names,
                                           const char *option) {
   Vector<std::int32_t> found;
+  if (names.empty()) return found;
+  HashMap<std::string_view, std::int32_t> places;
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    if (!graph.tensors[i].is_constant) places.emplace(graph.tensors[i].name, static_cast<std::int32_t>(i));
+  Vector<bool> met(graph.tensors.size());
   for (const std::string_view name : names) {
-    const auto at = std::ranges::find_if(graph.tensors, [&](const Tensor &t) { return t.name == name; });
-    if (at == graph.tensors.end() || at->is_constant)
-      return Status::error(ErrorId::bad_option_value,
-                           format("option %s: found '%s', expected a tensor that a node of the graph makes or that is "
-                                  "an input of it",
-                                  option, printable(name).c_str()),
-                           "qr_model_check names the tensors of every node")
+    const auto at = places.find(name);
+    if (at == places.end())
+      return Status::hinted(ErrorId::bad_option_value, "qr_model_check names the tensors of every node",
+                            "option %s: found '%s', expected a tensor that a node of the graph makes or that is "
+                            "an input of it",
+                            option, printable(name).c_str())
           .with("option", option);
-    const auto id = static_cast<std::int32_t>(at - graph.tensors.begin());
-    if (std::ranges::find(found, id) == found.end()) found.push_back(id);
+    if (!met[place(at->second)]) found.push_back(at->second);
+    met[place(at->second)] = true;
   }
   return found;
 }
@@ -85,26 +89,27 @@ Status take_part(Graph &graph, const Part &part) {
   }
   if (!tail.empty()) {
     const Vector<bool> late = behind(graph, tail);
+    Vector<bool> is_given(graph.tensors.size()), is_input(graph.tensors.size());
+    mark(tail, is_given), mark(graph.inputs, is_input);
     std::erase_if(graph.outputs, [&](std::int32_t id) {  // a tensor of the cut itself is given by the head
-      return !late[place(id)] || std::ranges::find(tail, id) != tail.end();
+      return !late[place(id)] || is_given[place(id)];
     });
     // Nobody makes what is given. A node with several outputs of which one is given must stay for the others, under
     // another name.
-    for (const std::int32_t id : tail) {
-      if (std::ranges::find(graph.inputs, id) != graph.inputs.end()) continue;
-      for (Node &node : graph.nodes)
-        for (std::int32_t &made : node.outputs)
-          if (made == id) {
-            Tensor copy = graph.tensors[place(id)];
-            copy.name = fresh_name(graph, copy.name);
-            graph.tensors.push_back(std::move(copy));
-            made = static_cast<std::int32_t>(graph.tensors.size() - 1);
-          }
-      graph.inputs.push_back(id);
-    }
+    Names names(graph);
+    for (Node &node : graph.nodes)
+      for (std::int32_t &made : node.outputs) {
+        if (made == kAbsent || !is_given[place(made)]) continue;
+        Tensor copy = graph.tensors[place(made)];
+        copy.name = names.fresh(copy.name);
+        graph.tensors.push_back(std::move(copy));
+        made = static_cast<std::int32_t>(graph.tensors.size() - 1);
+        is_given.push_back(false);
+      }
+    for (const std::int32_t id : tail)
+      if (!is_input[place(id)]) graph.inputs.push_back(id);
     // An input that was given and that no tail needs goes; one that it does need stays in front.
-    std::ranges::stable_partition(graph.inputs,
-                                  [&](std::int32_t id) { return std::ranges::find(tail, id) != tail.end(); });
+    std::ranges::stable_partition(graph.inputs, [&](std::int32_t id) { return is_given[place(id)]; });
   }
   if (graph.outputs.empty())
     return Status::error(ErrorId::bad_option_value,
@@ -118,8 +123,9 @@ Status take_part(Graph &graph, const Part &part) {
     mark(graph.inputs, taken);
     // Of all that is what inputs have to do with: constants are backends' to take into their weights.
     const Vector<bool> moves = behind(graph, graph.inputs);
+    const HashSet<std::string_view> watched(part.watch.begin(), part.watch.end());
     const auto wanted = [&](std::int32_t id) {
-      return all ? moves[place(id)] : std::ranges::find(part.watch, graph.tensors[place(id)].name) != part.watch.end();
+      return all ? moves[place(id)] : watched.contains(graph.tensors[place(id)].name);
     };
     for (const Node &node : graph.nodes)
       for (const std::int32_t id : node.outputs)

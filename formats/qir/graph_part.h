@@ -11,7 +11,6 @@ struct Part {
   Vector<std::string_view> tail;   // what is behind these: they become inputs
   Vector<std::string_view> head;   // what is in front of these: they become outputs
   Vector<std::string_view> watch;  // further outputs; "*": each tensor that a node makes
-  std::string_view file;           // to write what was taken to: by who takes it
   bool empty() const noexcept { return tail.empty() && head.empty() && watch.empty(); }
 };
 

@@ -21,7 +21,7 @@ Status node_error(const Node &node, ErrorId id, const char *pattern, ...) {
   va_end(arguments);
   const String name = printable(node.name);
   const String op = op_text(node);
-  return Status::error(id, format("%s '%s': %s", op.c_str(), name.c_str(), text)).with("node", name).with("op", op);
+  return Status::errorf(id, "%s '%s': %s", op.c_str(), name.c_str(), text).with("node", name).with("op", op);
 }
 
 bool read_ints(DType dtype, const void *data, std::int64_t count, IntList *out) noexcept {
@@ -131,6 +131,20 @@ Status expect_one_element(const Node &node, const char *what, const InferValue &
   return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected one element", what, text(value.shape).c_str());
 }
 
+Status expect_elements(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count) {
+  if (!has_input(inputs, i)) return {};
+  std::int64_t found;
+  QR_RETURN_IF_ERROR(product(node, dims_of(inputs[i]), &found));
+  if (may_equal(found, count)) return {};
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %lld elements", what,
+                    text(inputs[i].shape).c_str(), ll(count));
+}
+
+Status expect_one_or(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count) {
+  if (has_input(inputs, i) && expect_one_element(node, what, inputs[i]).ok()) return {};
+  return expect_elements(node, inputs, i, what, count);
+}
+
 Status expect_input_shape(const Node &node, Inputs inputs, std::size_t i, const char *what, Dims expected) {
   return has_input(inputs, i) ? expect_shape(node, what, dims_of(inputs[i]), expected) : Status();
 }
@@ -204,7 +218,7 @@ void stated_types(const Graph &graph, const Node &node, Vector<InferType> *out) 
   out->assign(node.outputs.size(), {});
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kAbsent) continue;
-    const Tensor &tensor = graph.tensors[static_cast<std::size_t>(node.outputs[i])];
+    const Tensor &tensor = at(graph, node.outputs[i]);
     (*out)[i] = {tensor.dtype, tensor.shape};
   }
 }

@@ -184,9 +184,12 @@ Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key
 // If, Loop, Scan: gives the inputs of the node's subgraphs the types of what the node passes in and infers the bodies,
 // for Loop and Scan until the carried extents settle (those that change become unknown). infer_graph does it; who calls
 // infer_node alone does it before.
+// Loops within loops take rounds of rounds: `left` counts the nodes of bodies that may still be looked at, and where
+// there are none left that is a failure (limits.h).
+Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs, std::uint64_t *left);
 Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs);
 // As infer_graph, with the types and known values of the graph's inputs given.
-Status infer_body(Graph &graph, const Vector<InferValue> &inputs);
+Status infer_body(Graph &graph, const Vector<InferValue> &inputs, std::uint64_t *left);
 
 // ---- counts -------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/qir/infer_rules.h"
+#include "formats/qir/limits.h"
 
 namespace quarry::qir {
 
@@ -10,9 +11,7 @@ using rules::is_known;
 
 namespace {
 
-const Tensor &output_of(const Graph &graph, std::size_t i) {
-  return graph.tensors[static_cast<std::size_t>(graph.outputs[i])];
-}
+const Tensor &output_of(const Graph &graph, std::size_t i) { return at(graph, graph.outputs[i]); }
 
 // Makes `shape` cover `other` too: extents that differ become unknown. `changed` is set when it did.
 Status join(const Node &node, const char *what, std::size_t i, Dims other, Shape *shape, bool *changed = nullptr) {
@@ -96,7 +95,7 @@ Status scan_input_axis(const Node &node, const Parts &parts, std::size_t i, std:
   return resolve_axis(node, given, rank, axis);
 }
 
-Status infer_repeated(Node &node, const Vector<InferValue> &inputs) {
+Status infer_repeated(Node &node, const Vector<InferValue> &inputs, std::uint64_t *left) {
   Parts parts;
   QR_RETURN_IF_ERROR(read_parts(node, &parts));
   Graph &body = node.subgraphs[0];
@@ -116,7 +115,7 @@ Status infer_repeated(Node &node, const Vector<InferValue> &inputs) {
   // Every round but the last makes at least one extent unknown.
   for (bool changed = true; changed;) {
     changed = false;
-    QR_RETURN_IF_ERROR(infer_body(body, passed));
+    QR_RETURN_IF_ERROR(infer_body(body, passed, left));
     for (std::size_t i = 0; i < parts.carried; ++i) {
       const Tensor &next = output_of(body, parts.condition + i);
       InferValue &carried = passed[parts.first + i];
@@ -131,32 +130,34 @@ Status infer_repeated(Node &node, const Vector<InferValue> &inputs) {
 // Whether output 0 of a Loop's body is its condition input or the constant true: then nothing but M ends the loop.
 bool never_stops(const Graph &body) {
   std::int32_t tensor = body.outputs[0];
-  for (std::size_t hops = 0; hops <= body.nodes.size(); ++hops) {
-    if (tensor == body.inputs[1]) return true;
-    const Tensor &value = body.tensors[static_cast<std::size_t>(tensor)];
-    if (value.is_constant)
-      return value.data.data && value.data.size >= 1 && *static_cast<const char *>(value.data.data) != 0;
-    const auto made = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const Node &n) {
-      return n.op == Op::Identity && n.outputs.size() == 1 && n.outputs[0] == tensor;
-    });
-    if (made == body.nodes.end()) return false;
-    tensor = made->inputs[0];
+  for (std::size_t i = body.nodes.size(); i-- > 0;) {
+    const Node &n = body.nodes[i];
+    if (n.op == Op::Identity && n.outputs.size() == 1 && n.outputs[0] == tensor) tensor = n.inputs[0];
   }
-  return false;
+  if (tensor == body.inputs[1]) return true;
+  const Tensor &value = at(body, tensor);
+  return value.is_constant && value.data.data && value.data.size >= 1 &&
+         *static_cast<const char *>(value.data.data) != 0;
 }
 
 }  // namespace
 
 Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs) {
+  std::uint64_t left = kMaxInferredNodes;
+  return infer_subgraphs(node, inputs, &left);
+}
+
+Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs, std::uint64_t *left) {
   if (node.op != Op::If)
-    return node.subgraphs.size() == 1 && inputs.size() >= (node.op == Op::Loop ? 2 : 1) ? infer_repeated(node, inputs)
-                                                                                        : Status();
+    return node.subgraphs.size() == 1 && inputs.size() >= (node.op == Op::Loop ? 2 : 1)
+               ? infer_repeated(node, inputs, left)
+               : Status();
   if (node.subgraphs.size() != 2 || inputs.empty()) return {};  // infer_node says what is wrong
   const Vector<InferValue> captures(inputs.begin() + 1, inputs.end());
   const char *condition = static_cast<const char *>(inputs[0].value.data);
   for (std::size_t i = 0; i < 2; ++i) {
     QR_RETURN_IF_ERROR(expect_signature(node, node.subgraphs[i], captures.size(), node.outputs.size()));
-    Status status = infer_body(node.subgraphs[i], captures);
+    Status status = infer_body(node.subgraphs[i], captures, left);
     // A branch that is never taken may make no sense for these shapes: exporters guard Squeeze with such an If.
     const bool dead = condition && inputs[0].value.size > 0 && (*condition != 0) == (i == 1);
     if (!status.ok() && !dead) return status;

@@ -123,9 +123,7 @@ Status swiglu(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status same_with_axis(const Node &node, Inputs inputs, Outputs outputs) {
   std::size_t axis = 0;
-  // A scalar has no axis; softmax of one number is ONNX's and numpy's special case.
-  if (!inputs[0].shape.empty())
-    QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("axis", -1), inputs[0].shape.size(), &axis));
+  QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("axis", -1), inputs[0].shape.size(), &axis));
   if (node.op == Op::LpNormalization)
     if (const std::int64_t p = node.get_int("p", 2); p != 1 && p != 2)
       return node_error(node, ErrorId::qir_attribute, "attribute 'p' is %lld, expected 1 or 2", ll(p));
@@ -177,6 +175,11 @@ Status quantize(const Node &node, Inputs inputs, Outputs outputs) {
   if (has_input(inputs, 2) && dtype != inputs[2].dtype)
     return node_error(node, ErrorId::qir_type, "the zero point is %s, but output_dtype says %s",
                       dtype_name(inputs[2].dtype), dtype_name(dtype));
+  DType precision;
+  QR_RETURN_IF_ERROR(dtype_attribute(node, "precision", DType::F32, &precision));
+  if (!is_float(precision))
+    return node_error(node, ErrorId::qir_attribute, "attribute 'precision' says %s, expected a float",
+                      dtype_name(precision));
   set_output(outputs, 0, dtype, dims_of(inputs[0]));
   return {};
 }

@@ -2,7 +2,9 @@
 // Inference of a whole graph, node by node, going on past failures so that all of them are told at once.
 #include <algorithm>
 
+#include "base/stop.h"
 #include "formats/qir/infer_rules.h"
+#include "formats/qir/limits.h"
 
 namespace quarry::qir {
 namespace {
@@ -31,24 +33,23 @@ class Failures {
   std::size_t count_ = 0;
 };
 
-Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
+// `left`: nodes of bodies, of which this is one where inputs are given.
+Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *left) {
   const std::size_t count = graph.tensors.size();
   const auto in_graph = [count](std::int32_t i) { return i >= 0 && static_cast<std::size_t>(i) < count; };
-  const auto tensor_of = [&graph](std::int32_t i) -> Tensor & { return graph.tensors[static_cast<std::size_t>(i)]; };
+  const auto tensor_of = [&graph](std::int32_t i) -> Tensor & { return at(graph, i); };
   Vector<Bytes> values(count);
   Vector<std::uint8_t> failed(count, 0);
   for (std::size_t i = 0; i < count; ++i)
     if (graph.tensors[i].is_constant) values[i] = graph.tensors[i].data;
   if (inputs) {
     if (inputs->size() != graph.inputs.size())
-      return Status::error(ErrorId::qir_bad,
-                           format("graph '%s': %zu inputs, but %zu are passed in", printable(graph.name).c_str(),
-                                  graph.inputs.size(), inputs->size()));
+      return Status::errorf(ErrorId::qir_bad, "graph '%s': %zu inputs, but %zu are passed in",
+                            printable(graph.name).c_str(), graph.inputs.size(), inputs->size());
     for (std::size_t i = 0; i < inputs->size(); ++i) {
       const InferValue &value = (*inputs)[i];
       if (!in_graph(graph.inputs[i]) || !value.present)
-        return Status::error(ErrorId::qir_bad,
-                             format("graph '%s': input %zu is absent", printable(graph.name).c_str(), i));
+        return Status::errorf(ErrorId::qir_bad, "graph '%s': input %zu is absent", printable(graph.name).c_str(), i);
       Tensor &tensor = tensor_of(graph.inputs[i]);
       tensor.dtype = value.dtype;
       tensor.shape = value.shape;
@@ -60,6 +61,15 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
   Vector<InferValue> arguments;
   Vector<InferType> results;
   for (Node &node : graph.nodes) {
+    QR_RETURN_IF_ERROR(stop_status("inference"));
+    if (inputs && (*left)-- == 0) {
+      *left = 0;
+      return Status::hinted(
+          ErrorId::qir_limit,
+          "loops within loops carry values whose extents change from one time to the next: let them hold still",
+          "graph '%s': inference has looked at more than %u nodes of bodies, expected at most so many",
+          printable(graph.name).c_str(), kMaxInferredNodes);
+    }
     for (const Vector<std::int32_t> *list : {&node.inputs, &node.outputs})
       for (const std::int32_t i : *list)
         if (i != kAbsent && !in_graph(i))
@@ -74,7 +84,7 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
       sound &= failed[static_cast<std::size_t>(node.inputs[i])] == 0;
     }
     if (sound) {  // what hangs on a failed node has no types to look at
-      Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments);
+      Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments, left);
       if (node.op == Op::Custom) stated_types(graph, node, &results);
       if (status.ok()) status = infer_node(node, arguments, results);
       sound = status.ok();
@@ -94,7 +104,12 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
 
 }  // namespace
 
-Status infer_graph(Graph &graph) { return infer_all(graph, nullptr); }
-Status infer_body(Graph &graph, const Vector<InferValue> &inputs) { return infer_all(graph, &inputs); }
+Status infer_graph(Graph &graph) {
+  std::uint64_t left = kMaxInferredNodes;
+  return infer_all(graph, nullptr, &left);
+}
+Status infer_body(Graph &graph, const Vector<InferValue> &inputs, std::uint64_t *left) {
+  return infer_all(graph, &inputs, left);
+}
 
 }  // namespace quarry::qir

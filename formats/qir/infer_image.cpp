@@ -145,6 +145,15 @@ Status resize(const Node &node, Inputs inputs, Outputs outputs) {
   }
   if (!given(2) && !given(3))
     return node_error(node, ErrorId::qir_shape, "neither scales nor sizes are given, expected one of them");
+  if (node.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") {
+    IntList axes;
+    QR_RETURN_IF_ERROR(read_axes(node, x.size(), &axes));
+    const std::int64_t corners = 2 * std::int64_t{axes.size};
+    if (!has_input(inputs, 1))
+      return node_error(node, ErrorId::qir_shape, "tf_crop_and_resize is given without roi, expected %lld numbers",
+                        ll(corners));
+    QR_RETURN_IF_ERROR(expect_elements(node, inputs, 1, "roi", corners));
+  }
   DimList shape(x);
   if (known) {
     ResizeGeometry g;

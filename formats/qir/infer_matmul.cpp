@@ -236,15 +236,41 @@ Status matmul(const Node &node, Inputs inputs, Outputs outputs) {
   return {};
 }
 
+namespace {
+// The scale or zero point of an operand: one, one for each of its rows or columns, or those of each matrix of a batch.
+Status expect_lines(const Node &node, Inputs inputs, std::size_t i, const char *what, Dims operand,
+                    std::int64_t lines) {
+  if (!has_input(inputs, i)) return {};
+  std::int64_t count, all;
+  QR_RETURN_IF_ERROR(product(node, dims_of(inputs[i]), &count));
+  QR_RETURN_IF_ERROR(product(node, operand.first(operand.size() > 2 ? operand.size() - 2 : 0), &all));
+  QR_RETURN_IF_ERROR(multiply(node, all, lines, &all));
+  if (count == 1 || may_equal(count, lines) || may_equal(count, all)) return {};
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected 1, %lld or %lld elements", what,
+                    text(inputs[i].shape).c_str(), ll(lines), ll(all));
+}
+}  // namespace
+
 Status matmul_integer(const Node &node, Inputs inputs, Outputs outputs) {
-  QR_RETURN_IF_ERROR(matmul(node, inputs, outputs));
-  outputs[0].dtype = DType::I32;
+  MatMulGeometry g;
+  const Dims a = dims_of(inputs[0]), b = dims_of(inputs[1]);
+  QR_RETURN_IF_ERROR(resolve_matmul(node, a, b, &g));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 2, "a_zero_point", a, g.m));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 3, "b_zero_point", b, g.n));
+  set_output(outputs, 0, DType::I32, matmul_shape(g));
   return {};
 }
 
 Status qlinear_matmul(const Node &node, Inputs inputs, Outputs outputs) {
   MatMulGeometry g;
-  QR_RETURN_IF_ERROR(resolve_matmul(node, dims_of(inputs[0]), dims_of(inputs[3]), &g));
+  const Dims a = dims_of(inputs[0]), b = dims_of(inputs[3]);
+  QR_RETURN_IF_ERROR(resolve_matmul(node, a, b, &g));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 1, "a_scale", a, g.m));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 2, "a_zero_point", a, g.m));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 4, "b_scale", b, g.n));
+  QR_RETURN_IF_ERROR(expect_lines(node, inputs, 5, "b_zero_point", b, g.n));
+  QR_RETURN_IF_ERROR(expect_one_element(node, "y_scale", inputs[6]));
+  QR_RETURN_IF_ERROR(expect_one_element(node, "y_zero_point", inputs[7]));
   set_output(outputs, 0, inputs[7].dtype, matmul_shape(g));
   return {};
 }
@@ -261,11 +287,11 @@ Status matmul_nbits(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims a = dims_of(inputs[0]), b = dims_of(inputs[1]);
   const std::int64_t k = node.get_int("K", 0), n = node.get_int("N", 0), bits = node.get_int("bits", 4);
   const std::int64_t block = node.get_int("block_size", 0);
-  if (k < 1 || n < 1 || bits < 2 || bits > 8 || block < 16 || (block & (block - 1)) != 0 ||
+  if (k < 1 || n < 1 || (bits != 2 && bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) != 0 ||
       block > (std::int64_t{1} << 32))
     return node_error(
         node, ErrorId::qir_attribute,
-        "K %lld, N %lld, bits %lld, block_size %lld; expected 1 or more, 1 or more, 2 to 8, a power of two from 16",
+        "K %lld, N %lld, bits %lld, block_size %lld; expected 1 or more, 1 or more, 2, 4 or 8, a power of two from 16",
         ll(k), ll(n), ll(bits), ll(block));
   QR_RETURN_IF_ERROR(expect_rank_from(node, "A", a, 1));
   if (!may_equal(a[a.size() - 1], k))
@@ -273,6 +299,21 @@ Status matmul_nbits(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t blocks = k / block + (k % block != 0);
   const std::int64_t packed[] = {n, blocks, block * bits / 8};
   QR_RETURN_IF_ERROR(expect_shape(node, "B", b, packed));
+  std::int64_t scales, zeros = blocks;
+  const bool packed_zeros = has_input(inputs, 3) && inputs[3].dtype == DType::U8;
+  if (packed_zeros) zeros = blocks / (8 / bits) + (blocks % (8 / bits) != 0);
+  QR_RETURN_IF_ERROR(multiply(node, n, blocks, &scales));
+  QR_RETURN_IF_ERROR(multiply(node, n, zeros, &zeros));
+  QR_RETURN_IF_ERROR(expect_elements(node, inputs, 2, "scales", scales));
+  QR_RETURN_IF_ERROR(expect_elements(node, inputs, 3, "zero_points", zeros));
+  if (has_input(inputs, 4)) {  // a block for each of K, and for what fills the last block
+    std::int64_t entries;
+    QR_RETURN_IF_ERROR(product(node, dims_of(inputs[4]), &entries));
+    if (is_known(entries) && entries < k)
+      return node_error(node, ErrorId::qir_shape, "g_idx has shape %s, expected %lld elements or more",
+                        text(inputs[4].shape).c_str(), ll(k));
+  }
+  QR_RETURN_IF_ERROR(expect_elements(node, inputs, 5, "the bias", n));
   DimList shape(a);
   shape.values[shape.size - 1] = n;
   set_output(outputs, 0, real_dtype(inputs[0]), shape);

@@ -88,12 +88,14 @@ Status resolve_slice(const Node &node, Dims data, Dims starts, Dims ends, Dims a
     if (step == 0) return node_error(node, ErrorId::qir_shape, "the step of axis %zu is 0", axis);
     out->step[axis] = step;
     if (!is_known(extent)) continue;
-    // As Python's slices: from the end when negative, then clamped to where the direction can begin and stop.
+    // As Python's slices: from the end when negative, then clamped to where the direction can begin and stop. But for
+    // one thing: going backwards from before the first element begins with it, as ONNX has it.
     const auto clamp = [&](std::int64_t index, std::int64_t least, std::int64_t most) {
       if (index < 0) index = index < -extent ? least : index + extent;
       return std::clamp(index, least, most);
     };
-    const std::int64_t first = step > 0 ? clamp(starts[i], 0, extent) : clamp(starts[i], -1, extent - 1);
+    const std::int64_t first =
+        step > 0 ? clamp(starts[i], 0, extent) : clamp(starts[i], std::min<std::int64_t>(extent - 1, 0), extent - 1);
     const std::int64_t stop = step > 0 ? clamp(ends[i], 0, extent) : clamp(ends[i], -1, extent - 1);
     const std::int64_t distance = step > 0 ? stop - first : first - stop;
     const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);

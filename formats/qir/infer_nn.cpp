@@ -99,11 +99,10 @@ namespace rules {
 namespace {
 
 // scale, bias and the like: one number per channel (axis 1).
-Status expect_per_channel(const Node &node, Inputs inputs, std::size_t first, std::size_t count) {
+Status expect_per_channel(const Node &node, Inputs inputs, std::size_t first, std::size_t count, Dims channels) {
   static constexpr const char *kNames[] = {"X", "scale", "the bias", "the mean", "the variance"};
-  QR_RETURN_IF_ERROR(expect_rank_from(node, "X", dims_of(inputs[0]), 2));
   for (std::size_t i = first; i < first + count; ++i)
-    QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, i, kNames[i], dims_of(inputs[0]).subspan(1, 1)));
+    QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, i, kNames[i], channels));
   return {};
 }
 
@@ -122,8 +121,11 @@ Status expect_fits(const Node &node, const char *what, Dims value, Dims normalis
 }  // namespace
 
 Status batch_norm(const Node &node, Inputs inputs, Outputs outputs) {
+  const Dims x = dims_of(inputs[0]);
+  QR_RETURN_IF_ERROR(expect_rank_from(node, "X", x, 1));
   // One dimension: every element is a sample of the only channel.
-  if (inputs[0].shape.size() != 1) QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 4));
+  const std::int64_t one = 1;
+  QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 4, x.size() == 1 ? Dims(&one, 1) : x.subspan(1, 1)));
   if (node.get_int("training_mode", 0) == 0 && outputs.size() > 1)
     return node_error(node, ErrorId::qir_bad, "%zu outputs, expected one with training_mode 0", outputs.size());
   set_output(outputs, 1, real_dtype(inputs[3]), dims_of(inputs[3]));
@@ -133,12 +135,13 @@ Status batch_norm(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status instance_norm(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "X", dims_of(inputs[0]), 3));
-  QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 2));
+  QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 2, dims_of(inputs[0]).subspan(1, 1)));
   return same(node, inputs, outputs);
 }
 
 Status group_norm(const Node &node, Inputs inputs, Outputs outputs) {
-  QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 2));
+  QR_RETURN_IF_ERROR(expect_rank_from(node, "X", dims_of(inputs[0]), 2));
+  QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 2, dims_of(inputs[0]).subspan(1, 1)));
   const std::int64_t groups = node.get_int("num_groups", 1), channels = inputs[0].shape[1];
   if (groups < 1 || (is_known(channels) && channels % groups != 0))
     return node_error(node, ErrorId::qir_attribute,
@@ -175,6 +178,11 @@ Status rnn(const Node &node, Inputs inputs, Outputs outputs) {
   RnnGeometry g;
   QR_RETURN_IF_ERROR(resolve_rnn(node, dims_of(inputs[0]), dims_of(inputs[1]), dims_of(inputs[2]), &g));
   const std::int64_t gates = node.op == Op::LSTM ? 4 : node.op == Op::GRU ? 3 : 1;
+  const std::int64_t functions = g.directions * (node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1);
+  if (const auto *names = node.get_strings("activations");
+      names && !names->empty() && static_cast<std::int64_t>(names->size()) != functions)
+    return node_error(node, ErrorId::qir_attribute, "attribute 'activations' names %zu functions, expected %lld",
+                      names->size(), ll(functions));
   std::int64_t bias[] = {g.directions, 0}, peepholes[] = {g.directions, 0};
   QR_RETURN_IF_ERROR(multiply(node, g.hidden, 2 * gates, &bias[1]));
   QR_RETURN_IF_ERROR(multiply(node, g.hidden, 3, &peepholes[1]));

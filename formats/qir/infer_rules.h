@@ -98,6 +98,10 @@ Status expect_rank_from(const Node &node, const char *what, Dims dims, std::size
 // "... has shape [5], expected [16]"; unknown extents fit anything.
 Status expect_shape(const Node &node, const char *what, Dims dims, Dims expected);
 Status expect_one_element(const Node &node, const char *what, const InferValue &value);
+// An optional input has one element, or as many as `count`.
+Status expect_one_or(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count);
+// An optional input has that many elements, in whatever shape.
+Status expect_elements(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count);
 // An optional input that is there must have this shape.
 Status expect_input_shape(const Node &node, Inputs inputs, std::size_t i, const char *what, Dims expected);
 

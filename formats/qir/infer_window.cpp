@@ -293,6 +293,11 @@ Status conv_integer(const Node &node, Inputs inputs, Outputs outputs) {
 Status qlinear_conv(const Node &node, Inputs inputs, Outputs outputs) {
   ConvGeometry g;
   QR_RETURN_IF_ERROR(resolve_conv(node, dims_of(inputs[0]), dims_of(inputs[3]), &g));
+  static constexpr const char *kNames[] = {"x_scale", "x_zero_point", "", "w_scale", "w_zero_point",
+                                           "y_scale", "y_zero_point"};
+  for (const std::size_t i : {1u, 2u, 6u, 7u}) QR_RETURN_IF_ERROR(expect_one_element(node, kNames[i - 1], inputs[i]));
+  for (const std::size_t i : {4u, 5u})
+    QR_RETURN_IF_ERROR(expect_one_or(node, inputs, i, kNames[i - 1], g.out_channels));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 8, "the bias", {&g.out_channels, 1}));
   set_output(outputs, 0, inputs[7].dtype, conv_shape(g));
   return {};
@@ -317,9 +322,19 @@ Status deform_conv(const Node &node, Inputs inputs, Outputs outputs) {
   return {};
 }
 
+namespace {
+// The p of LpPool and GlobalLpPool, whose root is taken.
+Status check_norm(const Node &node) {
+  const std::int64_t p = node.get_int("p", 2);
+  if (p >= 1) return {};
+  return node_error(node, ErrorId::qir_attribute, "attribute 'p' is %lld, expected 1 or more", ll(p));
+}
+}  // namespace
+
 Status pool(const Node &node, Inputs inputs, Outputs outputs) {
   Window w;
   QR_RETURN_IF_ERROR(resolve_pool(node, dims_of(inputs[0]), &w));
+  QR_RETURN_IF_ERROR(check_norm(node));
   DimList shape(dims_of(inputs[0]).first(2));
   for (std::size_t i = 0; i < w.rank; ++i) shape.push(w.out[i]);
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
@@ -329,6 +344,7 @@ Status pool(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status global_pool(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "X", dims_of(inputs[0]), 2));
+  QR_RETURN_IF_ERROR(check_norm(node));
   DimList shape(dims_of(inputs[0]));
   std::fill(shape.values + 2, shape.values + shape.size, 1);
   set_output(outputs, 0, real_dtype(inputs[0]), shape);

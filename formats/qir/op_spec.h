@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the two text columns of the op table (attributes and types, see OpRow). Nothing is stored: walking a row's text
-// costs less than a table of it, and op_table.cpp proves at compile time that every row reads.
+// Reads the two text columns of the op table (attributes and types, see OpRow); op_table.cpp reads the types at compile
+// time, and proves there that every row reads.
 #pragma once
 
 #include <cstdint>

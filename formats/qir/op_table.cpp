@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op table itself, and the checks that its text columns ask for.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "formats/qir/infer.h"
 #include "formats/qir/op_spec.h"
@@ -51,6 +53,66 @@ struct RowsRead {
 };
 template struct RowsRead<first_bad_row()>;
 
+// The types of every row, read once: nodes are checked each time that a graph is made, read or compiled, and reading
+// them off the text each time was an eighth of making a session.
+struct Slot {
+  std::uint32_t mask = 0;
+  bool optional = false, variadic = false, mixed = false;  // TypeSlot
+  std::uint8_t same = 0;                                   // the first of the row's inputs with this type
+};
+struct Slots {
+  std::uint16_t first = 0;  // in kSlots: the inputs, and then the outputs
+  std::uint8_t inputs = 0, outputs = 0;
+};
+
+constexpr std::size_t slot_count() {
+  std::size_t count = 0;
+  for (const OpRow &row : kRows) {
+    const TypeSpec types(row.types);
+    TypeSlot slot;
+    for (std::string_view list : {types.inputs(), types.outputs()})
+      while (TypeSpec::next(&list, &slot)) ++count;
+  }
+  return count;
+}
+
+struct SlotTable {
+  std::array<Slots, std::size(kRows)> rows{};
+  std::array<Slot, slot_count()> slots{};
+};
+constexpr SlotTable kSlots = [] {
+  SlotTable out;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+    const TypeSpec types(kRows[i].types);
+    Slots &row = out.rows[i];
+    row.first = static_cast<std::uint16_t>(count);
+    std::string_view seen[16], lists[] = {types.inputs(), types.outputs()};
+    for (std::string_view &list : lists) {
+      std::uint8_t &here = &list == lists ? row.inputs : row.outputs;
+      for (TypeSlot slot; TypeSpec::next(&list, &slot); ++here, ++count) {
+        Slot &made = out.slots[count];
+        made.optional = slot.optional, made.variadic = slot.variadic, made.mixed = slot.mixed;
+        std::uint8_t same = 0;
+        while (same < row.inputs && seen[same] != slot.type) ++same;
+        made.same = same;
+        made.mask = same < row.inputs ? out.slots[row.first + same].mask : types.mask(slot.type);
+        if (&list == lists) seen[here] = slot.type;
+      }
+    }
+  }
+  return out;
+}();
+
+std::span<const Slot> inputs_of(Op op) {
+  const Slots &row = kSlots.rows[static_cast<std::size_t>(op)];
+  return {kSlots.slots.data() + row.first, row.inputs};
+}
+std::span<const Slot> outputs_of(Op op) {
+  const Slots &row = kSlots.rows[static_cast<std::size_t>(op)];
+  return {kSlots.slots.data() + row.first + row.inputs, row.outputs};
+}
+
 String mask_text(std::uint32_t mask) {
   String text;
   for (unsigned number = 0; number < 32; ++number)
@@ -76,8 +138,9 @@ std::size_t op_count() noexcept { return std::size(kRows); }
 
 const OpRow *find_op(std::string_view domain, std::string_view name) noexcept {
   if (domain == "ai.onnx") domain = {};
-  for (const OpRow &row : kRows)
-    if (name == row.name && domain == row.domain) return &row;
+  if (name.empty()) return nullptr;
+  for (const OpRow &row : kRows)  // by the first letter: there are many rows, and many nodes ask
+    if (row.name[0] == name[0] && name == row.name && domain == row.domain) return &row;
   return nullptr;
 }
 
@@ -149,19 +212,15 @@ Status check_attributes(const Node &node) {
 }
 
 Status check_input_types(const Node &node, const Vector<InferValue> &inputs) {
-  const TypeSpec types(op_row(node.op).types);
-  struct Binding {
-    std::string_view variable;
-    DType dtype;
-    std::size_t input;
-  } bound[8];
-  std::size_t bound_count = 0;
+  constexpr std::size_t kUnbound = SIZE_MAX;
+  const std::span<const Slot> slots = inputs_of(node.op);
+  std::size_t bound[16];  // by the first slot of a type: the input that said which it is
+  std::fill_n(bound, slots.size(), kUnbound);
   const bool quantised = std::any_of(inputs.begin(), inputs.end(),
                                      [](const InferValue &v) { return v.present && v.quant && v.quant->has_value(); });
-  std::string_view list = types.inputs();
-  TypeSlot slot;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!slot.variadic && !TypeSpec::next(&list, &slot)) break;
+  for (std::size_t i = 0; i < inputs.size() && !slots.empty(); ++i) {
+    if (i >= slots.size() && !slots.back().variadic) break;
+    const Slot &slot = slots[std::min(i, slots.size() - 1)];
     const InferValue &input = inputs[i];
     if (!input.present) {
       if (slot.optional) continue;
@@ -169,31 +228,25 @@ Status check_input_types(const Node &node, const Vector<InferValue> &inputs) {
     }
     if (input.quant && input.quant->has_value()) continue;           // stands for real numbers of any width
     if (quantised && i == 2 && input.dtype == DType::I32) continue;  // bias in units of scale(x) * scale(w)
-    const std::uint32_t mask = types.mask(slot.type);
-    if (input.dtype == DType::Unknown || !(mask & dtype_bit(input.dtype)))
+    if (input.dtype == DType::Unknown || !(slot.mask & dtype_bit(input.dtype)))
       return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s", i, dtype_name(input.dtype),
-                        mask_text(mask).c_str());
-    if (slot.mixed || (mask & (mask - 1)) == 0) continue;  // a single type binds nothing
-    const Binding *binding =
-        std::find_if(bound, bound + bound_count, [&](const Binding &b) { return b.variable == slot.type; });
-    if (binding == bound + bound_count) {
-      if (bound_count < std::size(bound)) bound[bound_count++] = {slot.type, input.dtype, i};
-    } else if (binding->dtype != input.dtype) {
+                        mask_text(slot.mask).c_str());
+    if (slot.mixed || (slot.mask & (slot.mask - 1)) == 0) continue;  // a single type binds nothing
+    std::size_t &by = bound[slot.same];
+    if (by == kUnbound) by = i;
+    else if (inputs[by].dtype != input.dtype)
       return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s as input %zu", i,
-                        dtype_name(input.dtype), dtype_name(binding->dtype), binding->input);
-    }
+                        dtype_name(input.dtype), dtype_name(inputs[by].dtype), by);
   }
   return {};
 }
 
 Status check_output_types(const Node &node, const Vector<InferType> &outputs) {
-  const TypeSpec types(op_row(node.op).types);
-  std::string_view list = types.outputs();
-  TypeSlot slot;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!slot.variadic && !TypeSpec::next(&list, &slot)) break;
+  const std::span<const Slot> slots = outputs_of(node.op);
+  for (std::size_t i = 0; i < outputs.size() && !slots.empty(); ++i) {
+    if (i >= slots.size() && !slots.back().variadic) break;
+    const std::uint32_t mask = slots[std::min(i, slots.size() - 1)].mask;
     if (node.op == Op::Custom && node.outputs[i] == kAbsent) continue;  // nobody states a type of what is not there
-    const std::uint32_t mask = types.mask(slot.type);
     if (outputs[i].dtype == DType::Unknown || !(mask & dtype_bit(outputs[i].dtype)))
       return node_error(node, ErrorId::qir_type, "output %zu would be %s, expected %s", i, dtype_name(outputs[i].dtype),
                         mask_text(mask).c_str());

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/hash.h"
+#include "base/hash_index.h"
 #include "formats/qir/graph.h"
 #include "formats/qir/limits.h"
 
@@ -12,7 +13,7 @@ struct ConstantPool::State {
   Vector<Part> parts;
   std::uint64_t size = 0;
   // Parts by the sum of their contents. Sums find candidates; contents decide.
-  HashMultimap<std::uint64_t, std::uint32_t> by_sum;
+  HashIndex by_sum;
 };
 
 ConstantPool::ConstantPool() : state_(make_unique<State>()) {}
@@ -21,18 +22,17 @@ ConstantPool::~ConstantPool() = default;
 std::uint64_t ConstantPool::add(Bytes contents) {
   if (contents.size == 0) return 0;  // any place will do
   const std::uint64_t sum = hash64(contents.data, contents.size);
-  const auto [first, last] = state_->by_sum.equal_range(sum);
-  for (auto it = first; it != last; ++it) {
-    const Part &part = state_->parts[it->second];
-    if (part.contents.size == contents.size && std::memcmp(part.contents.data, contents.data, contents.size) == 0)
-      return part.offset;
-  }
+  const std::uint32_t known = state_->by_sum.find(sum, [&](std::uint32_t i) {
+    const Bytes &there = state_->parts[i].contents;
+    return there.size == contents.size && std::memcmp(there.data, contents.data, contents.size) == 0;
+  });
+  if (known != HashIndex::kNone) return state_->parts[known].offset;
   std::uint64_t offset, end;
   if (!checked_align_up(state_->size, kConstantAlign, &offset) || !checked_add(offset, contents.size, &end))
     throw std::bad_alloc();
   state_->parts.push_back({offset, contents});
   try {
-    state_->by_sum.emplace(sum, static_cast<std::uint32_t>(state_->parts.size() - 1));
+    state_->by_sum.put(sum, static_cast<std::uint32_t>(state_->parts.size() - 1));
   } catch (...) {
     state_->parts.pop_back();
     throw;

@@ -66,7 +66,7 @@ std::optional<Quantization> read_quantization(const Graph &graph, const Node &no
       node.get_int("precision", 0) != static_cast<std::int64_t>(DType::F32))
     return std::nullopt;
   const float *scale = constant_floats(graph, node.inputs[1]);
-  const std::int32_t zero = input_of(node, 2);
+  const std::int32_t zero = node.inputs[2];
   if (!scale || (zero != kAbsent && !at(graph, zero).is_constant)) return std::nullopt;
   const Shape &shape = at(graph, node.inputs[1]).shape;
 
@@ -93,7 +93,7 @@ std::optional<Quantization> read_quantization(const Graph &graph, const Node &no
   return out;
 }
 
-void give_quantization(Graph &graph, Store &store, Node &node, const Tensor &quantized) {
+void give_quantization(Graph &graph, Store &store, Names &names, Node &node, const Tensor &quantized) {
   const Quantization q = *quantized.quant;
   const DType dtype = quantized.dtype;
   Shape shape;
@@ -106,7 +106,7 @@ void give_quantization(Graph &graph, Store &store, Node &node, const Tensor &qua
   }
   const auto add = [&](const char *name, DType type, Bytes data) {
     Tensor tensor;
-    tensor.name = fresh_name(graph, node.name + name);
+    tensor.name = names.fresh(node.name + name);
     tensor.dtype = type;
     tensor.shape = shape;
     tensor.is_constant = true;
@@ -170,7 +170,7 @@ bool moves_values(const Graph &graph, const Node &node) {
     case Op::MaxPool: return node.outputs.size() == 1 || node.outputs[1] == kAbsent;
     case Op::Dropout: {
       if (node.outputs.size() > 1 && node.outputs[1] != kAbsent) return false;
-      const std::int32_t training = input_of(node, 2);
+      const std::int32_t training = node.inputs[2];
       if (training == kAbsent) return true;
       const Tensor &t = at(graph, training);
       return t.is_constant && t.data.size == 1 && *static_cast<const std::uint8_t *>(t.data.data) == 0;
@@ -183,7 +183,7 @@ bool moves_values(const Graph &graph, const Node &node) {
 bool moves_real_values(const Graph &graph, const Node &node) {
   if (moves_values(graph, node)) return true;
   if (node.op != Op::Pad) return false;
-  const std::int32_t value = input_of(node, 2);
+  const std::int32_t value = node.inputs[2];
   if (value == kAbsent) return true;
   const float *with = constant_floats(graph, value);
   return with && at(graph, value).data.size == sizeof(float) && *with == 0;
@@ -296,7 +296,7 @@ std::optional<std::size_t> channel_axis(const Node &node, std::size_t weights_ra
 }
 
 bool is_counted_bias(const Graph &graph, const Node &node, std::size_t input) noexcept {
-  if (!takes_bias(node.op) || input != 2 || input_of(node, 2) == kAbsent) return false;
+  if (!takes_bias(node.op) || input != 2 || node.inputs[2] == kAbsent) return false;
   const Tensor &bias = at(graph, node.inputs[2]);
   return bias.dtype == DType::I32 && !bias.quant &&
          (at(graph, node.inputs[0]).quant || at(graph, node.inputs[1]).quant);

@@ -40,7 +40,7 @@ std::optional<Quantization> read_quantization(const Graph &graph, const Node &no
 
 // The reverse: gives the node scale and zero point (inputs 1 and 2, new constants in the store) and attributes that say
 // what the type of `quantized` does.
-void give_quantization(Graph &graph, Store &store, Node &node, const Tensor &quantized);
+void give_quantization(Graph &graph, Store &store, Names &names, Node &node, const Tensor &quantized);
 
 // QuantizeLinear(DequantizeLinear(x)) is x to the bit, for all that x may hold: `from` is the type before, `to` the one
 // behind.

@@ -2,6 +2,7 @@
 #include <cinttypes>
 
 #include "base/checked.h"
+#include "base/stop.h"
 #include "formats/flatbuffer.h"
 #include "formats/qir/graph.h"
 #include "formats/qir/limits.h"
@@ -21,9 +22,8 @@ class GraphReader {
 
   Result<Graph> model(const fb::Model &from) {
     if (from.normal_opset() < 1 || from.normal_opset() > kNormalOpset)
-      return Status::error(
-          ErrorId::qir_too_new,
-          format("graph: found normal form of opset %u, expected at most %" PRId64, from.normal_opset(), kNormalOpset));
+      return Status::errorf(ErrorId::qir_too_new, "graph: found normal form of opset %u, expected at most %" PRId64,
+                            from.normal_opset(), kNormalOpset);
     if (!from.graph()) return Status::error(ErrorId::qir_bad, "graph: found a model without a graph");
     QR_RETURN_IF_ERROR(operators(from.operators()));
     Graph out;
@@ -48,10 +48,9 @@ class GraphReader {
       }
       const OpRow *row = find_op(domain, name);
       if (!row)
-        return Status::error(ErrorId::qir_bad,
-                             format("graph: found operator '%s' of domain '%s', expected one that this version knows",
-                                    printable(name).c_str(), printable(domain).c_str()),
-                             "update Quarry, or compile the model again with this version");
+        return Status::hinted(ErrorId::qir_bad, "update Quarry, or compile the model again with this version",
+                              "graph: found operator '%s' of domain '%s', expected one that this version knows",
+                              printable(name).c_str(), printable(domain).c_str());
       operators_.push_back({row->op, nullptr});
     }
     return {};
@@ -65,7 +64,10 @@ class GraphReader {
     for (std::uint32_t i = 0; i < tensor_count; ++i)
       QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors[i]));
     out.nodes.resize(node_count);
-    for (std::uint32_t i = 0; i < node_count; ++i) QR_RETURN_IF_ERROR(node(*from.nodes()->Get(i), out.nodes[i]));
+    for (std::uint32_t i = 0; i < node_count; ++i) {
+      QR_RETURN_IF_ERROR(stop_status("reading the graph"));
+      QR_RETURN_IF_ERROR(node(*from.nodes()->Get(i), out.nodes[i]));
+    }
     out.inputs = copy_.vector(from.inputs());
     out.outputs = copy_.vector(from.outputs());
     return {};
@@ -75,9 +77,9 @@ class GraphReader {
     out.name = copy_.text(from.name());
     const std::optional<DType> dtype = dtype_from_number(from.dtype());
     if (!dtype)
-      return Status::error(ErrorId::qir_type,
-                           format("tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
-                                  printable(out.name).c_str(), from.dtype()));
+      return Status::errorf(ErrorId::qir_type,
+                            "tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
+                            printable(out.name).c_str(), from.dtype());
     out.dtype = *dtype;
     out.shape = copy_.vector(from.shape());
     if (const fb::Quantization *quant = from.quantization()) {
@@ -93,21 +95,21 @@ class GraphReader {
   Status constant(const fb::Constant &from, Tensor &out) {
     out.is_constant = true;
     if (from.segment() >= segment_count_)
-      return Status::error(ErrorId::qir_bad,
-                           format("tensor '%s': found its data in segment %u, expected one under %" PRIu64,
-                                  printable(out.name).c_str(), from.segment(), segment_count_));
+      return Status::errorf(ErrorId::qir_bad, "tensor '%s': found its data in segment %u, expected one under %" PRIu64,
+                            printable(out.name).c_str(), from.segment(), segment_count_);
     const Bytes &segment = segments_[from.segment()];
     if (!range_fits(from.offset_bytes(), from.size_bytes(), segment.size))
-      return Status::error(ErrorId::qir_bad,
-                           format("tensor '%s': found its data at %" PRIu64 " + %" PRIu64
-                                  " bytes, expected them within the segment's %" PRIu64,
-                                  printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size));
+      return Status::errorf(ErrorId::qir_bad,
+                            "tensor '%s': found its data at %" PRIu64 " + %" PRIu64
+                            " bytes, expected them within the segment's %" PRIu64,
+                            printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size);
     const char *data = static_cast<const char *>(segment.data) + from.offset_bytes();
     if (from.offset_bytes() % kConstantAlign != 0 ||
         reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
-      return Status::error(ErrorId::qir_bad, format("tensor '%s': found its data at offset %" PRIu64
-                                                    ", expected a multiple of %u in an aligned segment",
-                                                    printable(out.name).c_str(), from.offset_bytes(), kConstantAlign));
+      return Status::errorf(ErrorId::qir_bad,
+                            "tensor '%s': found its data at offset %" PRIu64
+                            ", expected a multiple of %u in an aligned segment",
+                            printable(out.name).c_str(), from.offset_bytes(), kConstantAlign);
     out.data = {data, from.size_bytes()};
     return {};
   }
@@ -115,8 +117,8 @@ class GraphReader {
   Status node(const fb::Node &from, Node &out) {
     out.name = copy_.text(from.name());
     if (from.op() >= operators_.size())
-      return Status::error(ErrorId::qir_bad, format("node '%s': found operator number %u, expected one under %zu",
-                                                    printable(out.name).c_str(), from.op(), operators_.size()));
+      return Status::errorf(ErrorId::qir_bad, "node '%s': found operator number %u, expected one under %zu",
+                            printable(out.name).c_str(), from.op(), operators_.size());
     out.op = operators_[from.op()].op;
     out.custom = operators_[from.op()].custom;
     out.inputs = copy_.vector(from.inputs());
@@ -135,10 +137,9 @@ class GraphReader {
   Status attribute(const fb::Attribute &from, const String &node, Attribute &out) {
     out.name = copy_.text(from.name());
     if (from.kind() <= fb::AttributeKind::UNKNOWN || from.kind() > fb::AttributeKind::MAX)
-      return Status::error(
-          ErrorId::qir_attribute,
-          format("node '%s': found attribute '%s' of kind %d, expected 1 to %d", printable(node).c_str(),
-                 printable(out.name).c_str(), static_cast<int>(from.kind()), static_cast<int>(fb::AttributeKind::MAX)));
+      return Status::errorf(ErrorId::qir_attribute, "node '%s': found attribute '%s' of kind %d, expected 1 to %d",
+                            printable(node).c_str(), printable(out.name).c_str(), static_cast<int>(from.kind()),
+                            static_cast<int>(fb::AttributeKind::MAX));
     out.kind = static_cast<Attribute::Kind>(static_cast<int>(from.kind()) - 1);
     switch (out.kind) {
       case Attribute::Kind::Int: out.i = from.i(); break;
@@ -172,8 +173,8 @@ class GraphReader {
 Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count,
                            Status (*check)(const Graph &)) {
   if (qir.size > kMaxGraphBytes)
-    return Status::error(ErrorId::qir_limit,
-                         format("graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size, kMaxGraphBytes));
+    return Status::errorf(ErrorId::qir_limit, "graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size,
+                          kMaxGraphBytes);
   // The verifier checks alignment relative to the beginning.
   Vector<std::uint8_t> aligned;
   if (qir.size && reinterpret_cast<std::uintptr_t>(qir.data) % 8 != 0) {
@@ -182,7 +183,7 @@ Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segme
     qir.data = aligned.data();
   }
   if (!flat::verify<fb::Model>(qir.data, qir.size, fb::ModelIdentifier(), kMaxTableDepth))
-    return Status::error(ErrorId::qir_bad, format("graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size));
+    return Status::errorf(ErrorId::qir_bad, "graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size);
   GraphReader reader(qir.size, segments, segment_count);
   QR_ASSIGN_OR_RETURN(Graph graph, reader.model(*fb::GetModel(qir.data)));
   QR_RETURN_IF_ERROR(check(graph));

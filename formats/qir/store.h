@@ -47,6 +47,10 @@ class Folder {
  public:
   // One result per output; their bytes lie in the store. False: leave the node as it is.
   virtual bool fold(const Graph &graph, const Node &node, Store &store, Vector<Constant> *outputs) = 0;
+  // How many bytes all results of one graph may have together, so that no small model becomes a large one: so many, and
+  // so many times what its constants have.
+  static constexpr std::uint64_t kAllowed = std::uint64_t{64} << 20, kTimes = 16;
+  std::uint64_t left = UINT64_MAX;  // for who has no graph as yet to count in
 
  protected:
   ~Folder() = default;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "base/stop.h"
 #include "formats/flatbuffer.h"
 #include "formats/qir/graph.h"
 #include "formats/qir/limits.h"
+#include "formats/qir/write.h"
 #include "qir_generated.h"
 
 namespace quarry::qir {
@@ -27,19 +29,22 @@ class GraphWriter {
   // Once the buffer is over its limit nothing more is added (flatbuffers would assert at 2 GiB); write_graph reports
   // it.
   bool too_big() const { return builder_.GetSize() > kMaxGraphBytes; }
+  bool ended() const { return too_big() || stop_asked(); }
 
  private:
+  static constexpr std::uint32_t kNoIndex = UINT32_MAX;
+
   Offset<fb::Graph> graph(const Graph &from) {
     Offsets<fb::Tensor> tensors;
     tensors.reserve(from.tensors.size());
     for (const Tensor &t : from.tensors) {
-      if (too_big()) break;
+      if (ended()) break;
       tensors.push_back(tensor(t));
     }
     Offsets<fb::Node> nodes;
     nodes.reserve(from.nodes.size());
     for (const Node &n : from.nodes) {
-      if (too_big()) break;
+      if (ended()) break;
       nodes.push_back(node(n));
     }
     const auto name = flat::optional_text(builder_, from.name);
@@ -67,7 +72,7 @@ class GraphWriter {
   Offset<fb::Node> node(const Node &n) {
     Offsets<fb::Attribute> attributes;
     for (const Attribute &a : n.attributes) {
-      if (too_big()) break;
+      if (ended()) break;
       attributes.push_back(attribute(a));
     }
     Offsets<fb::Graph> subgraphs;
@@ -125,15 +130,15 @@ class GraphWriter {
   }
 
   std::uint32_t operator_index(Op op) {
-    const auto [it, is_new] =
-        operator_indices_.try_emplace(static_cast<std::uint16_t>(op), static_cast<std::uint32_t>(operators_.size()));
-    if (is_new) {
+    std::uint32_t &index = operator_indices_[static_cast<std::size_t>(op)];
+    if (index == kNoIndex) {
+      index = static_cast<std::uint32_t>(operators_.size());
       const OpRow &row = op_row(op);
       const auto domain = flat::optional_text(builder_, row.domain);
       const auto name = flat::text(builder_, row.name);
       operators_.push_back(fb::CreateOperator(builder_, domain, name));
     }
-    return it->second;
+    return index;
   }
 
   std::uint32_t custom_index(const CustomOp &op) {
@@ -151,7 +156,7 @@ class GraphWriter {
   ConstantPool &pool_;
   std::uint32_t segment_;
   Offsets<fb::Operator> operators_;
-  HashMap<std::uint16_t, std::uint32_t> operator_indices_;
+  Vector<std::uint32_t> operator_indices_ = Vector<std::uint32_t>(op_count(), kNoIndex);  // by Op
   StringMap<std::uint32_t> custom_indices_;
 };
 
@@ -161,19 +166,24 @@ static_assert(static_cast<int>(fb::AttributeKind::TENSORS) == static_cast<int>(A
 
 Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment) {
   QR_RETURN_IF_ERROR(validate_graph(graph));  // what a reader would refuse is not written
+  return write_valid_graph(graph, pool, pool_segment);
+}
+
+Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment) {
   flat::BuilderMemory memory;
   FlatBufferBuilder builder(4096, &memory);
   GraphWriter writer(builder, pool, pool_segment);
   const Offset<fb::Model> model = writer.model(graph);
+  QR_RETURN_IF_ERROR(stop_status("writing the graph"));
   if (writer.too_big())
-    return Status::error(ErrorId::qir_limit,
-                         format("graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
-                                printable(graph.name).c_str(), kMaxGraphBytes));
+    return Status::errorf(ErrorId::qir_limit,
+                          "graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
+                          printable(graph.name).c_str(), kMaxGraphBytes);
   fb::FinishModelBuffer(builder, model);
   if (builder.GetSize() > kMaxGraphBytes)
-    return Status::error(ErrorId::qir_limit,
-                         format("graph '%s': found %u bytes without its constants, expected at most %" PRIu64,
-                                printable(graph.name).c_str(), builder.GetSize(), kMaxGraphBytes));
+    return Status::errorf(ErrorId::qir_limit,
+                          "graph '%s': found %u bytes without its constants, expected at most %" PRIu64,
+                          printable(graph.name).c_str(), builder.GetSize(), kMaxGraphBytes);
   return Vector<std::uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 

@@ -19,5 +19,7 @@ inline constexpr std::uint32_t kMaxNameBytes = 4096;             // names, keys,
 inline constexpr std::uint32_t kMaxTextBytes = 1u << 20;         // values
 inline constexpr std::uint32_t kMinSegmentAlign = 64;
 inline constexpr std::uint32_t kMaxSegmentAlign = 65536;
+// So much is read, summed or written, some milliseconds long, before it is asked whether to go on.
+inline constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 
 }  // namespace quarry::qrm

@@ -195,16 +195,16 @@ Result<Vector<std::uint8_t>> write_metadata(const Metadata &metadata, const Vect
   fb::FinishMetadataBuffer(builder, fb::CreateMetadata(builder, producer, source, created_by, inputs, outputs, graphs,
                                                        contexts, all_segments, user));
   if (builder.GetSize() > kMaxMetadataBytes)
-    return Status::error(
-        ErrorId::qrm_limit,
-        format("container: found over %" PRIu64 " bytes of metadata, expected at most that", kMaxMetadataBytes));
+    return Status::errorf(ErrorId::qrm_limit,
+                          "container: found over %" PRIu64 " bytes of metadata, expected at most that",
+                          kMaxMetadataBytes);
   return Vector<std::uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 
 Status verify_metadata(Bytes bytes) {
   if (flat::verify<fb::Metadata>(bytes.data, bytes.size, fb::MetadataIdentifier(), kMaxTableDepth)) return {};
-  return Status::error(ErrorId::qrm_bad_metadata,
-                       format("container: its %" PRIu64 " bytes of metadata are not well formed", bytes.size));
+  return Status::errorf(ErrorId::qrm_bad_metadata, "container: its %" PRIu64 " bytes of metadata are not well formed",
+                        bytes.size);
 }
 
 Status read_metadata(Bytes verified, Metadata &metadata, Vector<SegmentInfo> &segments) {

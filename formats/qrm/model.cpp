@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/checked.h"
+#include "base/hash.h"
+#include "base/stop.h"
+#include "base/zeros.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/metadata.h"
 #include "formats/qrm/prologue.h"
@@ -18,28 +22,30 @@ Status check_layout(Bytes file, Bytes metadata, const Vector<SegmentInfo> &segme
     const SegmentInfo &segment = segments[i];
     if (segment.align < kMinSegmentAlign || segment.align > kMaxSegmentAlign ||
         (segment.align & (segment.align - 1)) != 0)
-      return Status::error(ErrorId::qrm_bad_segment,
-                           format("segment %zu: found alignment %u, expected a power of two from %u to %u", i,
-                                  segment.align, kMinSegmentAlign, kMaxSegmentAlign));
+      return Status::errorf(ErrorId::qrm_bad_segment,
+                            "segment %zu: found alignment %u, expected a power of two from %u to %u", i, segment.align,
+                            kMinSegmentAlign, kMaxSegmentAlign);
     std::uint64_t expected = 0;
     if (!checked_align_up(end, segment.align, &expected) || segment.offset != expected)
-      return Status::error(ErrorId::qrm_bad_segment, format("segment %zu: found offset %" PRIu64 ", expected %" PRIu64
-                                                            ", right behind what is before it",
-                                                            i, segment.offset, expected));
+      return Status::errorf(ErrorId::qrm_bad_segment,
+                            "segment %zu: found offset %" PRIu64 ", expected %" PRIu64
+                            ", right behind what is before it",
+                            i, segment.offset, expected);
     if (!range_fits(segment.offset, segment.size, file.size))
-      return Status::error(ErrorId::qrm_bad_segment, format("segment %zu: found %" PRIu64 " bytes at %" PRIu64
-                                                            ", expected them within the file's %" PRIu64,
-                                                            i, segment.size, segment.offset, file.size));
+      return Status::errorf(ErrorId::qrm_bad_segment,
+                            "segment %zu: found %" PRIu64 " bytes at %" PRIu64
+                            ", expected them within the file's %" PRIu64,
+                            i, segment.size, segment.offset, file.size);
     if (!is_zero(base + end, segment.offset - end))
-      return Status::error(ErrorId::qrm_bad_segment, format("container: found bytes in the padding from %" PRIu64
-                                                            " to %" PRIu64 ", before segment %zu, expected zeros",
-                                                            end, segment.offset, i));
+      return Status::errorf(ErrorId::qrm_bad_segment,
+                            "container: found bytes in the padding from %" PRIu64 " to %" PRIu64
+                            ", before segment %zu, expected zeros",
+                            end, segment.offset, i);
     end = segment.offset + segment.size;
   }
   if (end != file.size)
-    return Status::error(
-        ErrorId::qrm_bad_segment,
-        format("container: found %" PRIu64 " bytes behind the last segment, expected none", file.size - end));
+    return Status::errorf(ErrorId::qrm_bad_segment,
+                          "container: found %" PRIu64 " bytes behind the last segment, expected none", file.size - end);
   return {};
 }
 
@@ -48,18 +54,15 @@ Status check_signature(const Metadata &metadata, const GraphInfo &info, const qi
   const auto check = [&](const char *role, const Vector<std::int32_t> &indices, const Vector<TensorInfo> &tensors,
                          const Vector<qir::Shape> &shapes) -> Status {
     if (indices.size() != tensors.size())
-      return Status::error(ErrorId::qrm_bad_metadata,
-                           format("graph '%s': found %zu %s in its QIR, expected %zu", printable(info.name).c_str(),
-                                  indices.size(), role, tensors.size()));
+      return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found %zu %s in its QIR, expected %zu",
+                            printable(info.name).c_str(), indices.size(), role, tensors.size());
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      const qir::Tensor &found = graph.tensors[static_cast<std::size_t>(indices[i])];
+      const qir::Tensor &found = at(graph, indices[i]);
       if (found.dtype != tensors[i].dtype || found.shape != shapes[i] || found.quant != tensors[i].quant)
-        return Status::error(
-            ErrorId::qrm_bad_metadata,
-            format("graph '%s': found '%s' as %s%s in its QIR, expected %s%s", printable(info.name).c_str(),
-                   printable(tensors[i].name).c_str(), dtype_name(found.dtype),
-                   shape_text(found.shape.data(), found.shape.size()).c_str(), dtype_name(tensors[i].dtype),
-                   shape_text(shapes[i].data(), shapes[i].size()).c_str()));
+        return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found '%s' as %s%s in its QIR, expected %s%s",
+                              printable(info.name).c_str(), printable(tensors[i].name).c_str(), dtype_name(found.dtype),
+                              shape_text(found.shape.data(), found.shape.size()).c_str(), dtype_name(tensors[i].dtype),
+                              shape_text(shapes[i].data(), shapes[i].size()).c_str());
     }
     return {};
   };
@@ -96,22 +99,27 @@ Result<ValidatedModel> ValidatedModel::validate(VerifiedFile file, SumCheck sums
 
 Status ValidatedModel::check_sum(std::uint32_t index) const {
   const SegmentInfo &segment = segments_[index];
-  const std::uint64_t sum =
-      hash64(static_cast<const char *>(file_.bytes().data) + segment.offset, static_cast<std::size_t>(segment.size));
+  Hasher64 hasher;
+  for (std::uint64_t at = 0; at < segment.size; at += kPieceBytes) {
+    QR_RETURN_IF_ERROR(stop_status("reading the container"));
+    hasher.add(static_cast<const char *>(file_.bytes().data) + segment.offset + at,
+               static_cast<std::size_t>(std::min(segment.size - at, kPieceBytes)));
+  }
+  const std::uint64_t sum = hasher.sum();
   if (sum != segment.sum)
-    return Status::error(
-        ErrorId::qrm_bad_sum,
-        format("segment %u '%s' (%s, %" PRIu64 " bytes at %" PRIu64 "): found sum %016" PRIx64 ", expected %016" PRIx64,
-               index, printable(segment.name).c_str(), segment_kind_name(segment.kind), segment.size, segment.offset,
-               sum, segment.sum));
+    return Status::errorf(ErrorId::qrm_bad_sum,
+                          "segment %u '%s' (%s, %" PRIu64 " bytes at %" PRIu64 "): found sum %016" PRIx64
+                          ", expected %016" PRIx64,
+                          index, printable(segment.name).c_str(), segment_kind_name(segment.kind), segment.size,
+                          segment.offset, sum, segment.sum);
   sum_checked_[index].store(true, std::memory_order_relaxed);
   return {};
 }
 
 Result<Bytes> ValidatedModel::segment(std::uint32_t index) const {
   if (index >= segments_.size())
-    return Status::error(ErrorId::index_out_of_range,
-                         format("container: found segment number %u, expected one under %zu", index, segments_.size()));
+    return Status::errorf(ErrorId::index_out_of_range, "container: found segment number %u, expected one under %zu",
+                          index, segments_.size());
   // Two threads may both check: the bytes do not change, so both find the same.
   if (sums_ != SumCheck::Off && !sum_checked_[index].load(std::memory_order_relaxed))
     QR_RETURN_IF_ERROR(check_sum(index));
@@ -152,12 +160,12 @@ SegmentFile ValidatedModel::segment_file(std::uint32_t index) const noexcept {
 
 Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
   if (index >= metadata_.graphs.size())
-    return Status::error(ErrorId::index_out_of_range, format("container: found graph number %u, expected one under %zu",
-                                                             index, metadata_.graphs.size()));
+    return Status::errorf(ErrorId::index_out_of_range, "container: found graph number %u, expected one under %zu",
+                          index, metadata_.graphs.size());
   const GraphInfo &info = metadata_.graphs[index];
   if (!info.qir_segment)
-    return Status::error(ErrorId::qrm_no_graph, format("graph '%s': found that it was not kept in the container",
-                                                       printable(info.name).c_str()));
+    return Status::errorf(ErrorId::qrm_no_graph, "graph '%s': found that it was not kept in the container",
+                          printable(info.name).c_str());
   QR_ASSIGN_OR_RETURN(Bytes bytes, segment(*info.qir_segment));
   QR_ASSIGN_OR_RETURN(Vector<Bytes> constants,
                       mapped_segments(info.segments));  // the structure alone: weights are not read
@@ -172,13 +180,14 @@ const ContextInfo *ValidatedModel::find_context(std::string_view backend) const 
   return nullptr;
 }
 
+Status ValidatedModel::verify(std::uint32_t part) const {
+  if (part < segments_.size()) return check_sum(part);
+  const std::uint32_t graph = part - static_cast<std::uint32_t>(segments_.size());
+  return metadata_.graphs[graph].qir_segment ? read_graph(graph).take_status() : Status();
+}
+
 Status ValidatedModel::verify() const {
-  for (std::uint32_t i = 0; i < segments_.size(); ++i) QR_RETURN_IF_ERROR(check_sum(i));
-  for (std::uint32_t i = 0; i < metadata_.graphs.size(); ++i) {
-    if (!metadata_.graphs[i].qir_segment) continue;
-    Result<qir::Graph> graph = read_graph(i);
-    if (!graph.ok()) return graph.status();
-  }
+  for (std::uint32_t part = 0; part < part_count(); ++part) QR_RETURN_IF_ERROR(verify(part));
   return {};
 }
 

@@ -38,10 +38,4 @@ static_assert(sizeof(Prologue) == 64 && offsetof(Prologue, sum) == 56);
 inline constexpr std::uint64_t kFeatureGraphsInOneProgram = 1;
 inline constexpr std::uint64_t kKnownFeatures = kFeatureGraphsInOneProgram;
 
-// What stands between header, metadata and segments.
-inline bool is_zero(const void *data, std::uint64_t size) noexcept {
-  const auto *bytes = static_cast<const unsigned char *>(data);
-  return size == 0 || (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, static_cast<std::size_t>(size - 1)) == 0);
-}
-
 }  // namespace quarry::qrm

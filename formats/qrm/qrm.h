@@ -15,6 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/file_sink.h"
+#include "base/open_fd.h"
 #include "base/status.h"
 #include "formats/qir/graph.h"
 
@@ -114,24 +116,6 @@ struct Metadata {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// A descriptor that closes itself.
-class OpenFd {
- public:
-  OpenFd() noexcept = default;
-  explicit OpenFd(int fd) noexcept : fd_(fd) {}
-  OpenFd(OpenFd &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OpenFd &operator=(OpenFd &&other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OpenFd();
-  int get() const noexcept { return fd_; }
-  int release() noexcept { return std::exchange(fd_, -1); }  // the caller closes it
-
- private:
-  int fd_ = -1;
-};
-
 // Where a segment lies in its file, for who maps it elsewhere: into a device or another process.
 struct SegmentFile {
   int fd = -1;               // borrows: open as long as the model is; -1: the bytes lie in memory alone
@@ -151,11 +135,22 @@ enum class FileUse : std::uint8_t {
 // Bytes of a file. Serves .onnx files too.
 class RawFile {
  public:
-  // A whole regular file. `path` is UTF-8 (any bytes that the system takes).
-  static Result<RawFile> open_path(std::string_view path, FileUse use = FileUse::Map);
+  // A whole regular file. `path` is UTF-8 (any bytes that the system takes). `folder`: that of the path, open; -1: it
+  // is not.
+  static Result<RawFile> open_path(std::string_view path, FileUse use = FileUse::Map, int folder = -1);
   // [offset, offset + size) of a file; size 0: to its end. The caller may close the descriptor afterwards. An offset
   // that is no multiple of 64 (a file inside an archive) cannot be mapped and is read.
   static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size, FileUse use = FileUse::Map);
+  // `read` gives the bytes piece by piece, in order.
+  template <class Read>
+  static Result<RawFile> from_reader(std::uint64_t size, Read &&read) {
+    constexpr std::uint64_t kPiece = 4 << 20;
+    QR_ASSIGN_OR_RETURN(RawFile file, blank(size));
+    for (std::uint64_t at = 0; at < size; at += kPiece)
+      QR_RETURN_IF_ERROR(
+          read(at, static_cast<char *>(file.base_) + at, size - at < kPiece ? size - at : std::uint64_t{kPiece}));
+    return file;
+  }
   // Borrows: the memory must outlive the file. Memory that is not aligned to 64 bytes is copied instead.
   static Result<RawFile> from_memory(const void *data, std::uint64_t size);
 
@@ -173,6 +168,7 @@ class RawFile {
   RawFile() = default;
   static Result<RawFile> load(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size, FileUse use);
   Status read(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
+  static Result<RawFile> blank(std::uint64_t size);  // a block to be filled
   enum class Owner : std::uint8_t { Caller, Mapping, Block };
   Bytes bytes_;
   OpenFd fd_;
@@ -217,6 +213,8 @@ class ValidatedModel : public HeapObject {
   std::uint16_t format_minor() const noexcept { return file_.minor(); }
   std::uint64_t file_bytes() const noexcept { return file_.bytes().size; }
   Bytes bytes() const noexcept { return file_.bytes(); }
+  int fd() const noexcept { return file_.file().fd(); }  // as RawFile's
+  std::uint64_t offset() const noexcept { return file_.file().offset(); }
 
   // The bytes of a segment (they live as long as the model), its sum checked as SumCheck says. `index` must be in
   // range, as every index in the metadata is.
@@ -235,8 +233,12 @@ class ValidatedModel : public HeapObject {
   Result<qir::Graph> read_graph(std::uint32_t index) const;
   const ContextInfo *find_context(std::string_view backend) const noexcept;  // nullptr: none for that backend
 
-  // Reads every byte: all sums, and every kept graph.
+  // Reads every byte: all sums, and every kept graph. Also in parts, for who may be stopped in between.
   Status verify() const;
+  std::uint32_t part_count() const noexcept {
+    return static_cast<std::uint32_t>(segments_.size() + metadata_.graphs.size());
+  }
+  Status verify(std::uint32_t part) const;
 
  private:
   explicit ValidatedModel(VerifiedFile file) : file_(std::move(file)) {}
@@ -279,8 +281,8 @@ class Writer {
   // disk. Who has an old file of that path open or mapped keeps it. Pages of zeros become holes.
   Status write_file(std::string_view path, const Metadata &metadata) const;
   Result<Vector<std::uint8_t>> write_memory(const Metadata &metadata) const;
-
-  class Sink;  // where the bytes go: sink.h
+  // As a file of this name.
+  Status write(FileSink &sink, std::string_view name, const Metadata &metadata) const;
 
  private:
   struct Segment {
@@ -289,7 +291,6 @@ class Writer {
   };
   struct Layout;
   Result<Layout> lay_out(const Metadata &metadata) const;
-  Status emit(const Layout &layout, Sink &sink) const;
 
   Vector<Segment> segments_;
   HashMultimap<std::uint64_t, std::uint32_t> by_sum_;  // sums find candidates for equality; contents decide

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/checked.h"
+#include "base/stop.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/os.h"
 #include "formats/qrm/qrm.h"
@@ -23,12 +25,14 @@ std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC
 // The file may be cut or written to meanwhile: sums find what came of it.
 Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, std::uint64_t offset) {
   while (size > 0) {
-    const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(size), static_cast<off_t>(offset));
+    QR_RETURN_IF_ERROR(stop_status("reading the file"));
+    const ssize_t got =
+        ::pread(fd, out, static_cast<std::size_t>(std::min(size, kPieceBytes)), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return os_error(errno, name, "reading");
     if (got == 0)
-      return Status::error(ErrorId::io_error, format("file '%s': found its end early: it was cut while it was read",
-                                                     printable(name, 1000).c_str()));
+      return Status::errorf(ErrorId::io_error, "file '%s': found its end early: it was cut while it was read",
+                            printable(name, 1000).c_str());
     out += got;
     offset += static_cast<std::uint64_t>(got);
     size -= static_cast<std::uint64_t>(got);
@@ -37,10 +41,6 @@ Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, st
 }
 
 }  // namespace
-
-OpenFd::~OpenFd() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 RawFile::RawFile(RawFile &&other) noexcept
     : bytes_(std::exchange(other.bytes_, {})),
@@ -65,12 +65,14 @@ RawFile::~RawFile() {
   if (owner_ == Owner::Block) free_block(base_);
 }
 
-Result<RawFile> RawFile::open_path(std::string_view path, FileUse use) {
+Result<RawFile> RawFile::open_path(std::string_view path, FileUse use, int folder) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::file_not_found,
-                         format("file '%s': found no such path", printable(path, 1000).c_str()));
+    return Status::errorf(ErrorId::file_not_found, "file '%s': found no such path", printable(path, 1000).c_str());
   // Without O_NONBLOCK a named pipe would make us wait for a writer.
-  OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const bool in_folder = folder >= 0 && !name.empty();
+  OpenFd fd(::openat(in_folder ? folder : AT_FDCWD, String(in_folder ? name : path).c_str(),
+                     O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(errno, path, "opening");
   return load(std::move(fd), path, 0, 0, use);
 }
@@ -86,14 +88,14 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return os_error(errno, name, "asking for its size");
   if (!S_ISREG(info.st_mode))
-    return Status::error(ErrorId::not_a_file,
-                         format("file '%s': found a %s, expected a regular file", printable(name, 1000).c_str(),
-                                S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
+    return Status::errorf(ErrorId::not_a_file, "file '%s': found a %s, expected a regular file",
+                          printable(name, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   const auto file_size = static_cast<std::uint64_t>(info.st_size);
   if (!range_fits(offset, size, file_size))
-    return Status::error(ErrorId::index_out_of_range, format("file '%s': found offset %" PRIu64 " and size %" PRIu64
-                                                             ", expected them within its %" PRIu64 " bytes",
-                                                             printable(name, 1000).c_str(), offset, size, file_size));
+    return Status::errorf(ErrorId::index_out_of_range,
+                          "file '%s': found offset %" PRIu64 " and size %" PRIu64 ", expected them within its %" PRIu64
+                          " bytes",
+                          printable(name, 1000).c_str(), offset, size, file_size);
   if (size == 0) size = file_size - offset;
 
   RawFile file;
@@ -118,17 +120,28 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
 Status RawFile::read(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
   base_ = try_allocate_block(static_cast<std::size_t>(size), page_size());
   if (!base_)
-    return Status::error(ErrorId::out_of_memory, format("file '%s': found no memory for its %" PRIu64 " bytes",
-                                                        printable(name, 1000).c_str(), size));
+    return Status::errorf(ErrorId::out_of_memory, "file '%s': found no memory for its %" PRIu64 " bytes",
+                          printable(name, 1000).c_str(), size);
   owner_ = Owner::Block;
   QR_RETURN_IF_ERROR(read_all(fd, name, static_cast<char *>(base_), size, offset));
   bytes_ = {base_, size};
   return {};
 }
 
+Result<RawFile> RawFile::blank(std::uint64_t size) {
+  RawFile file;
+  if (size == 0) return file;
+  file.base_ = size <= PTRDIFF_MAX ? try_allocate_block(static_cast<std::size_t>(size), page_size()) : nullptr;
+  if (!file.base_)
+    return Status::errorf(ErrorId::out_of_memory, "a model: found no memory for its %" PRIu64 " bytes", size);
+  file.owner_ = Owner::Block;
+  file.bytes_ = {file.base_, size};
+  return file;
+}
+
 Result<RawFile> RawFile::from_memory(const void *data, std::uint64_t size) {
   if (!data && size)
-    return Status::error(ErrorId::null_argument, format("memory: found no address for %" PRIu64 " bytes", size));
+    return Status::errorf(ErrorId::null_argument, "memory: found no address for %" PRIu64 " bytes", size);
   RawFile file;
   file.bytes_ = {data, size};
   if (size == 0 || reinterpret_cast<std::uintptr_t>(data) % kBaseAlign == 0) return file;

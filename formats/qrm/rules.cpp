@@ -14,8 +14,8 @@ Status bad(const String &message) { return Status::error(ErrorId::qrm_bad_metada
 
 Status at_most(const String &subject, const char *what, std::uint64_t found, std::uint64_t limit) {
   if (found <= limit) return {};
-  return Status::error(ErrorId::qrm_limit, format("%s: found %" PRIu64 " %s, expected at most %" PRIu64,
-                                                  subject.c_str(), found, what, limit));
+  return Status::errorf(ErrorId::qrm_limit, "%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject.c_str(),
+                        found, what, limit);
 }
 
 Status pairs(const String &subject, const Vector<KeyValue> &all) {

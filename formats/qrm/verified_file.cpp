@@ -2,6 +2,7 @@
 #include <cinttypes>
 
 #include "base/checked.h"
+#include "base/zeros.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/metadata.h"
 #include "formats/qrm/prologue.h"
@@ -45,50 +46,49 @@ Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
                                 : String("container: found another beginning than that of a .qrm"));
   }
   if (bytes.size < sizeof(Prologue))
-    return Status::error(ErrorId::qrm_truncated,
-                         format("container: found %" PRIu64 " bytes, expected at least the %zu of the prologue",
-                                bytes.size, sizeof(Prologue)));
+    return Status::errorf(ErrorId::qrm_truncated,
+                          "container: found %" PRIu64 " bytes, expected at least the %zu of the prologue", bytes.size,
+                          sizeof(Prologue));
 
   Prologue prologue;
   std::memcpy(&prologue, bytes.data, sizeof prologue);
   if (prologue.sum != prologue.own_sum())
-    return Status::error(
-        ErrorId::qrm_bad_sum,
-        format("container: found prologue sum %016" PRIx64 ", expected %016" PRIx64, prologue.own_sum(), prologue.sum));
+    return Status::errorf(ErrorId::qrm_bad_sum, "container: found prologue sum %016" PRIx64 ", expected %016" PRIx64,
+                          prologue.own_sum(), prologue.sum);
   // From here on the fields are what a writer wrote, be it a newer one or a hostile one.
   if (prologue.major != kFormatMajor)
-    return Status::error(ErrorId::qrm_too_new,
-                         format("container: found format %u.%u, expected %u.x (this version reads %u.%u)",
-                                prologue.major, prologue.minor, kFormatMajor, kFormatMajor, kFormatMinor));
+    return Status::errorf(ErrorId::qrm_too_new,
+                          "container: found format %u.%u, expected %u.x (this version reads %u.%u)", prologue.major,
+                          prologue.minor, kFormatMajor, kFormatMajor, kFormatMinor);
   for (unsigned bit = 0; bit < 64; ++bit)
     if ((prologue.required_features & ~kKnownFeatures) >> bit & 1)
-      return Status::error(ErrorId::qrm_unknown_feature,
-                           format("container: found required feature bit %u (unknown to this version, format %u.%u), "
-                                  "in a container of format %u.%u",
-                                  bit, kFormatMajor, kFormatMinor, prologue.major, prologue.minor));
+      return Status::errorf(ErrorId::qrm_unknown_feature,
+                            "container: found required feature bit %u (unknown to this version, format %u.%u), "
+                            "in a container of format %u.%u",
+                            bit, kFormatMajor, kFormatMinor, prologue.major, prologue.minor);
   if (prologue.file_size != bytes.size)
-    return Status::error(bytes.size < prologue.file_size ? ErrorId::qrm_truncated : ErrorId::qrm_bad_segment,
-                         format("container: found %" PRIu64 " bytes, expected %" PRIu64 "%s", bytes.size,
-                                prologue.file_size, bytes.size < prologue.file_size ? "" : ": something was appended"));
+    return Status::errorf(bytes.size < prologue.file_size ? ErrorId::qrm_truncated : ErrorId::qrm_bad_segment,
+                          "container: found %" PRIu64 " bytes, expected %" PRIu64 "%s", bytes.size, prologue.file_size,
+                          bytes.size < prologue.file_size ? "" : ": something was appended");
   if (prologue.metadata_size > kMaxMetadataBytes)
-    return Status::error(ErrorId::qrm_limit,
-                         format("container: found %" PRIu64 " bytes of metadata, expected at most %" PRIu64,
-                                prologue.metadata_size, kMaxMetadataBytes));
+    return Status::errorf(ErrorId::qrm_limit,
+                          "container: found %" PRIu64 " bytes of metadata, expected at most %" PRIu64,
+                          prologue.metadata_size, kMaxMetadataBytes);
   if (prologue.header_size < sizeof(Prologue) ||
       (prologue.minor <= kFormatMinor && prologue.header_size != sizeof(Prologue)))
-    return Status::error(ErrorId::qrm_bad_metadata, format("container: found a header of %u bytes, expected %zu",
-                                                           prologue.header_size, sizeof(Prologue)));
+    return Status::errorf(ErrorId::qrm_bad_metadata, "container: found a header of %u bytes, expected %zu",
+                          prologue.header_size, sizeof(Prologue));
   std::uint64_t expected_offset = 0;
   if (!checked_align_up(prologue.header_size, kMinSegmentAlign, &expected_offset) ||
       prologue.metadata_offset != expected_offset)
-    return Status::error(ErrorId::qrm_bad_metadata,
-                         format("container: found the metadata at %" PRIu64 ", expected it at %" PRIu64,
-                                prologue.metadata_offset, expected_offset));
+    return Status::errorf(ErrorId::qrm_bad_metadata,
+                          "container: found the metadata at %" PRIu64 ", expected it at %" PRIu64,
+                          prologue.metadata_offset, expected_offset);
   if (!range_fits(prologue.metadata_offset, prologue.metadata_size, bytes.size))
-    return Status::error(
-        ErrorId::qrm_bad_metadata,
-        format("container: found metadata of %" PRIu64 " bytes at %" PRIu64 ", expected them within %" PRIu64,
-               prologue.metadata_size, prologue.metadata_offset, bytes.size));
+    return Status::errorf(ErrorId::qrm_bad_metadata,
+                          "container: found metadata of %" PRIu64 " bytes at %" PRIu64
+                          ", expected them within %" PRIu64,
+                          prologue.metadata_size, prologue.metadata_offset, bytes.size);
   const char *base = static_cast<const char *>(bytes.data);
   if (!is_zero(base + prologue.header_size, prologue.metadata_offset - prologue.header_size))
     return Status::error(ErrorId::qrm_bad_metadata,
@@ -96,9 +96,8 @@ Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
   const Bytes metadata{base + prologue.metadata_offset, prologue.metadata_size};
   const std::uint64_t sum = hash64(metadata.data, metadata.size);
   if (sum != prologue.metadata_sum)
-    return Status::error(
-        ErrorId::qrm_bad_sum,
-        format("container: found metadata sum %016" PRIx64 ", expected %016" PRIx64, sum, prologue.metadata_sum));
+    return Status::errorf(ErrorId::qrm_bad_sum, "container: found metadata sum %016" PRIx64 ", expected %016" PRIx64,
+                          sum, prologue.metadata_sum);
   QR_RETURN_IF_ERROR(verify_metadata(metadata));
 
   VerifiedFile verified(std::move(file));

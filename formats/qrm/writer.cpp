@@ -4,13 +4,30 @@
 
 #include "base/checked.h"
 #include "base/hash.h"
+#include "base/stop.h"
+#include "base/target_writer.h"
+#include "base/zeros.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/metadata.h"
 #include "formats/qrm/prologue.h"
-#include "formats/qrm/sink.h"
+#include "formats/qrm/qrm.h"
 
 namespace quarry::qrm {
 namespace {
+
+struct InMemory final : FileSink {
+  Vector<std::uint8_t> bytes;
+  Status begin(std::string_view, std::uint64_t size, std::uint64_t) override {
+    bytes.reserve(static_cast<std::size_t>(size));
+    return {};
+  }
+  Status write(const void *data, std::uint64_t size) override {
+    const auto *from = static_cast<const std::uint8_t *>(data);
+    if (from) bytes.insert(bytes.end(), from, from + size);
+    else bytes.resize(bytes.size() + static_cast<std::size_t>(size));
+    return {};
+  }
+};
 
 // Walks through a segment's contents: the parts and, as runs without data, the zeros between them.
 class Cursor {
@@ -36,12 +53,20 @@ class Cursor {
   std::size_t part_ = 0;
 };
 
+constexpr const char *kWriting = "writing the container";
+
 std::uint64_t sum_of(const Vector<Writer::Part> &parts, std::uint64_t size) noexcept {
   static constexpr unsigned char kZeros[256] = {};
   Hasher64 hasher;
   Cursor cursor(parts, size);
+  std::uint64_t unasked = 0;
   for (Bytes run = cursor.run(); run.size; run = cursor.run()) {
-    if (!run.data) run = {kZeros, std::min<std::uint64_t>(run.size, sizeof kZeros)};
+    run.size = run.data ? std::min(run.size, kPieceBytes) : std::min<std::uint64_t>(run.size, sizeof kZeros);
+    if ((unasked += run.size) > kPieceBytes) {
+      if (stop_asked()) break;  // the caller asks too
+      unasked = run.size;
+    }
+    if (!run.data) run.data = kZeros;
     hasher.add(run.data, static_cast<std::size_t>(run.size));
     cursor.advance(run.size);
   }
@@ -52,8 +77,8 @@ bool same_contents(const Vector<Writer::Part> &a, const Vector<Writer::Part> &b,
   Cursor left(a, size), right(b, size);
   for (;;) {
     const Bytes x = left.run(), y = right.run();
-    const std::uint64_t n = std::min(x.size, y.size);
-    if (n == 0) return true;
+    const std::uint64_t n = std::min({x.size, y.size, kPieceBytes});
+    if (n == 0 || stop_asked()) return true;  // the caller asks too
     const bool same = x.data && y.data ? std::memcmp(x.data, y.data, static_cast<std::size_t>(n)) == 0
                       : x.data         ? is_zero(x.data, n)
                                        : !y.data || is_zero(y.data, n);
@@ -72,25 +97,6 @@ struct Writer::Layout {
   std::uint64_t features = 0;
 };
 
-namespace {
-
-class MemorySink final : public Writer::Sink {
- public:
-  explicit MemorySink(std::uint64_t size) { bytes.reserve(static_cast<std::size_t>(size)); }
-  Status write(const void *data, std::uint64_t size) override {
-    const auto *from = static_cast<const std::uint8_t *>(data);
-    bytes.insert(bytes.end(), from, from + size);
-    return {};
-  }
-  Status zeros(std::uint64_t size) override {
-    bytes.resize(bytes.size() + static_cast<std::size_t>(size));
-    return {};
-  }
-  Vector<std::uint8_t> bytes;
-};
-
-}  // namespace
-
 std::uint32_t Writer::mapping_align(std::string_view target) noexcept {
   return target.substr(0, 7) == "aarch64" ? kLargePageAlign : kPageAlign;
 }
@@ -99,33 +105,35 @@ Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view nam
                                           std::size_t part_count, std::uint64_t size, std::uint32_t align) {
   if (kind == SegmentKind::Unknown || align < kMinSegmentAlign || align > kMaxSegmentAlign ||
       (align & (align - 1)) != 0)
-    return Status::error(
+    return Status::errorf(
         ErrorId::bad_argument,
-        format("segment '%s': found kind %s and alignment %u, expected a known kind and a power of two from %u to %u",
-               printable(name).c_str(), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign));
+        "segment '%s': found kind %s and alignment %u, expected a known kind and a power of two from %u to %u",
+        printable(name).c_str(), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign);
   Segment segment{{kind, String(name), 0, size, align, 0}, {}};
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
     if (parts[i].offset < end || !range_fits(parts[i].offset, parts[i].contents.size, size))
-      return Status::error(ErrorId::bad_argument,
-                           format("segment '%s': found part %zu of %" PRIu64 " bytes at %" PRIu64
-                                  ", expected it from %" PRIu64 " on and within %" PRIu64,
-                                  printable(name).c_str(), i, parts[i].contents.size, parts[i].offset, end, size));
+      return Status::errorf(ErrorId::bad_argument,
+                            "segment '%s': found part %zu of %" PRIu64 " bytes at %" PRIu64
+                            ", expected it from %" PRIu64 " on and within %" PRIu64,
+                            printable(name).c_str(), i, parts[i].contents.size, parts[i].offset, end, size);
     end = parts[i].offset + parts[i].contents.size;
     if (parts[i].contents.size) segment.parts.push_back(parts[i]);
   }
   segment.info.sum = sum_of(segment.parts, size);
+  QR_RETURN_IF_ERROR(stop_status(kWriting));
   const auto [first, last] = by_sum_.equal_range(segment.info.sum);
   for (auto it = first; it != last; ++it) {
     Segment &other = segments_[it->second];
     if (other.info.kind != kind || other.info.size != size || !same_contents(other.parts, segment.parts, size))
       continue;
+    QR_RETURN_IF_ERROR(stop_status(kWriting));
     other.info.align = std::max(other.info.align, align);
     return it->second;
   }
   if (segments_.size() == kMaxSegments)
-    return Status::error(ErrorId::qrm_limit,
-                         format("container: found more than %u segments, expected at most that", kMaxSegments));
+    return Status::errorf(ErrorId::qrm_limit, "container: found more than %u segments, expected at most that",
+                          kMaxSegments);
   if (segments_.size() == segments_.capacity())
     segments_.reserve(2 * segments_.size() + 8);  // so that the two go together or not at all
   by_sum_.emplace(segment.info.sum, static_cast<std::uint32_t>(segments_.size()));
@@ -160,9 +168,8 @@ Result<Writer::Layout> Writer::lay_out(const Metadata &metadata) const {
   for (SegmentInfo &segment : segments) {
     if (!checked_align_up(end, segment.align, &segment.offset) || !checked_add(segment.offset, segment.size, &end) ||
         end > kMaxFileBytes)
-      return Status::error(
-          ErrorId::qrm_limit,
-          format("container: found more than %" PRIu64 " bytes, expected at most that", kMaxFileBytes));
+      return Status::errorf(ErrorId::qrm_limit, "container: found more than %" PRIu64 " bytes, expected at most that",
+                            kMaxFileBytes);
   }
   QR_ASSIGN_OR_RETURN(out.metadata, write_metadata(metadata, segments));
   if (out.metadata.size() != metadata_size)
@@ -176,31 +183,19 @@ Result<Writer::Layout> Writer::lay_out(const Metadata &metadata) const {
 }
 
 Result<Vector<std::uint8_t>> Writer::write_memory(const Metadata &metadata) const {
-  QR_ASSIGN_OR_RETURN(const Layout layout, lay_out(metadata));
-  MemorySink sink(layout.file_size);
-  QR_RETURN_IF_ERROR(emit(layout, sink));
-  return std::move(sink.bytes);
+  InMemory made;
+  QR_RETURN_IF_ERROR(write(made, {}, metadata));
+  return std::move(made.bytes);
 }
 
 Status Writer::write_file(std::string_view path, const Metadata &metadata) const {
-  QR_ASSIGN_OR_RETURN(const Layout layout, lay_out(metadata));
-  const auto attempt = [&](FileSink &sink) -> Status {
-    QR_RETURN_IF_ERROR(sink.open());
-    QR_RETURN_IF_ERROR(emit(layout, sink));
-    return sink.commit();
-  };
-  {
-    FileSink nameless(path, FileSink::Naming::Late);
-    Status status = attempt(nameless);
-    if (status.ok() || nameless.naming() == FileSink::Naming::Early) return status;
-  }
-  // There may be nameless files here and no way to give them names, in a sandbox without /proc for one. A disk that is
-  // full fails once more and says so.
-  FileSink named(path, FileSink::Naming::Early);
-  return attempt(named);
+  TargetWriter file("container", target_at(path), {});
+  return file.finish(write(file, file.name(), metadata));
 }
 
-Status Writer::emit(const Layout &layout, Sink &sink) const {
+Status Writer::write(FileSink &sink, std::string_view name, const Metadata &metadata) const {
+  QR_ASSIGN_OR_RETURN(const Layout layout, lay_out(metadata));
+  QR_RETURN_IF_ERROR(sink.begin(name, layout.file_size, 0));
   Prologue prologue{};
   std::memcpy(prologue.magic, kMagic, sizeof kMagic);
   prologue.major = kFormatMajor;
@@ -216,10 +211,12 @@ Status Writer::emit(const Layout &layout, Sink &sink) const {
   QR_RETURN_IF_ERROR(sink.write(layout.metadata.data(), layout.metadata.size()));
   std::uint64_t at = sizeof prologue + layout.metadata.size();
   for (std::size_t i = 0; i < segments_.size(); ++i) {
-    QR_RETURN_IF_ERROR(sink.zeros(layout.segments[i].offset - at));
+    QR_RETURN_IF_ERROR(sink.write(nullptr, layout.segments[i].offset - at));
     Cursor cursor(segments_[i].parts, segments_[i].info.size);
     for (Bytes run = cursor.run(); run.size; run = cursor.run()) {
-      QR_RETURN_IF_ERROR(run.data ? sink.write(run.data, run.size) : sink.zeros(run.size));
+      QR_RETURN_IF_ERROR(stop_status(kWriting));
+      run.size = std::min(run.size, kPieceBytes);
+      QR_RETURN_IF_ERROR(sink.write(run.data, run.size));
       cursor.advance(run.size);
     }
     at = layout.segments[i].offset + layout.segments[i].size;

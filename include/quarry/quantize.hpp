@@ -8,6 +8,7 @@
 #ifndef QUARRY_QUANTIZE_HPP
 #define QUARRY_QUANTIZE_HPP
 
+#include <quarry/macros_off.hpp>
 #include <quarry/quantize.h>
 #include <quarry/quarry.hpp>
 
@@ -17,8 +18,13 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
  public:
   using Handle::Handle;
   Quantizer() noexcept = default;  // empty, to be assigned to
-  static Result<Quantizer> try_open(const Runtime &runtime, std::string_view path) noexcept {
-    return detail::make<Quantizer>(qr_quantizer_open, runtime.get(), to_c(path));
+  static Result<Quantizer> try_open(const Runtime &runtime, const qr_model_source &source,
+                                    Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Quantizer>(qr_quantizer_open, runtime.get(), &source, &call);
+  }
+  static Result<Quantizer> try_open(const Runtime &runtime, std::string_view path, Signal *signal = nullptr) noexcept {
+    return try_open(runtime, detail::source_at(path), signal);
   }
   // Every option, each with static texts.
   static Result<std::vector<qr_quantize_option>> try_options() noexcept {
@@ -34,10 +40,11 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
   Status try_set(std::string_view key, std::string_view value) noexcept {
     return Status(qr_quantizer_set(get(), to_c(key), to_c(value)));
   }
-  Result<std::vector<TensorInfo>> try_inputs() noexcept {
+  Result<std::vector<TensorInfo>> try_inputs(Signal *signal = nullptr) noexcept {
     return detail::in_memory([&]() -> Result<std::vector<TensorInfo>> {
       std::uint64_t count = 0;
-      Status status(qr_quantizer_input_count(get(), &count));
+      const qr_call_options call = detail::call(signal);
+      Status status(qr_quantizer_input_count(get(), &call, &count));
       std::vector<TensorInfo> list;
       for (std::uint64_t i = 0; status.ok() && i < count; ++i) {
         qr_tensor_info info = QR_TENSOR_INFO_INIT;
@@ -50,8 +57,8 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
   }
   Status try_add_sample(const Tensor *inputs, std::size_t count, Signal *signal = nullptr) noexcept {
     const detail::Pointers<const qr_tensor> in(inputs, count);
-    if (!in.get()) return Status::out_of_memory();
-    const qr_call_options call = detail::call(signal, nullptr, nullptr);
+    if (Status status = in.status(); !status.ok()) return status;
+    const qr_call_options call = detail::call(signal, nullptr);
     return Status(qr_quantizer_add_sample(get(), in.get(), count, &call));
   }
   Result<std::uint64_t> try_sample_count() noexcept {
@@ -60,49 +67,74 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
     if (!status.ok()) return Result<std::uint64_t>(std::move(status));
     return Result<std::uint64_t>(count);
   }
-  // What is known so far as a file, and back; `note` is yours.
-  Status try_save(std::string_view path, std::string_view note = {}) noexcept {
-    return Status(qr_quantizer_save(get(), to_c(path), to_c(note)));
+  // What is known so far as a file, and back; `note` is yours. What a writer throws comes out of here.
+  Status try_save(const Target &target, std::string_view note = {}, Signal *signal = nullptr) {
+    const qr_call_options call = detail::call(signal);
+    Status status(qr_quantizer_save(get(), target.c(), to_c(note), &call));
+    target.rethrow();
+    return status;
+  }
+  Result<Text> try_restore(const qr_model_source &source, Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Text>(qr_quantizer_restore, get(), &source, &call);
   }
   Result<Text> try_restore(std::string_view path, Signal *signal = nullptr) noexcept {
-    const qr_call_options call = detail::call(signal, nullptr, nullptr);
-    return detail::make<Text>(qr_quantizer_restore, get(), to_c(path), &call);
+    return try_restore(detail::source_at(path), signal);
   }
-  // What `progress` throws comes out of here, when the call has ended.
-  Status try_write(std::string_view path, Signal *signal = nullptr, const Progress &progress = {}) {
-    const detail::ProgressCall progress_call(progress);
-    const qr_call_options call = detail::call(signal, nullptr, progress_call.get());
-    Status status(qr_quantizer_write(get(), to_c(path), &call));
+  // What `progress` throws stops the call and comes out of here; what a writer throws comes out too.
+  Status try_write(const Target &target, Signal *signal = nullptr, const Progress &progress = {}) {
+    detail::ProgressCall progress_call(progress, detail::get(signal));
+    const qr_call_options call = progress_call.options(nullptr);
+    Status status(qr_quantizer_write(get(), target.c(), &call));
     progress_call.rethrow();
+    target.rethrow();
     return status;
   }
   // `format`: "json" or "html".
   Result<Text> try_report(std::string_view format = "json") noexcept {
-    return detail::make<Text>(qr_quantizer_report, get(), to_c(format));
+    return detail::text_of([&](const qr_target *to) { return qr_quantizer_report(get(), to_c(format), to, nullptr); });
+  }
+  Status try_report(std::string_view format, const Target &target, Signal *signal = nullptr) {
+    const qr_call_options call = detail::call(signal);
+    Status status(qr_quantizer_report(get(), to_c(format), target.c(), &call));
+    target.rethrow();
+    return status;
   }
 #if QR_HAS_EXCEPTIONS
-  Quantizer(const Runtime &runtime, std::string_view path) : Quantizer(try_open(runtime, path).value()) {}
+  Quantizer(const Runtime &runtime, const qr_model_source &source, Signal *signal = nullptr)
+      : Quantizer(try_open(runtime, source, signal).value()) {}
+  Quantizer(const Runtime &runtime, std::string_view path, Signal *signal = nullptr)
+      : Quantizer(try_open(runtime, path, signal).value()) {}
   static std::vector<qr_quantize_option> options() { return try_options().value(); }
   Quantizer &set(std::string_view key, std::string_view value) {
     check(try_set(key, value));
     return *this;
   }
-  std::vector<TensorInfo> inputs() { return try_inputs().value(); }
+  std::vector<TensorInfo> inputs(Signal *signal = nullptr) { return try_inputs(signal).value(); }
   void add_sample(const std::vector<Tensor> &inputs, Signal *signal = nullptr) {
     check(try_add_sample(inputs.data(), inputs.size(), signal));
   }
   std::uint64_t sample_count() { return try_sample_count().value(); }
-  void save(std::string_view path, std::string_view note = {}) { check(try_save(path, note)); }
+  void save(const Target &target, std::string_view note = {}, Signal *signal = nullptr) {
+    check(try_save(target, note, signal));
+  }
+  std::string restore(const qr_model_source &source, Signal *signal = nullptr) {
+    return try_restore(source, signal).value().str();
+  }
   std::string restore(std::string_view path, Signal *signal = nullptr) {
     return try_restore(path, signal).value().str();
   }
-  void write(std::string_view path, Signal *signal = nullptr, const Progress &progress = {}) {
-    check(try_write(path, signal, progress));
+  void write(const Target &target, Signal *signal = nullptr, const Progress &progress = {}) {
+    check(try_write(target, signal, progress));
   }
   std::string report(std::string_view format = "json") { return try_report(format).value().str(); }
+  void report(std::string_view format, const Target &target, Signal *signal = nullptr) {
+    check(try_report(format, target, signal));
+  }
 #endif
 };
 
 }  // namespace qr
 
+#include <quarry/macros_on.hpp>
 #endif

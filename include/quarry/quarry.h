@@ -3,7 +3,7 @@
  *
  *   qr_runtime *runtime;  qr_model *model;  qr_session *session;
  *   qr_status *status = qr_runtime_create(NULL, &runtime);
- *   if (!status) status = qr_model_open_path(runtime, (qr_string){"model.qrm", QR_NUL_TERMINATED}, NULL, &model);
+ *   if (!status) status = qr_model_open(runtime, &(qr_model_source)QR_MODEL_AT("model.qrm"), NULL, NULL, &model);
  *   if (!status) status = qr_session_create(model, NULL, NULL, &session);
  *   if (!status) status = qr_session_run(session, NULL, inputs, 1, outputs, 1);
  *   if (status) fprintf(stderr, "%s: %s\n", qr_status_id(status), qr_status_message(status));
@@ -20,6 +20,7 @@
 #include <quarry/runtime.h>
 #include <quarry/options.h>
 #include <quarry/signal.h>
+#include <quarry/target.h>
 #include <quarry/profile.h>
 #include <quarry/call.h>
 #include <quarry/tensor.h>

@@ -6,7 +6,7 @@
 //   qr::Model model(runtime, "model.qrm");
 //   qr::Session session(model);
 //   std::vector<qr::Tensor> outputs = session.run({qr::Tensor::of(image.data(), {1, 3, 224, 224})});
-//   const float *scores = outputs[0].data<float>();   // valid until the next run
+//   const float *scores = outputs[0].data<float>();   // valid until the next run; an error where it is no float
 //
 // Constructors and the functions of plain name throw qr::Error. Each has a twin that does not: try_run for run, the
 // static try_open or try_create for a constructor; it gives a Status or a Result (result.hpp). With -fno-exceptions the
@@ -18,14 +18,19 @@
 //
 // Every object is one pointer to an object of the C ABI, which holds what it was made from. So all of them may be moved
 // at any time, alone or together, and destroyed in any order.
+//
+// Macros of X11, windows.h and their like may be defined before these headers and after them (macros_off.hpp). Where
+// `Status` is a macro, qr::Status is qr::CallStatus.
 #ifndef QUARRY_QUARRY_HPP
 #define QUARRY_QUARRY_HPP
 
+#include <quarry/macros_off.hpp>
+#include <quarry/callbacks.hpp>
 #include <quarry/result.hpp>
+#include <quarry/target.hpp>
+#include <quarry/tensor.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <type_traits>
@@ -61,6 +66,25 @@ class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
 #endif
 };
 
+namespace detail {
+
+inline std::string_view view(const qr_string &text) noexcept { return std::string_view(text.data, text.size); }
+
+// An entry of a list of keys and values.
+template <class T>
+Result<std::pair<std::string_view, std::string_view>> two_views(const T *object, std::uint64_t index,
+                                                                qr_status *(*function)(const T *, std::uint64_t,
+                                                                                       qr_string *,
+                                                                                       qr_string *)) noexcept {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  qr_string key{nullptr, 0}, value{nullptr, 0};
+  Status status(function(object, index, &key, &value));
+  if (!status.ok()) return Result<Pair>(std::move(status));
+  return Result<Pair>(Pair(view(key), view(value)));
+}
+
+}  // namespace detail
+
 class Options : public Handle<qr_options, qr_options_destroy> {
  public:
   using Pairs = std::initializer_list<std::pair<std::string_view, std::string_view>>;
@@ -85,6 +109,13 @@ class Options : public Handle<qr_options, qr_options_destroy> {
     if (!status.ok()) return Result<std::string_view>(std::move(status));
     return Result<std::string_view>(std::string_view(found.data, found.size));
   }
+  Status try_unset(std::string_view key) noexcept { return Status(qr_options_unset(get(), to_c(key))); }
+  // Those that were set, in the order of their keys; the views live until the next set or unset.
+  std::uint64_t size() const noexcept { return qr_options_count(get()); }
+  Result<std::pair<std::string_view, std::string_view>> try_at(std::uint64_t index) const noexcept {
+    return detail::two_views(get(), index, qr_options_at);
+  }
+  Result<Options> try_copy() const noexcept { return detail::make<Options>(qr_options_copy, get()); }
 #if QR_HAS_EXCEPTIONS
   explicit Options(const Runtime &runtime, Pairs pairs = {}) : Options(try_create(runtime, pairs).value()) {}
   Options &set(std::string_view key, std::string_view value) {
@@ -92,8 +123,32 @@ class Options : public Handle<qr_options, qr_options_destroy> {
     return *this;
   }
   std::string value(std::string_view key) const { return std::string(try_value(key).value()); }
+  Options &unset(std::string_view key) {
+    check(try_unset(key));
+    return *this;
+  }
+  std::pair<std::string, std::string> at(std::uint64_t index) const {
+    const auto [key, value] = try_at(index).value();
+    return {std::string(key), std::string(value)};
+  }
+  Options copy() const { return try_copy().value(); }
 #endif
 };
+
+namespace detail {
+
+// As qr_signal_set_timeout takes it. Units that have no room in nanoseconds are so long that there is no limit.
+template <class Number, class Unit>
+std::uint64_t timeout_ns(std::chrono::duration<Number, Unit> timeout) noexcept {
+  constexpr std::uint64_t kNoLimit = QR_NO_TIMEOUT, kPassed = 0;
+  const double about = std::chrono::duration<double, std::nano>(timeout).count();
+  if (about >= 9.2e18) return kNoLimit;
+  if (!(about > 0)) return kPassed;
+  const auto exact = std::chrono::duration_cast<std::chrono::nanoseconds>(timeout).count();
+  return exact > 0 ? static_cast<std::uint64_t>(exact) : kPassed;
+}
+
+}  // namespace detail
 
 class Signal : public Handle<qr_signal, qr_signal_destroy> {
  public:
@@ -102,15 +157,25 @@ class Signal : public Handle<qr_signal, qr_signal_destroy> {
   static Result<Signal> try_create(const Runtime &runtime) noexcept {
     return detail::make<Signal>(qr_signal_create, runtime.get());
   }
+  // For calls that belong together: aborted with this one, and what is left of this one's timeout counts for all of
+  // them from now on.
+  Result<Signal> try_derive() const noexcept { return detail::make<Signal>(qr_signal_derive, get()); }
+  // Whether a call that began now would go on.
+  Status try_check() const noexcept { return Status(qr_signal_check(get())); }
   void abort() noexcept { qr_signal_abort(get()); }
   void reset() noexcept { qr_signal_reset(get()); }
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept {
-    qr_signal_set_timeout(get(), static_cast<std::uint64_t>(timeout.count()));
+  // Each later call has this long, from its own start. 0 and less, as the rest of a time that has run out: it has
+  // passed already. `no_limit` takes a limit back.
+  static constexpr std::chrono::nanoseconds no_limit = std::chrono::nanoseconds::max();
+  template <class Number, class Unit>
+  void set_timeout(std::chrono::duration<Number, Unit> timeout) noexcept {
+    qr_signal_set_timeout(get(), detail::timeout_ns(timeout));
   }
   // poll() calls it readable while the signal is aborted; it stays the signal's.
   Result<int> try_fd() noexcept { return detail::ask(-1, qr_signal_fd, get()); }
 #if QR_HAS_EXCEPTIONS
   explicit Signal(const Runtime &runtime) : Signal(try_create(runtime).value()) {}
+  Signal derive() const { return try_derive().value(); }
   int fd() { return try_fd().value(); }
 #endif
 };
@@ -128,136 +193,21 @@ class Profile : public Handle<qr_profile, qr_profile_destroy> {
     return detail::ask(qr_profile_event QR_PROFILE_EVENT_INIT, qr_profile_event_at, get(), index);
   }
   Result<Text> try_export_as(std::string_view format) const noexcept {
-    return detail::make<Text>(qr_profile_export, get(), to_c(format));
+    return detail::text_of([&](const qr_target *to) { return qr_profile_export(get(), to_c(format), to); });
+  }
+  Status try_export_as(std::string_view format, const Target &target) const {
+    Status status(qr_profile_export(get(), to_c(format), target.c()));
+    target.rethrow();
+    return status;
   }
   void clear() noexcept { qr_profile_clear(get()); }
 #if QR_HAS_EXCEPTIONS
   explicit Profile(const Runtime &runtime) : Profile(try_create(runtime).value()) {}
   qr_profile_event operator[](std::uint64_t index) const { return try_event(index).value(); }
   std::string export_as(std::string_view format) const { return try_export_as(format).value().str(); }
+  void export_as(std::string_view format, const Target &target) const { check(try_export_as(format, target)); }
 #endif
 };
-
-// What is known of an input or output, with a copy of its name.
-struct TensorInfo {
-  std::string name;
-  qr_dtype dtype = QR_DTYPE_UNKNOWN;
-  std::vector<std::int64_t> dims;  // QR_DIM_UNKNOWN where an extent is symbolic or known only after a run
-  std::uint64_t size_bytes = 0;
-  bool is_quantized = false;
-  double scale = 0;
-  std::int64_t zero_point = 0;
-
-  TensorInfo() = default;
-  explicit TensorInfo(const qr_tensor_info &info)
-      : name(from_c(info.name)),
-        dtype(info.dtype),
-        dims(info.dims, info.dims + info.rank),
-        size_bytes(info.size_bytes),
-        is_quantized(info.is_quantized != 0),
-        scale(info.scale),
-        zero_point(info.zero_point) {}
-};
-
-namespace detail {
-
-template <class T>
-using AskTensor = qr_status *(*)(const T *, std::uint64_t, qr_tensor_info *);
-
-template <class T>
-Result<TensorInfo> tensor(const T *object, std::uint64_t index, AskTensor<T> function) noexcept {
-  return in_memory([&]() -> Result<TensorInfo> {
-    qr_tensor_info info = QR_TENSOR_INFO_INIT;
-    Status status(function(object, index, &info));
-    if (!status.ok()) return Result<TensorInfo>(std::move(status));
-    return Result<TensorInfo>(TensorInfo(info));
-  });
-}
-
-template <class T>
-Result<std::vector<TensorInfo>> tensors(const T *object, std::uint64_t count, AskTensor<T> function) noexcept {
-  return in_memory([&]() -> Result<std::vector<TensorInfo>> {
-    std::vector<TensorInfo> list;
-    list.reserve(count);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      qr_tensor_info info = QR_TENSOR_INFO_INIT;
-      Status status(function(object, i, &info));
-      if (!status.ok()) return Result<std::vector<TensorInfo>>(std::move(status));
-      list.emplace_back(info);
-    }
-    return Result<std::vector<TensorInfo>>(std::move(list));
-  });
-}
-
-}  // namespace detail
-
-// The data type of a C++ type.
-template <class T>
-constexpr qr_dtype dtype_of() {
-  using U = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<U, float>) return QR_DTYPE_F32;
-  else if constexpr (std::is_same_v<U, double>) return QR_DTYPE_F64;
-  else if constexpr (std::is_same_v<U, bool>) return QR_DTYPE_BOOL;
-  else if constexpr (std::is_same_v<U, std::int8_t>) return QR_DTYPE_I8;
-  else if constexpr (std::is_same_v<U, std::uint8_t>) return QR_DTYPE_U8;
-  else if constexpr (std::is_same_v<U, std::int16_t>) return QR_DTYPE_I16;
-  else if constexpr (std::is_same_v<U, std::uint16_t>) return QR_DTYPE_U16;
-  else if constexpr (std::is_same_v<U, std::int32_t>) return QR_DTYPE_I32;
-  else if constexpr (std::is_same_v<U, std::uint32_t>) return QR_DTYPE_U32;
-  else if constexpr (std::is_same_v<U, std::int64_t>) return QR_DTYPE_I64;
-  else if constexpr (std::is_same_v<U, std::uint64_t>) return QR_DTYPE_U64;
-  else return QR_DTYPE_UNKNOWN;
-}
-
-// The extents of a tensor, outermost first. Those past QR_MAX_RANK are counted and not kept.
-class Shape {
- public:
-  Shape(const std::int64_t *dims, std::size_t rank) noexcept : rank_(rank) {
-    for (std::size_t axis = 0; axis < rank && axis < QR_MAX_RANK; ++axis) dims_[axis] = dims[axis];
-  }
-  Shape(std::initializer_list<std::int64_t> dims) noexcept : Shape(dims.begin(), dims.size()) {}
-  Shape(const std::vector<std::int64_t> &dims) noexcept : Shape(dims.data(), dims.size()) {}
-  std::size_t rank() const noexcept { return rank_; }
-  const std::int64_t *begin() const noexcept { return dims_; }
-  const std::int64_t *end() const noexcept { return dims_ + (rank_ < QR_MAX_RANK ? rank_ : QR_MAX_RANK); }
-
- private:
-  std::int64_t dims_[QR_MAX_RANK] = {};
-  std::size_t rank_;
-};
-
-// A view of data, as qr_tensor is; owns nothing.
-class Tensor : public qr_tensor {
- public:
-  Tensor() noexcept : qr_tensor QR_TENSOR_INIT {}
-  // Data of any type; the size follows from type and shape. A shape of too many extents is refused by the call that is
-  // given the tensor.
-  Tensor(qr_dtype type, const Shape &shape, void *place) noexcept : Tensor() {
-    dtype = type;
-    rank = static_cast<std::uint32_t>(shape.rank());
-    std::copy(shape.begin(), shape.end(), dims);
-    std::uint64_t count = 1;
-    for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
-    qr_tensor::data = place;
-    size_bytes = (count * qr_dtype_bits(type) + 7) / 8;
-  }
-  // Data of a C++ type: an input, or room for an output.
-  template <class T>
-  static Tensor of(T *elements, const Shape &shape) noexcept {
-    static_assert(dtype_of<T>() != QR_DTYPE_UNKNOWN, "no data type for this C++ type");
-    return Tensor(dtype_of<T>(), shape, const_cast<std::remove_const_t<T> *>(elements));
-  }
-  // The data; NULL where the tensor holds another type.
-  template <class T>
-  T *data() const noexcept {
-    return dtype_of<T>() == dtype ? static_cast<T *>(qr_tensor::data) : nullptr;
-  }
-  void *bytes() const noexcept { return qr_tensor::data; }
-  std::vector<std::int64_t> shape() const { return std::vector<std::int64_t>(dims, dims + rank); }
-};
-
-// Told how far a long call has come: `done` of `total` steps, total 0 where that is not known.
-using Progress = std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 
 namespace detail {
 
@@ -266,47 +216,17 @@ auto get(const Object *object) noexcept -> decltype(object->get()) {
   return object ? object->get() : nullptr;
 }
 
-// A Progress as the C ABI takes it. An exception of its does not pass through the library: it waits for rethrow().
-class ProgressCall {
- public:
-  explicit ProgressCall(const Progress &progress) noexcept : progress_(progress) {
-    c_.self = this;
-    c_.report = report;
-  }
-  ProgressCall(const ProgressCall &) = delete;
-  ProgressCall &operator=(const ProgressCall &) = delete;
-  const qr_progress *get() const noexcept { return progress_ ? &c_ : nullptr; }
-  void rethrow() const {
-#if QR_HAS_EXCEPTIONS
-    if (thrown_) std::rethrow_exception(thrown_);
-#endif
-  }
+inline qr_model_source source_at(std::string_view path) noexcept {
+  qr_model_source source = QR_MODEL_SOURCE_INIT;
+  source.kind = QR_SOURCE_PATH;
+  source.path = to_c(path);
+  return source;
+}
 
- private:
-  static void report(void *self, std::uint64_t done, std::uint64_t total, qr_string what) noexcept {
-    auto *call = static_cast<ProgressCall *>(self);
-    const std::string_view text(what.data, what.size);
-#if QR_HAS_EXCEPTIONS
-    if (call->thrown_) return;
-    try {
-      call->progress_(done, total, text);
-    } catch (...) {
-      call->thrown_ = std::current_exception();
-    }
-#else
-    call->progress_(done, total, text);
-#endif
-  }
-  const Progress &progress_;
-  qr_progress c_ = QR_PROGRESS_INIT;
-  std::exception_ptr thrown_;
-};
-
-inline qr_call_options call(Signal *signal, Profile *profile, const qr_progress *progress) noexcept {
+inline qr_call_options call(Signal *signal, Profile *profile = nullptr) noexcept {
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   call.signal = get(signal);
   call.profile = get(profile);
-  call.progress = progress;
   return call;
 }
 
@@ -318,17 +238,28 @@ class Pointers {
   Pointers(Tensors *tensors, std::size_t count) noexcept {
     if (count > kFew) many_.reset(new (std::nothrow) T *[count]);
     at_ = count > kFew ? many_.get() : few_;
-    if (at_)
-      for (std::size_t i = 0; i < count; ++i) at_[i] = &tensors[i];
+    for (std::size_t i = 0; at_ && i < count; ++i) {
+      at_[i] = &tensors[i];
+      if (!tensors[i].ok()) refused_ = &tensors[i];
+    }
   }
-  T **get() const noexcept { return at_; }  // NULL: out of memory
+  T **get() const noexcept { return at_; }
+  // Out of memory, or a tensor that is none.
+  Status status() const noexcept { return !at_ ? Status::out_of_memory() : refused_ ? refused_->status() : Status(); }
 
  private:
   static constexpr std::size_t kFew = 32;
   T *few_[kFew];
   std::unique_ptr<T *[]> many_;
   T **at_;
+  const Tensor *refused_ = nullptr;
 };
+
+template <class In, class Out>
+Status first_failure(const Pointers<In> &in, const Pointers<Out> &out) noexcept {
+  Status status = in.status();
+  return status.ok() ? out.status() : std::move(status);
+}
 
 }  // namespace detail
 
@@ -337,19 +268,36 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   using Progress = qr::Progress;
   using Handle::Handle;
   Model() noexcept = default;  // empty, to be assigned to
-  static Result<Model> try_open(const Runtime &runtime, std::string_view path,
-                                const Options *options = nullptr) noexcept {
-    return detail::make<Model>(qr_model_open_path, runtime.get(), to_c(path), detail::get(options));
+  // From anywhere, and with the folder of its external data: see qr_model_source.
+  static Result<Model> try_open(const Runtime &runtime, const qr_model_source &source, const Options *options = nullptr,
+                                Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Model>(qr_model_open, runtime.get(), &source, detail::get(options), &call);
+  }
+  static Result<Model> try_open(const Runtime &runtime, std::string_view path, const Options *options = nullptr,
+                                Signal *signal = nullptr) noexcept {
+    return try_open(runtime, detail::source_at(path), options, signal);
   }
   // `data` must stay valid and unchanged until the model and its sessions are gone.
   static Result<Model> try_open(const Runtime &runtime, const void *data, std::uint64_t size_bytes,
-                                const Options *options = nullptr) noexcept {
-    return detail::make<Model>(qr_model_open_memory, runtime.get(), data, size_bytes, detail::get(options));
+                                const Options *options = nullptr, Signal *signal = nullptr) noexcept {
+    const qr_model_source source = QR_MODEL_IN_MEMORY(data, size_bytes);
+    return try_open(runtime, source, options, signal);
   }
   // `size_bytes` 0: to the end of the file. The descriptor stays the caller's.
   static Result<Model> try_open_fd(const Runtime &runtime, int fd, std::uint64_t offset = 0,
-                                   std::uint64_t size_bytes = 0, const Options *options = nullptr) noexcept {
-    return detail::make<Model>(qr_model_open_fd, runtime.get(), fd, offset, size_bytes, detail::get(options));
+                                   std::uint64_t size_bytes = 0, const Options *options = nullptr,
+                                   Signal *signal = nullptr) noexcept {
+    const qr_model_source source = QR_MODEL_IN_FILE(fd, offset, size_bytes);
+    return try_open(runtime, source, options, signal);
+  }
+  // What `reader` throws ends the call and comes out of here.
+  static Result<Model> try_open_reader(const Runtime &runtime, std::uint64_t size_bytes, const Reader &reader,
+                                       const Options *options = nullptr, Signal *signal = nullptr) {
+    detail::ReaderCall reader_call(reader);
+    Result<Model> made = try_open(runtime, reader_call.source(size_bytes), options, signal);
+    reader_call.rethrow();
+    return made;
   }
   std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
   std::uint64_t output_count() const noexcept { return qr_model_output_count(get()); }
@@ -360,48 +308,70 @@ class Model : public Handle<qr_model, qr_model_destroy> {
     return detail::tensor<qr_model>(get(), index, qr_model_output);
   }
   Result<std::vector<TensorInfo>> try_inputs() const noexcept {
-    return detail::tensors<qr_model>(get(), input_count(), qr_model_input);
+    return detail::tensors(get(), input_count(), qr_model_input);
   }
   Result<std::vector<TensorInfo>> try_outputs() const noexcept {
-    return detail::tensors<qr_model>(get(), output_count(), qr_model_output);
+    return detail::tensors(get(), output_count(), qr_model_output);
   }
   // The view lives as long as the model.
   Result<std::string_view> try_dim_name(std::uint64_t input, std::uint64_t axis) const noexcept {
-    qr_string name{nullptr, 0};
-    Status status(qr_model_input_dim_name(get(), input, axis, &name));
-    if (!status.ok()) return Result<std::string_view>(std::move(status));
-    return Result<std::string_view>(std::string_view(name.data, name.size));
+    return name_of(qr_model_input_dim_name, input, axis);
   }
-  Result<Text> try_inspect() const noexcept { return detail::make<Text>(qr_model_inspect, get()); }
-  Status try_verify() const noexcept { return Status(qr_model_verify(get())); }
+  Result<std::string_view> try_output_dim_name(std::uint64_t output, std::uint64_t axis) const noexcept {
+    return name_of(qr_model_output_dim_name, output, axis);
+  }
+  // What the model carries as keys and values; the views live as long as the model.
+  std::uint64_t property_count() const noexcept { return qr_model_property_count(get()); }
+  Result<std::pair<std::string_view, std::string_view>> try_property(std::uint64_t index) const noexcept {
+    return detail::two_views(get(), index, qr_model_property);
+  }
+  Result<Text> try_inspect(Signal *signal = nullptr) const noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Text>(qr_model_inspect, get(), &call);
+  }
+  Status try_verify(Signal *signal = nullptr) const noexcept {
+    const qr_call_options call = detail::call(signal);
+    return Status(qr_model_verify(get(), &call));
+  }
   Result<Text> try_check_nodes(const Options &options) const noexcept {
     return detail::make<Text>(qr_model_check, get(), options.get(), nullptr);
   }
-  Result<std::pair<qr_compatibility, Text>> try_compatibility(const Options &options) const noexcept {
+  Result<std::pair<qr_compatibility, Text>> try_compatibility(const Options &options,
+                                                              Signal *signal = nullptr) const noexcept {
+    const qr_call_options call = detail::call(signal);
     using Answer = std::pair<qr_compatibility, Text>;
     qr_compatibility grade = 0;
     char *reason = nullptr;
-    Status status(qr_model_compatibility(get(), options.get(), &grade, &reason));
+    Status status(qr_model_compatibility(get(), options.get(), &call, &grade, &reason));
     if (!status.ok()) return Result<Answer>(std::move(status));
     return Result<Answer>(Answer(grade, Text(reason)));
   }
-  // What `progress` throws comes out of here, when the call has ended.
-  Status try_compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
+  // What `progress` throws stops the call and comes out of here; what a writer throws comes out too.
+  Status try_compile(const Target &target, const Options *options = nullptr, Signal *signal = nullptr,
                      const Progress &progress = {}, Profile *profile = nullptr) const {
-    const detail::ProgressCall progress_call(progress);
-    const qr_call_options call = detail::call(signal, profile, progress_call.get());
-    Status status(qr_model_compile(get(), detail::get(options), to_c(path), &call));
-    progress_call.rethrow();
-    return status;
+    return write(qr_model_compile, target, options, signal, progress, profile);
+  }
+  // The graph for other programs: the target's name says how (qr_model_export).
+  Status try_export_to(const Target &target, const Options *options = nullptr, Signal *signal = nullptr,
+                       const Progress &progress = {}, Profile *profile = nullptr) const {
+    return write(qr_model_export, target, options, signal, progress, profile);
   }
 #if QR_HAS_EXCEPTIONS
-  Model(const Runtime &runtime, std::string_view path, const Options *options = nullptr)
-      : Model(try_open(runtime, path, options).value()) {}
-  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr)
-      : Model(try_open(runtime, data, size_bytes, options).value()) {}
+  Model(const Runtime &runtime, const qr_model_source &source, const Options *options = nullptr,
+        Signal *signal = nullptr)
+      : Model(try_open(runtime, source, options, signal).value()) {}
+  Model(const Runtime &runtime, std::string_view path, const Options *options = nullptr, Signal *signal = nullptr)
+      : Model(try_open(runtime, path, options, signal).value()) {}
+  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr,
+        Signal *signal = nullptr)
+      : Model(try_open(runtime, data, size_bytes, options, signal).value()) {}
   static Model open_fd(const Runtime &runtime, int fd, std::uint64_t offset = 0, std::uint64_t size_bytes = 0,
-                       const Options *options = nullptr) {
-    return try_open_fd(runtime, fd, offset, size_bytes, options).value();
+                       const Options *options = nullptr, Signal *signal = nullptr) {
+    return try_open_fd(runtime, fd, offset, size_bytes, options, signal).value();
+  }
+  static Model open_reader(const Runtime &runtime, std::uint64_t size_bytes, const Reader &reader,
+                           const Options *options = nullptr, Signal *signal = nullptr) {
+    return try_open_reader(runtime, size_bytes, reader, options, signal).value();
   }
   TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
   TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
@@ -410,18 +380,48 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   std::string dim_name(std::uint64_t input, std::uint64_t axis) const {
     return std::string(try_dim_name(input, axis).value());
   }
-  std::string inspect() const { return try_inspect().value().str(); }
-  void verify() const { check(try_verify()); }
+  std::string output_dim_name(std::uint64_t output, std::uint64_t axis) const {
+    return std::string(try_output_dim_name(output, axis).value());
+  }
+  std::pair<std::string, std::string> property(std::uint64_t index) const {
+    const auto [key, value] = try_property(index).value();
+    return {std::string(key), std::string(value)};
+  }
+  std::string inspect(Signal *signal = nullptr) const { return try_inspect(signal).value().str(); }
+  void verify(Signal *signal = nullptr) const { check(try_verify(signal)); }
   std::string check_nodes(const Options &options) const { return try_check_nodes(options).value().str(); }
-  std::pair<qr_compatibility, std::string> compatibility(const Options &options) const {
-    const auto [grade, reason] = try_compatibility(options).value();
+  std::pair<qr_compatibility, std::string> compatibility(const Options &options, Signal *signal = nullptr) const {
+    const auto [grade, reason] = try_compatibility(options, signal).value();
     return {grade, reason.str()};
   }
-  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
+  void compile(const Target &target, const Options *options = nullptr, Signal *signal = nullptr,
                const Progress &progress = {}, Profile *profile = nullptr) const {
-    check(try_compile(path, options, signal, progress, profile));
+    check(try_compile(target, options, signal, progress, profile));
+  }
+  void export_to(const Target &target, const Options *options = nullptr, Signal *signal = nullptr,
+                 const Progress &progress = {}, Profile *profile = nullptr) const {
+    check(try_export_to(target, options, signal, progress, profile));
   }
 #endif
+
+ private:
+  using WriteCall = qr_status *(*)(const qr_model *, const qr_options *, const qr_target *, const qr_call_options *);
+  Status write(WriteCall function, const Target &target, const Options *options, Signal *signal,
+               const Progress &progress, Profile *profile) const {
+    detail::ProgressCall progress_call(progress, detail::get(signal));
+    const qr_call_options call = progress_call.options(detail::get(profile));
+    Status status(function(get(), detail::get(options), target.c(), &call));
+    progress_call.rethrow();
+    target.rethrow();
+    return status;
+  }
+  using DimName = qr_status *(*)(const qr_model *, std::uint64_t, std::uint64_t, qr_string *);
+  Result<std::string_view> name_of(DimName ask, std::uint64_t index, std::uint64_t axis) const noexcept {
+    qr_string name{nullptr, 0};
+    Status status(ask(get(), index, axis, &name));
+    if (!status.ok()) return Result<std::string_view>(std::move(status));
+    return Result<std::string_view>(detail::view(name));
+  }
 };
 
 class Session : public Handle<qr_session, qr_session_destroy> {
@@ -430,14 +430,19 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   Session() noexcept = default;  // empty, to be assigned to
   static Result<Session> try_create(const Model &model, const Options *options = nullptr, Signal *signal = nullptr,
                                     Profile *profile = nullptr) noexcept {
-    const qr_call_options call = detail::call(signal, profile, nullptr);
+    const qr_call_options call = detail::call(signal, profile);
     return detail::make<Session>(qr_session_create, model.get(), detail::get(options), &call);
   }
   // What a session would need, without one.
-  static Result<qr_memory_plan> try_plan(const Model &model, const Options *options = nullptr) noexcept {
-    return detail::ask(qr_memory_plan QR_MEMORY_PLAN_INIT, qr_session_plan, model.get(), detail::get(options));
+  static Result<qr_memory_plan> try_plan(const Model &model, const Options *options = nullptr,
+                                         Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::ask(qr_memory_plan QR_MEMORY_PLAN_INIT, qr_session_plan, model.get(), detail::get(options), &call);
   }
-  Result<Session> try_clone() const noexcept { return detail::make<Session>(qr_session_clone, get()); }
+  Result<Session> try_clone(Signal *signal = nullptr) const noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Session>(qr_session_clone, get(), &call);
+  }
   std::uint64_t input_count() const noexcept { return qr_session_input_count(get()); }
   std::uint64_t output_count() const noexcept { return qr_session_output_count(get()); }
   Result<TensorInfo> try_input(std::uint64_t index) const noexcept {
@@ -447,17 +452,29 @@ class Session : public Handle<qr_session, qr_session_destroy> {
     return detail::tensor<qr_session>(get(), index, qr_session_output);
   }
   Result<std::vector<TensorInfo>> try_inputs() const noexcept {
-    return detail::tensors<qr_session>(get(), input_count(), qr_session_input);
+    return detail::tensors(get(), input_count(), qr_session_input);
   }
   Result<std::vector<TensorInfo>> try_outputs() const noexcept {
-    return detail::tensors<qr_session>(get(), output_count(), qr_session_output);
+    return detail::tensors(get(), output_count(), qr_session_output);
+  }
+  // The shape buckets that runs choose from, and what one of them takes and gives.
+  std::uint64_t bucket_count() const noexcept { return qr_session_bucket_count(get()); }
+  Result<std::vector<TensorInfo>> try_bucket_inputs(std::uint64_t bucket) const noexcept {
+    return detail::tensors(get(), input_count(), [bucket](auto session, std::uint64_t index, qr_tensor_info *info) {
+      return qr_session_bucket_input(session, bucket, index, info);
+    });
+  }
+  Result<std::vector<TensorInfo>> try_bucket_outputs(std::uint64_t bucket) const noexcept {
+    return detail::tensors(get(), output_count(), [bucket](auto session, std::uint64_t index, qr_tensor_info *info) {
+      return qr_session_bucket_output(session, bucket, index, info);
+    });
   }
   // Outputs where the tensors say; those without data in the session's memory, valid until the next run.
   Status try_run(const Tensor *inputs, std::size_t input_count, Tensor *outputs, std::size_t output_count,
                  Signal *signal = nullptr, Profile *profile = nullptr) noexcept {
     const detail::Pointers<const qr_tensor> in(inputs, input_count);
     const detail::Pointers<qr_tensor> out(outputs, output_count);
-    if (!in.get() || !out.get()) return Status::out_of_memory();
+    if (Status status = detail::first_failure(in, out); !status.ok()) return status;
     qr_run_options options = QR_RUN_OPTIONS_INIT;
     options.signal = detail::get(signal);
     options.profile = detail::get(profile);
@@ -482,9 +499,10 @@ class Session : public Handle<qr_session, qr_session_destroy> {
                                    std::size_t output_count, const qr_submit_options *how = nullptr) noexcept {
     const detail::Pointers<const qr_tensor> in(inputs, input_count);
     const detail::Pointers<qr_tensor> out(outputs, output_count);
-    if (!in.get() || !out.get()) return Result<std::uint64_t>(Status::out_of_memory());
+    Status status = detail::first_failure(in, out);
     std::uint64_t ticket = 0;
-    Status status(qr_session_submit(get(), how, in.get(), input_count, out.get(), output_count, &ticket));
+    if (status.ok())
+      status = Status(qr_session_submit(get(), how, in.get(), input_count, out.get(), output_count, &ticket));
     if (!status.ok()) return Result<std::uint64_t>(std::move(status));
     return Result<std::uint64_t>(ticket);
   }
@@ -493,9 +511,13 @@ class Session : public Handle<qr_session, qr_session_destroy> {
                                    const qr_submit_options *how = nullptr) noexcept {
     return try_submit(std::data(inputs), std::size(inputs), std::data(outputs), std::size(outputs), how);
   }
-  // The outcome of a run, once; without a ticket: waits until none is under way.
-  Status try_wait(std::uint64_t ticket = 0, Signal *signal = nullptr) noexcept {
-    return Status(qr_session_wait(get(), ticket, detail::get(signal)));
+  // The outcome of a run, once; without a ticket: waits until none is under way. `ended`: whether the run has ended and
+  // its tensors are the caller's again; not so where `signal` ended the waiting alone.
+  Status try_wait(std::uint64_t ticket = 0, Signal *signal = nullptr, bool *ended = nullptr) noexcept {
+    std::int32_t is_over = 0;
+    Status status(qr_session_wait(get(), ticket, detail::get(signal), &is_over));
+    if (ended) *ended = is_over != 0;
+    return status;
   }
   void abort(std::uint64_t ticket = 0) noexcept { qr_session_abort(get(), ticket); }  // one, or all
   // Polls readable while there is an outcome to wait for; it stays the session's.
@@ -505,19 +527,24 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   Status try_set_option(std::string_view key, std::string_view value) noexcept {
     return Status(qr_session_set_option(get(), to_c(key), to_c(value)));
   }
-  Status try_recover() noexcept { return Status(qr_session_recover(get())); }
+  Status try_recover(Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal);
+    return Status(qr_session_recover(get(), &call));
+  }
   Result<Text> try_report() const noexcept { return detail::make<Text>(qr_session_report, get()); }
 #if QR_HAS_EXCEPTIONS
   explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
       : Session(try_create(model, options, signal).value()) {}
-  static qr_memory_plan plan(const Model &model, const Options *options = nullptr) {
-    return try_plan(model, options).value();
+  static qr_memory_plan plan(const Model &model, const Options *options = nullptr, Signal *signal = nullptr) {
+    return try_plan(model, options, signal).value();
   }
-  Session clone() const { return try_clone().value(); }
+  Session clone(Signal *signal = nullptr) const { return try_clone(signal).value(); }
   TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
   TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
   std::vector<TensorInfo> inputs() const { return try_inputs().value(); }
   std::vector<TensorInfo> outputs() const { return try_outputs().value(); }
+  std::vector<TensorInfo> bucket_inputs(std::uint64_t bucket) const { return try_bucket_inputs(bucket).value(); }
+  std::vector<TensorInfo> bucket_outputs(std::uint64_t bucket) const { return try_bucket_outputs(bucket).value(); }
   // Outputs in the session's memory: valid until the next run.
   std::vector<Tensor> run(const std::vector<Tensor> &inputs, Signal *signal = nullptr, Profile *profile = nullptr) {
     std::vector<Tensor> outputs(output_count());
@@ -534,10 +561,12 @@ class Session : public Handle<qr_session, qr_session_destroy> {
                        const qr_submit_options *how = nullptr) {
     return try_submit(inputs, outputs, how).value();
   }
-  void wait(std::uint64_t ticket = 0, Signal *signal = nullptr) { check(try_wait(ticket, signal)); }
+  void wait(std::uint64_t ticket = 0, Signal *signal = nullptr, bool *ended = nullptr) {
+    check(try_wait(ticket, signal, ended));
+  }
   std::int32_t completion_fd() { return try_completion_fd().value(); }
   void set_option(std::string_view key, std::string_view value) { check(try_set_option(key, value)); }
-  void recover() { check(try_recover()); }
+  void recover(Signal *signal = nullptr) { check(try_recover(signal)); }
   std::string report() const { return try_report().value().str(); }
 #endif
 };
@@ -546,6 +575,25 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
  public:
   using Handle::Handle;
   Memory() noexcept = default;  // empty, to be assigned to
+  // Whose memory, where there is no session yet: for the functions below that take no session. The names stay as they
+  // are until the call.
+  static qr_memory_options on(const Runtime &runtime, std::string_view backend, std::uint32_t device = 0) noexcept {
+    qr_memory_options where = QR_MEMORY_OPTIONS_INIT;
+    where.runtime = runtime.get();
+    where.backend = to_c(backend);
+    where.device = device;
+    return where;
+  }
+  static Result<Memory> try_allocate(const qr_memory_options &where, std::uint64_t size_bytes) noexcept {
+    return detail::make<Memory>(qr_memory_allocate, nullptr, size_bytes, &where);
+  }
+  static Result<Memory> try_register(const qr_memory_options &where, void *data, std::uint64_t size_bytes) noexcept {
+    return detail::make<Memory>(qr_memory_register, nullptr, data, size_bytes, &where);
+  }
+  static Result<Memory> try_import(const qr_memory_options &where, int fd, std::uint64_t offset,
+                                   std::uint64_t size_bytes) noexcept {
+    return detail::make<Memory>(qr_memory_import_fd, nullptr, fd, offset, size_bytes, &where);
+  }
   static Result<Memory> try_allocate(const Session &session, std::uint64_t size_bytes,
                                      const qr_memory_options *how = nullptr) noexcept {
     return detail::make<Memory>(qr_memory_allocate, session.get(), size_bytes, how);
@@ -583,6 +631,12 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
       : Memory(try_allocate(session, size_bytes, how).value()) {}
   Memory(const Session &session, void *data, std::uint64_t size_bytes, const qr_memory_options *how = nullptr)
       : Memory(try_register(session, data, size_bytes, how).value()) {}
+  Memory(const qr_memory_options &where, std::uint64_t size_bytes) : Memory(try_allocate(where, size_bytes).value()) {}
+  Memory(const qr_memory_options &where, void *data, std::uint64_t size_bytes)
+      : Memory(try_register(where, data, size_bytes).value()) {}
+  static Memory import(const qr_memory_options &where, int fd, std::uint64_t offset, std::uint64_t size_bytes) {
+    return try_import(where, fd, offset, size_bytes).value();
+  }
   static Memory import(const Session &session, int fd, std::uint64_t offset, std::uint64_t size_bytes,
                        const qr_memory_options *how = nullptr) {
     return try_import(session, fd, offset, size_bytes, how).value();
@@ -597,4 +651,5 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
 
 }  // namespace qr
 
+#include <quarry/macros_on.hpp>
 #endif

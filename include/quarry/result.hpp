@@ -7,6 +7,7 @@
 #ifndef QUARRY_RESULT_HPP
 #define QUARRY_RESULT_HPP
 
+#include <quarry/macros_off.hpp>
 #include <quarry/quarry.h>
 
 #include <exception>
@@ -49,30 +50,54 @@ class Handle {
   std::unique_ptr<T, Free> object_;
 };
 
+namespace detail {
+
+// What these headers refuse by themselves: static texts, so that a status of it allocates nothing.
+struct Refusal {
+  qr_code code;
+  const char *id, *message, *hint;
+};
+inline constexpr Refusal kOutOfMemory{QR_RESOURCE_EXHAUSTED, "QR-C0001", "the program is out of memory", ""};
+inline constexpr Refusal kOtherType{QR_INVALID_ARGUMENT, "QR-R0002",
+                                    "a tensor was asked for as another type than it has",
+                                    "ask for the type that its dtype names"};
+inline constexpr Refusal kManyExtents{QR_INVALID_ARGUMENT, "QR-R0003", "a tensor has more than QR_MAX_RANK dimensions",
+                                      "give it fewer"};
+inline constexpr Refusal kNegativeExtent{QR_INVALID_ARGUMENT, "QR-R0003",
+                                         "a tensor has a negative extent (QR_DIM_UNKNOWN is one)",
+                                         "give each extent; an output whose extents only the run tells has room by its "
+                                         "number of elements, or none"};
+inline constexpr Refusal kHugeShape{QR_INVALID_ARGUMENT, "QR-R0003",
+                                    "a tensor's shape has more bytes than there can be",
+                                    "give the extents of the data"};
+inline constexpr Refusal kSmallRoom{QR_OUT_OF_RANGE, "QR-R0005",
+                                    "a tensor's shape has more elements than the array that it is to lie in",
+                                    "give a shape that fits into the array, or a larger array"};
+
+}  // namespace detail
+
 // How a call ended: success, or a code for the program, a message for people and an id for search engines. Texts are
 // NUL-terminated, never NULL, and live as long as the status. Move-only.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;  // success
   explicit Status(qr_status *taken) noexcept : status_(taken) {}
+  // A refusal of these headers' own, with static texts.
+  explicit Status(const detail::Refusal &own, const char *found = nullptr, const char *expected = nullptr) noexcept
+      : own_(&own), found_(found), expected_(expected) {}
   // The program's own memory, not the library's, has run out.
-  static Status out_of_memory() noexcept {
-    Status status;
-    status.out_of_memory_ = true;
-    return status;
-  }
+  static Status out_of_memory() noexcept { return Status(detail::kOutOfMemory); }
 
   bool ok() const noexcept { return code() == QR_OK; }
-  qr_code code() const noexcept { return out_of_memory_ ? QR_RESOURCE_EXHAUSTED : qr_status_code(status_.get()); }
+  qr_code code() const noexcept { return own_ ? own_->code : qr_status_code(status_.get()); }
   const char *code_name() const noexcept { return qr_code_name(code()); }
-  const char *id() const noexcept { return out_of_memory_ ? "QR-C0001" : qr_status_id(status_.get()); }
-  const char *message() const noexcept {
-    return out_of_memory_ ? "the program is out of memory" : qr_status_message(status_.get());
-  }
-  const char *hint() const noexcept { return qr_status_hint(status_.get()); }
-  std::uint64_t detail_count() const noexcept { return qr_status_detail_count(status_.get()); }
+  const char *id() const noexcept { return own_ ? own_->id : qr_status_id(status_.get()); }
+  const char *message() const noexcept { return own_ ? own_->message : qr_status_message(status_.get()); }
+  const char *hint() const noexcept { return own_ ? own_->hint : qr_status_hint(status_.get()); }
+  std::uint64_t detail_count() const noexcept { return found_ ? 2 : qr_status_detail_count(status_.get()); }
   // Key and value; both empty past the end.
   std::pair<const char *, const char *> detail(std::uint64_t index) const noexcept {
+    if (found_ && index < 2) return index == 0 ? std::pair{"found", found_} : std::pair{"expected", expected_};
     const char *key = "", *value = "";
     qr_status_detail(status_.get(), index, &key, &value);
     return {key, value};
@@ -80,8 +105,12 @@ class [[nodiscard]] Status {
 
  private:
   Handle<qr_status, qr_status_destroy> status_;
-  bool out_of_memory_ = false;
+  const detail::Refusal *own_ = nullptr;
+  const char *found_ = nullptr, *expected_ = nullptr;  // both or none
 };
+
+// The same class, for a program in which `Status` is a macro (Xlib.h's).
+using CallStatus = Status;
 
 #if QR_HAS_EXCEPTIONS
 // What a failed call throws. Copies the status, so it may outlive everything.
@@ -94,6 +123,8 @@ class Error : public std::exception {
       hint_ = status.hint();
       for (std::uint64_t i = 0; i < status.detail_count(); ++i) details_.emplace_back(status.detail(i));
       what_ = id_ + ": " + message_;
+      for (const auto &[key, value] : details_)
+        if (key == "found" || key == "expected") what_ += ", " + key + " " + value;
     } catch (...) {  // out of memory: the code is what remains
     }
   }
@@ -193,4 +224,5 @@ auto in_memory(Body body) noexcept -> decltype(body()) {
 }  // namespace detail
 }  // namespace qr
 
+#include <quarry/macros_on.hpp>
 #endif

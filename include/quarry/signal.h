@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* Of qr_signal_set_timeout. */
+#define QR_NO_TIMEOUT 0xffffffffffffffffull
+
 /* Creates a signal that is not aborted and has no timeout.
  * @param runtime     borrows: kept alive by the signal.
  * @param out_signal  gives: qr_signal_destroy.
@@ -16,6 +19,23 @@ extern "C" {
  * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_signal_create(qr_runtime *runtime, qr_signal **out_signal);
+
+/* A signal for the calls that belong together: it is aborted when `parent` is, and what is left of the parent's timeout
+ * counts from now on for all of them. By itself it may be aborted, and have a timeout of each call, without the parent
+ * seeing it. It stays aborted when the parent is reset.
+ * @param parent      borrows: kept alive by the new signal.
+ * @param out_signal  gives: qr_signal_destroy.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_signal_derive(qr_signal *parent, qr_signal **out_signal);
+
+/* Whether a call that began now would go on: for work of the caller's own between calls. NULL goes on.
+ * @param signal  borrows.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  CANCELLED (it is aborted), DEADLINE_EXCEEDED (no time is left)
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_signal_check(const qr_signal *signal);
 
 /* Makes the calls that use the signal return CANCELLED as soon as they can, now and until it is reset. NULL is ignored.
  * @param signal  borrows.
@@ -31,9 +51,10 @@ QR_API void qr_signal_abort(qr_signal *signal);
  * @since   0.1 */
 QR_API void qr_signal_reset(qr_signal *signal);
 
-/* Gives each later call that uses the signal this long, counted from its start. NULL is ignored.
+/* Gives each later call that uses the signal this long, counted from its start, its waiting for other calls included.
+ * NULL is ignored.
  * @param signal      borrows.
- * @param timeout_ns  in nanoseconds; 0: no limit.
+ * @param timeout_ns  in nanoseconds; 0: no time at all; QR_NO_TIMEOUT: no limit, as before the first call.
  * @thread  [thread-safe] [in-callback]
  * @errors  none
  * @since   0.1 */

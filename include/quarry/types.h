@@ -109,15 +109,17 @@ typedef int32_t qr_dtype;
 #define QR_DTYPE_U2 25
 #define QR_DTYPE_I2 26
 
-/* Log levels. The two MISBEHAVING levels are contract violations by the caller and by a plugin. */
+/* Log levels. */
 typedef int32_t qr_log_level;
 #define QR_LOG_ERROR 1
 #define QR_LOG_WARN 2
 #define QR_LOG_INFO 3
 #define QR_LOG_DEBUG 4
 #define QR_LOG_TRACE 5
-#define QR_LOG_CALLER_MISBEHAVING 6
-#define QR_LOG_PLUGIN_MISBEHAVING 7
+
+/* Flags of a log line: its level is QR_LOG_ERROR, and it tells that somebody broke the contract. */
+#define QR_LOG_CALLER_MISBEHAVES 1u
+#define QR_LOG_PLUGIN_MISBEHAVES 2u
 
 /* Opaque objects, each with its header. */
 typedef struct qr_status qr_status;
@@ -135,6 +137,13 @@ typedef struct qr_profile qr_profile;
  * @errors  none
  * @since   0.1 */
 QR_API const char *qr_version(void);
+
+/* Returns the version of the C ABI that the library has, for who opens it at run time: QR_ABI_MAJOR * 65536 +
+ * QR_ABI_MINOR. A program built with these headers runs with a library of the same major and at least this minor.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint32_t qr_abi_version(void);
 
 /* Names a data type as ONNX's C++ users write it ("f32", "u8", "bf16"); "unknown" for a number that is none.
  * @return  borrows: static, NUL-terminated.

@@ -9,5 +9,7 @@
 
 /* The C ABI's major number: the soname is libquarry.so.<QR_ABI_MAJOR>. See COMPATIBILITY.md. */
 #define QR_ABI_MAJOR 0
+/* One more with each addition to the C ABI; qr_abi_version gives both at run time. */
+#define QR_ABI_MINOR 3
 
 #endif

@@ -2,6 +2,7 @@
 #include "runtime/capi/edge.h"
 
 #include <bit>
+#include <limits>
 
 #include "base/checked.h"
 #include "base/text.h"
@@ -14,9 +15,19 @@ constexpr std::uint32_t kMaxStructSize = 4096;
 
 }  // namespace
 
+qr_status *caught(const char *function) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    return give(Status::out_of_memory(function));
+  } catch (...) {
+    return give(Status::error(ErrorId::internal, "an exception reached the edge of the C ABI"));
+  }
+}
+
 Status null_argument(const char *function, const char *argument) {
   try {
-    return Status::error(ErrorId::null_argument, format("%s: %s is NULL, expected a pointer", function, argument));
+    return Status::errorf(ErrorId::null_argument, "%s: %s is NULL, expected a pointer", function, argument);
   } catch (const std::bad_alloc &) {
     return Status::out_of_memory();
   }
@@ -29,15 +40,14 @@ qr_status *refuse_null(const char *function, const char *argument) noexcept {
 Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty,
                  std::string_view *out) {
   if (!from.data && from.size != 0)
-    return Status::error(ErrorId::null_argument,
-                         format("%s: %s.data is NULL and its size is not 0", function, argument));
+    return Status::errorf(ErrorId::null_argument, "%s: %s.data is NULL and its size is not 0", function, argument);
   const std::string_view text = text_of(from);
   if (text.empty() && empty == Empty::Refused)
-    return Status::error(ErrorId::bad_argument, format("%s: %s is empty, expected text", function, argument),
-                         "set data and size of the qr_string");
+    return Status::hinted(ErrorId::bad_argument, "set data and size of the qr_string", "%s: %s is empty, expected text",
+                          function, argument);
   if (!is_utf8(text) || text.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::not_utf8, format("%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument,
-                                                   printable(text).c_str()));
+    return Status::errorf(ErrorId::not_utf8, "%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument,
+                          printable(text).c_str());
   *out = text;
   return {};
 }
@@ -48,32 +58,32 @@ Status check_struct(const char *function, const char *type, const void *from, st
   std::uint32_t size;
   std::memcpy(&size, from, sizeof size);  // struct_size is the first field of each
   if (size < first || size > kMaxStructSize)
-    return Status::error(ErrorId::bad_struct_size,
-                         format("%s: %s.struct_size is %u, expected at least %u%s", function, type, size, first,
-                                size > kMaxStructSize ? " and not more than 4096" : ""));
+    return Status::errorf(ErrorId::bad_struct_size, "%s: %s.struct_size is %u, expected at least %u%s", function, type,
+                          size, first, size > kMaxStructSize ? " and not more than 4096" : "");
   const auto *bytes = static_cast<const unsigned char *>(from);
   for (std::uint32_t offset = known; offset < size; ++offset)
     if (bytes[offset] != 0)
-      return Status::error(
-          ErrorId::unknown_field,
-          format("%s: %s has a value at offset %u, this library knows %u bytes of it", function, type, offset, known));
+      return Status::errorf(ErrorId::unknown_field,
+                            "%s: %s has a value at offset %u, this library knows %u bytes of it", function, type,
+                            offset, known);
   return {};
 }
 
 Status unknown_field(const char *function, const char *type, const char *field) {
-  return Status::error(ErrorId::unknown_field,
-                       format("%s: %s.%s is not 0, which this library does not know", function, type, field));
+  return Status::errorf(ErrorId::unknown_field, "%s: %s.%s is not 0, which this library does not know", function, type,
+                        field);
 }
 
 Status check_flags(const char *function, const char *type, std::uint64_t flags, std::uint64_t known) {
   if ((flags & ~known) == 0) return {};
-  return Status::error(
-      ErrorId::unknown_flag,
-      format("%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function, type,
-             std::countr_zero(flags & ~known), static_cast<unsigned long long>(known)));
+  return Status::errorf(ErrorId::unknown_flag,
+                        "%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function,
+                        type, std::countr_zero(flags & ~known), static_cast<unsigned long long>(known));
 }
 
-Status read_call(const char *function, const qr_call_options *call, CallWatch &out) {
+namespace {
+
+Status read_call(const char *function, const Runtime &runtime, const qr_call_options *call, CallWatch &out) {
   if (!call) return {};
   qr_call_options given = QR_CALL_OPTIONS_INIT;
   QR_RETURN_IF_ERROR(read_struct(function, "qr_call_options", call, given, QR_CALL_OPTIONS_FIRST_SIZE));
@@ -83,17 +93,36 @@ Status read_call(const char *function, const qr_call_options *call, CallWatch &o
     qr_progress progress = QR_PROGRESS_INIT;
     QR_RETURN_IF_ERROR(read_struct(function, "qr_progress", given.progress, progress, QR_PROGRESS_FIRST_SIZE));
     if (progress.reserved) return unknown_field(function, "qr_progress", "reserved");
-    out.progress = Progress(progress);
+    // One of this call's own: to stop it does not abort the caller's.
+    const auto own = Ref<Signal>::make(Ref<Runtime>(const_cast<Runtime *>(&runtime)), object(given.signal));
+    out.signal = CallSignal(own.get());
+    out.progress = Progress(progress, out.signal);
+  } else {
+    out.signal = CallSignal(object(given.signal));
   }
-  out.signal = object(given.signal);
   out.profile = object(given.profile);
   return {};
 }
 
+}  // namespace
+
+LongCall::LongCall(const char *function, const Runtime &runtime, const qr_call_options *call)
+    : function_(function), read_(read_call(function, runtime, call, watch_)), stop_(watch_.signal), scope_(stop_) {}
+LongCall::~LongCall() = default;
+
+Status LongCall::outcome(Status status) const {
+  return status.code() == QR_CANCELLED && watch_.progress.stopped() ? watch_.signal.check(function_)
+                                                                    : std::move(status);
+}
+
+Status read_target(const char *function, const qr_target *target, qr_target &out) {
+  QR_RETURN_IF_ERROR(read_struct(function, "qr_target", target, out, QR_TARGET_FIRST_SIZE));
+  return TargetWriter::check(function, out);
+}
+
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count) {
-  return Status::error(ErrorId::index_out_of_range,
-                       format("%s: %s is %llu, expected less than %llu", function, what,
-                              static_cast<unsigned long long>(index), static_cast<unsigned long long>(count)));
+  return Status::errorf(ErrorId::index_out_of_range, "%s: %s is %llu, expected less than %llu", function, what,
+                        static_cast<unsigned long long>(index), static_cast<unsigned long long>(count));
 }
 
 char *give_text(std::string_view text) {
@@ -112,10 +141,20 @@ qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept {
     out.size_bytes = packed_size(info.dtype, *count).value_or(0);
   out.name = string_of(info.name);
   if (info.quant) {
-    out.is_quantized = 1;
-    if (info.quant->per_tensor()) {
-      out.scale = static_cast<double>(info.quant->scales[0]);
-      out.zero_point = info.quant->zero_points.empty() ? 0 : info.quant->zero_points[0];
+    const qir::Quantization &quant = *info.quant;
+    if (quant.per_tensor()) {
+      out.is_quantized = QR_QUANTIZED_PER_TENSOR;
+      out.scale = static_cast<double>(quant.scales[0]);
+      out.zero_point = quant.zero_points.empty() ? 0 : quant.zero_points[0];
+    } else {
+      out.is_quantized = quant.block_size > 0 ? QR_QUANTIZED_PER_BLOCK : QR_QUANTIZED_PER_CHANNEL;
+      out.scale = std::numeric_limits<double>::quiet_NaN();  // who overlooks the rest sees it at once
+      out.scales = quant.scales.data();
+      out.zero_points = quant.zero_points.empty() ? nullptr : quant.zero_points.data();
+      out.scale_count = quant.scales.size();
+      out.block_size = quant.block_size;
+      out.quantized_axis =
+          static_cast<std::uint32_t>(quant.axis < 0 ? quant.axis + static_cast<std::int32_t>(out.rank) : quant.axis);
     }
   }
   return out;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/target_writer.h"
 #include "runtime/memory.h"
 #include "runtime/model.h"
 #include "runtime/options.h"
@@ -38,15 +39,16 @@ inline qr_status *give(Status status) noexcept { return handle_of(status.release
 
 // ---- the wrapper of every function that can fail: `function` is the one that calls it -----------
 
+// The status of the exception that is being handled: one body for all the handlers.
+__attribute__((cold, noinline)) qr_status *caught(const char *function) noexcept;
+
 template <class Body>
 qr_status *guard(Allocator &allocator, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
   AllocatorScope scope(allocator);
   try {
     return give(body());
-  } catch (const std::bad_alloc &) {
-    return give(Status::out_of_memory(function));
   } catch (...) {
-    return give(Status::error(ErrorId::internal, "an exception reached the edge of the C ABI"));
+    return caught(function);
   }
 }
 
@@ -63,7 +65,7 @@ Status null_argument(const char *function, const char *argument);
 // The same as the status of a call. Out of line, as the other refusals that nearly every function has.
 __attribute__((cold, noinline)) qr_status *refuse_null(const char *function, const char *argument) noexcept;
 
-#define QR_REQUIRE(argument)                                                  \
+#define QR_RETURN_IF_NULL(argument)                                           \
   do {                                                                        \
     if (!(argument)) return ::quarry::capi::refuse_null(__func__, #argument); \
   } while (0)
@@ -98,8 +100,8 @@ void write_struct(const T &from, T *out) noexcept {
 
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count);
 
-// The call argument of long calls: null is allowed.
-Status read_call(const char *function, const qr_call_options *call, CallWatch &out);
+// Where a call writes.
+Status read_target(const char *function, const qr_target *target, qr_target &out);
 
 // A call that overlaps with another one.
 template <class Scope>
@@ -110,12 +112,12 @@ __attribute__((cold, noinline)) qr_status *refuse_overlap(const Scope &scope, Al
 }
 
 // An [exclusive] object for the length of a call.
-#define QR_ENTER(scope, of, what)                                                              \
+#define QR_ENTER_OR_RETURN(scope, of, what)                                                    \
   ::quarry::ExclusiveScope scope((of)->use(), ::quarry::capi::process_of(of), __func__, what); \
   if (!scope.held()) return ::quarry::capi::refuse_overlap(scope, ::quarry::capi::memory_of(of), __func__)
 
 // One that several calls may read at a time and one may change: qr_options.
-#define QR_ENTER_SHARED(scope, of, what, access)                                                    \
+#define QR_ENTER_SHARED_OR_RETURN(scope, of, what, access)                                          \
   ::quarry::SharedScope scope((of)->use(), ::quarry::capi::process_of(of), access, __func__, what); \
   if (!scope.held()) return ::quarry::capi::refuse_overlap(scope, ::quarry::capi::memory_of(of), __func__)
 
@@ -139,6 +141,38 @@ Allocator &memory_of(const Object *object) noexcept {
 template <class Object, class Body>
 qr_status *guard(const Object *object, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
   return guard(memory_of(object), std::forward<Body>(body), function);
+}
+
+// The call argument of long calls, null or not, and who asks stop_asked() meanwhile.
+class LongCall {
+ public:
+  LongCall(const char *function, const Runtime &runtime, const qr_call_options *call);
+  ~LongCall();
+  Status take_status() { return std::move(read_); }  // of the argument
+  const CallWatch &watch() const noexcept { return watch_; }
+  // What a stop by the progress function leads to is named by it, wherever it was seen first.
+  Status outcome(Status status) const;
+
+ private:
+  const char *function_;
+  CallWatch watch_;
+  Status read_;
+  const CallStop stop_;
+  const StopScope scope_;
+};
+
+// The wrapper of long calls: body(watch).
+template <class Object, class Body>
+qr_status *guard_call(const Object *of, const qr_call_options *call, Body &&body,
+                      const char *function = __builtin_FUNCTION()) noexcept {
+  return guard(
+      of,
+      [&]() -> Status {
+        LongCall made(function, runtime_of(of), call);
+        QR_RETURN_IF_ERROR(made.take_status());
+        return made.outcome(body(made.watch()));
+      },
+      function);
 }
 
 // A text for the caller, freed by qr_string_destroy.

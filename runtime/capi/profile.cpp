@@ -7,8 +7,8 @@ using namespace quarry::capi;
 extern "C" {
 
 qr_status *qr_profile_create(qr_runtime *runtime, qr_profile **out_profile) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_profile);
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_profile);
   return guard(object(runtime), [&]() -> Status {
     *out_profile = handle_of(Ref<Profile>::make(Ref<Runtime>(object(runtime))).give());
     return {};
@@ -20,9 +20,9 @@ uint64_t qr_profile_event_count(const qr_profile *profile) { return profile ? ob
 uint64_t qr_profile_lost_count(const qr_profile *profile) { return profile ? object(profile)->log().lost() : 0; }
 
 qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_profile_event *out_event) {
-  QR_REQUIRE(profile);
-  QR_REQUIRE(out_event);
-  QR_ENTER(scope, object(profile), "profile");
+  QR_RETURN_IF_NULL(profile);
+  QR_RETURN_IF_NULL(out_event);
+  QR_ENTER_OR_RETURN(scope, object(profile), "profile");
   return guard(object(profile), [&]() -> Status {
     constexpr const char *kAt = "qr_profile_event_at";
     const EventLog &log = object(profile)->log();
@@ -36,10 +36,10 @@ qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_pro
   });
 }
 
-qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char **out_text) {
-  QR_REQUIRE(profile);
-  QR_REQUIRE(out_text);
-  QR_ENTER(scope, object(profile), "profile");
+qr_status *qr_profile_export(const qr_profile *profile, qr_string format, const qr_target *target) {
+  QR_RETURN_IF_NULL(profile);
+  QR_RETURN_IF_NULL(target);
+  QR_ENTER_OR_RETURN(scope, object(profile), "profile");
   return guard(object(profile), [&]() -> Status {
     std::string_view name;
     QR_RETURN_IF_ERROR(read_text("qr_profile_export", "format", format, Empty::Refused, &name));
@@ -47,9 +47,12 @@ qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char *
       return Status::error(
           ErrorId::bad_argument,
           quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
+    qr_target to = QR_TARGET_INIT;
+    QR_RETURN_IF_ERROR(read_target("qr_profile_export", target, to));
     QR_ASSIGN_OR_RETURN(const String text, object(profile)->log().text(name));
-    *out_text = give_text(text);
-    return {};
+    TargetWriter out("qr_profile_export", to, "profile", NewFile::Outlasts::Process);
+    QR_RETURN_IF_ERROR(out.begin(out.name(), text.size(), 0));
+    return out.finish(out.write(text.data(), text.size()));
   });
 }
 

@@ -23,9 +23,9 @@ Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Ru
     qr_log_sink sink;
     QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_log_sink", options.log, sink, QR_LOG_SINK_FIRST_SIZE));
     if (!sink.write) return null_argument(kCreate, "log->write");
-    if (sink.level < 0 || sink.level > QR_LOG_PLUGIN_MISBEHAVING)
-      return Status::error(ErrorId::bad_argument,
-                           format("%s: log->level is %d, expected a QR_LOG_* level", kCreate, sink.level));
+    if (sink.level < 0 || sink.level > QR_LOG_TRACE)
+      return Status::errorf(ErrorId::bad_argument, "%s: log->level is %d, expected a QR_LOG_* level", kCreate,
+                            sink.level);
     config.log = Log(sink);
   }
   if (options.thread_pool) {
@@ -33,8 +33,7 @@ Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Ru
         read_struct(kCreate, "qr_thread_pool", options.thread_pool, config.thread_pool, QR_THREAD_POOL_FIRST_SIZE));
     if (!config.thread_pool.parallel_for) return null_argument(kCreate, "thread_pool->parallel_for");
     if (config.thread_pool.worker_count == 0)
-      return Status::error(ErrorId::bad_argument,
-                           format("%s: thread_pool->worker_count is 0, expected at least 1", kCreate));
+      return Status::errorf(ErrorId::bad_argument, "%s: thread_pool->worker_count is 0, expected at least 1", kCreate);
   }
   QR_RETURN_IF_ERROR(
       read_text(kCreate, "options->backend_path", options.backend_path, Empty::Allowed, &config.backend_path));
@@ -68,7 +67,7 @@ void write_operator(JsonWriter &json, const qir::OpRow &row, loader::Plugin *plu
 extern "C" {
 
 qr_status *qr_runtime_create(const qr_runtime_options *options, qr_runtime **out_runtime) {
-  QR_REQUIRE(out_runtime);
+  QR_RETURN_IF_NULL(out_runtime);
   qr_allocator functions = QR_ALLOCATOR_INIT;
   Runtime::Config config = {&malloc_allocator(), nullptr, Log(), QR_THREAD_POOL_INIT, {}, {}, false};
   if (options) {
@@ -105,9 +104,9 @@ void qr_runtime_destroy(qr_runtime *runtime) {
 }
 
 qr_status *qr_runtime_scan(qr_runtime *runtime, uint64_t *out_count) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_count);
-  QR_ENTER(scope, object(runtime), "runtime");
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_count);
+  QR_ENTER_OR_RETURN(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
     QR_RETURN_IF_ERROR(object(runtime)->scan());
     *out_count = object(runtime)->candidates().size();
@@ -116,11 +115,11 @@ qr_status *qr_runtime_scan(qr_runtime *runtime, uint64_t *out_count) {
 }
 
 qr_status *qr_runtime_backend(const qr_runtime *runtime, uint64_t index, qr_backend_info *out_info) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_info);
-  QR_ENTER(scope, object(runtime), "runtime");
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_info);
+  QR_ENTER_OR_RETURN(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "qr_backend_info", out_info, sizeof(qr_backend_info),
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "qr_backend_info", out_info, QR_BACKEND_INFO_FIRST_SIZE,
                                     sizeof(qr_backend_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_backend", "index", index, object(runtime)->candidates().size());
@@ -141,9 +140,9 @@ qr_status *qr_runtime_backend(const qr_runtime *runtime, uint64_t index, qr_back
 }
 
 qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t device, qr_device_info *out_info) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_info);
-  QR_ENTER(scope, object(runtime), "runtime");
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_info);
+  QR_ENTER_OR_RETURN(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
     QR_RETURN_IF_ERROR(check_struct("qr_runtime_device", "qr_device_info", out_info, QR_DEVICE_INFO_FIRST_SIZE,
                                     sizeof(qr_device_info)));
@@ -167,9 +166,9 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
 
 qr_status *qr_runtime_search_path(const qr_runtime *runtime, uint64_t index, qr_string *out_path,
                                   qr_string *out_origin) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_path);
-  QR_REQUIRE(out_origin);
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_path);
+  QR_RETURN_IF_NULL(out_origin);
   return guard(object(runtime), [&]() -> Status {
     const Vector<loader::Folder> &folders = const_cast<Runtime *>(object(runtime))->loader().search_path();
     if (index >= folders.size()) return index_out_of_range("qr_runtime_search_path", "index", index, folders.size());
@@ -179,20 +178,22 @@ qr_status *qr_runtime_search_path(const qr_runtime *runtime, uint64_t index, qr_
   });
 }
 
+const char *qr_plugin_target(void) { return QR_PLUGIN_BUILD_TARGET; }
+
 const char *qr_runtime_cpu_features(const qr_runtime *runtime) {
   return runtime ? object(runtime)->cpu_features() : "";
 }
 
 qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **out_json) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_json);
-  QR_ENTER(scope, object(runtime), "runtime");
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_json);
+  QR_ENTER_OR_RETURN(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
     std::string_view id;
     QR_RETURN_IF_ERROR(read_text("qr_runtime_operators", "backend", backend, Empty::Allowed, &id));
     std::shared_ptr<loader::Plugin> plugin;
     if (!id.empty()) {
-      QR_ASSIGN_OR_RETURN(plugin, object(runtime)->open_backend(id));
+      QR_ASSIGN_OR_RETURN(plugin, object(runtime)->open_backend(id, CallSignal(nullptr)));
     }
     JsonWriter json;
     json.begin_object().field("backend", plugin ? plugin->id() : std::string_view()).field("opset", qir::kNormalOpset);

@@ -10,16 +10,17 @@ constexpr const char *kRun = "qr_session_run", *kSubmit = "qr_session_submit";
 
 // A tensor that the caller built with other headers, or not at all. Ours is the first release: there is no smaller one.
 Status check_tensor(const char *function, const char *side, uint64_t index, const qr_tensor *tensor) {
-  if (tensor->struct_size == sizeof(qr_tensor) && tensor->reserved == 0) return {};  // the way it nearly always is
+  if (tensor->struct_size == sizeof(qr_tensor) && !(tensor->flags & ~QR_TENSOR_OF_SESSION))
+    return {};  // the way it nearly always is
   const String name = format("qr_tensor %s[%llu]", side, static_cast<unsigned long long>(index));
   QR_RETURN_IF_ERROR(check_struct(function, name.c_str(), tensor, QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
-  return tensor->reserved ? unknown_field(function, name.c_str(), "reserved") : Status();
+  return check_flags(function, name.c_str(), tensor->flags, QR_TENSOR_OF_SESSION);
 }
 
 Status check_count(const char *function, ErrorId id, const char *what, uint64_t found, std::size_t expected) {
   if (found == expected) return {};
-  return Status::error(
-      id, format("%s: found %llu %ss, expected %zu", function, static_cast<unsigned long long>(found), what, expected));
+  return Status::errorf(id, "%s: found %llu %ss, expected %zu", function, static_cast<unsigned long long>(found), what,
+                        expected);
 }
 
 Status check_arguments(const char *function, const Session &session, const qr_tensor *const *inputs,
@@ -45,20 +46,41 @@ Status read_run_options(const char *function, const qr_run_options *options, qr_
   return check_flags(function, "qr_run_options", run.flags, 0);
 }
 
+// A tensor of the signature with the extents of one bucket.
+Status bucket_tensor(const char *function, const Session &session, bool is_output, uint64_t bucket, uint64_t index,
+                     qr_tensor_info *out_info) {
+  const Vector<qrm::TensorInfo> &signature = is_output ? session.core().outputs() : session.core().inputs();
+  const Vector<SessionBucket> &buckets = session.core().loaded().buckets;
+  if (bucket >= buckets.size()) return index_out_of_range(function, "bucket", bucket, buckets.size());
+  if (index >= signature.size()) return index_out_of_range(function, "index", index, signature.size());
+  QR_RETURN_IF_ERROR(
+      check_struct(function, "qr_tensor_info", out_info, QR_TENSOR_INFO_FIRST_SIZE, sizeof(qr_tensor_info)));
+  const loader::GraphTensors &tensors = buckets[bucket].tensors();
+  const loader::TensorInfo &here = (is_output ? tensors.outputs : tensors.inputs)[index];
+  qr_tensor_info info = tensor_info(signature[index]);
+  info.rank = here.rank;
+  static_assert(sizeof info.dims == sizeof here.dims);
+  std::memcpy(info.dims, here.dims, sizeof info.dims);
+  info.size_bytes = here.bytes;
+  write_struct(info, out_info);
+  return {};
+}
+
 }  // namespace
 
 extern "C" {
 
-qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_memory_plan *out_plan) {
-  QR_REQUIRE(model);
-  QR_REQUIRE(out_plan);
-  return guard(object(model), [&]() -> Status {
+qr_status *qr_session_plan(const qr_model *model, const qr_options *options, const qr_call_options *call,
+                           qr_memory_plan *out_plan) {
+  QR_RETURN_IF_NULL(model);
+  QR_RETURN_IF_NULL(out_plan);
+  return guard_call(object(model), call, [&](const CallWatch &watch) -> Status {
     QR_RETURN_IF_ERROR(
         check_struct("qr_session_plan", "qr_memory_plan", out_plan, QR_MEMORY_PLAN_FIRST_SIZE, sizeof(qr_memory_plan)));
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
-                        CompileJob::begin(*object(model), given.get(), {}, DeviceUse::CompileOnly));
+                        CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
     if (job->settings.recompile == Recompile::Background)
       job->settings.recompile = Recompile::Wait;  // the figures are wanted now
     QR_ASSIGN_OR_RETURN(const Ref<LoadableModel> loadable, LoadableModel::make(*job));
@@ -77,25 +99,23 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
 
 qr_status *qr_session_create(const qr_model *model, const qr_options *options, const qr_call_options *call,
                              qr_session **out_session) {
-  QR_REQUIRE(model);
-  QR_REQUIRE(out_session);
-  return guard(object(model), [&]() -> Status {
+  QR_RETURN_IF_NULL(model);
+  QR_RETURN_IF_NULL(out_session);
+  return guard_call(object(model), call, [&](const CallWatch &watch) -> Status {
     const OptionsArgument given(options, "qr_session_create");
     QR_RETURN_IF_ERROR(given.status());
-    CallWatch watch;
-    QR_RETURN_IF_ERROR(read_call("qr_session_create", call, watch));
     QR_ASSIGN_OR_RETURN(Ref<Session> session, Session::create(*object(model), given.get(), watch));
     *out_session = handle_of(session.give());
     return {};
   });
 }
 
-qr_status *qr_session_clone(qr_session *session, qr_session **out_session) {
-  QR_REQUIRE(session);
-  QR_REQUIRE(out_session);
-  QR_ENTER(scope, object(session), "session");
-  return guard(object(session), [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(Ref<Session> made, object(session)->clone());
+qr_status *qr_session_clone(qr_session *session, const qr_call_options *call, qr_session **out_session) {
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_session);
+  QR_ENTER_OR_RETURN(scope, object(session), "session");
+  return guard_call(object(session), call, [&](const CallWatch &watch) -> Status {
+    QR_ASSIGN_OR_RETURN(Ref<Session> made, object(session)->clone(watch));
     *out_session = handle_of(made.give());
     return {};
   });
@@ -109,18 +129,40 @@ uint64_t qr_session_output_count(const qr_session *session) {
 }
 
 qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
-  QR_REQUIRE(session);
-  QR_REQUIRE(out_info);
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_info);
   return guard(object(session), [&] {
     return give_tensor_info("qr_session_input", "index", object(session)->core().inputs(), index, out_info);
   });
 }
 
 qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
-  QR_REQUIRE(session);
-  QR_REQUIRE(out_info);
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_info);
   return guard(object(session), [&] {
     return give_tensor_info("qr_session_output", "index", object(session)->core().outputs(), index, out_info);
+  });
+}
+
+uint64_t qr_session_bucket_count(const qr_session *session) {
+  return session ? object(session)->core().loaded().buckets.size() : 0;
+}
+
+qr_status *qr_session_bucket_input(const qr_session *session, uint64_t bucket, uint64_t index,
+                                   qr_tensor_info *out_info) {
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_info);
+  return guard(object(session), [&] {
+    return bucket_tensor("qr_session_bucket_input", *object(session), false, bucket, index, out_info);
+  });
+}
+
+qr_status *qr_session_bucket_output(const qr_session *session, uint64_t bucket, uint64_t index,
+                                    qr_tensor_info *out_info) {
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_info);
+  return guard(object(session), [&] {
+    return bucket_tensor("qr_session_bucket_output", *object(session), true, bucket, index, out_info);
   });
 }
 
@@ -130,9 +172,9 @@ qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tenso
 #endif
 qr_status *qr_session_run(qr_session *session, const qr_run_options *options, const qr_tensor *const *inputs,
                           uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count) {
-  QR_REQUIRE(session);
+  QR_RETURN_IF_NULL(session);
   const Ref<Session> self(object(session));  // a destroy that overlaps must not pull it away
-  QR_ENTER(scope, self.get(), "session");
+  QR_ENTER_OR_RETURN(scope, self.get(), "session");
   return guard(self.get(), [&]() -> Status {
     qr_run_options run = QR_RUN_OPTIONS_INIT;
     if (options) QR_RETURN_IF_ERROR(read_run_options(kRun, options, run));
@@ -145,9 +187,9 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
 #endif
 
 qr_status *qr_session_warm_up(qr_session *session, const qr_run_options *options) {
-  QR_REQUIRE(session);
+  QR_RETURN_IF_NULL(session);
   const Ref<Session> self(object(session));
-  QR_ENTER(scope, self.get(), "session");
+  QR_ENTER_OR_RETURN(scope, self.get(), "session");
   return guard(self.get(), [&]() -> Status {
     qr_run_options run = QR_RUN_OPTIONS_INIT;
     if (options) QR_RETURN_IF_ERROR(read_run_options("qr_session_warm_up", options, run));
@@ -158,7 +200,7 @@ qr_status *qr_session_warm_up(qr_session *session, const qr_run_options *options
 qr_status *qr_session_submit(qr_session *session, const qr_submit_options *options, const qr_tensor *const *inputs,
                              uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count,
                              uint64_t *out_ticket) {
-  QR_REQUIRE(session);
+  QR_RETURN_IF_NULL(session);
   const Ref<Session> self(object(session));
   return guard(self.get(), [&]() -> Status {
     qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
@@ -174,10 +216,14 @@ qr_status *qr_session_submit(qr_session *session, const qr_submit_options *optio
   });
 }
 
-qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal) {
-  QR_REQUIRE(session);
+qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal, int32_t *out_ended) {
+  if (out_ended) *out_ended = 0;
+  QR_RETURN_IF_NULL(session);
   const Ref<Session> self(object(session));
-  return guard(self.get(), [&] { return self->queue().wait(ticket, CallSignal(object(signal))); });
+  bool ended = false;
+  qr_status *status = guard(self.get(), [&] { return self->queue().wait(ticket, CallSignal(object(signal)), &ended); });
+  if (out_ended) *out_ended = ended;
+  return status;
 }
 
 void qr_session_abort(qr_session *session, uint64_t ticket) {
@@ -185,8 +231,8 @@ void qr_session_abort(qr_session *session, uint64_t ticket) {
 }
 
 qr_status *qr_session_completion_fd(qr_session *session, int32_t *out_fd) {
-  QR_REQUIRE(session);
-  QR_REQUIRE(out_fd);
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_fd);
   return guard(object(session), [&]() -> Status {
     QR_ASSIGN_OR_RETURN(*out_fd, object(session)->queue().completion_fd());
     return {};
@@ -194,8 +240,8 @@ qr_status *qr_session_completion_fd(qr_session *session, int32_t *out_fd) {
 }
 
 qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value) {
-  QR_REQUIRE(session);
-  QR_ENTER(scope, object(session), "session");
+  QR_RETURN_IF_NULL(session);
+  QR_ENTER_OR_RETURN(scope, object(session), "session");
   return guard(object(session), [&]() -> Status {
     std::string_view name, text;
     QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "key", key, Empty::Allowed, &name));
@@ -204,16 +250,17 @@ qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string v
   });
 }
 
-qr_status *qr_session_recover(qr_session *session) {
-  QR_REQUIRE(session);
-  QR_ENTER(scope, object(session), "session");
-  return guard(object(session), [&] { return object(session)->recover(); });
+qr_status *qr_session_recover(qr_session *session, const qr_call_options *call) {
+  QR_RETURN_IF_NULL(session);
+  QR_ENTER_OR_RETURN(scope, object(session), "session");
+  return guard_call(object(session), call,
+                    [&](const CallWatch &watch) -> Status { return object(session)->recover(watch.signal); });
 }
 
 qr_status *qr_session_report(const qr_session *session, char **out_json) {
-  QR_REQUIRE(session);
-  QR_REQUIRE(out_json);
-  QR_ENTER(scope, object(session), "session");
+  QR_RETURN_IF_NULL(session);
+  QR_RETURN_IF_NULL(out_json);
+  QR_ENTER_OR_RETURN(scope, object(session), "session");
   return guard(object(session), [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const String report, object(session)->report());
     *out_json = give_text(report);

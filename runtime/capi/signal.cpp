@@ -9,12 +9,26 @@ using namespace quarry::capi;
 extern "C" {
 
 qr_status *qr_signal_create(qr_runtime *runtime, qr_signal **out_signal) {
-  QR_REQUIRE(runtime);
-  QR_REQUIRE(out_signal);
+  QR_RETURN_IF_NULL(runtime);
+  QR_RETURN_IF_NULL(out_signal);
   return guard(object(runtime), [&]() -> Status {
     *out_signal = handle_of(Ref<Signal>::make(Ref<Runtime>(object(runtime))).give());
     return {};
   });
+}
+
+qr_status *qr_signal_derive(qr_signal *parent, qr_signal **out_signal) {
+  QR_RETURN_IF_NULL(parent);
+  QR_RETURN_IF_NULL(out_signal);
+  return guard(object(parent), [&]() -> Status {
+    *out_signal = handle_of(Ref<Signal>::make(Ref<Runtime>(&object(parent)->runtime()), object(parent)).give());
+    return {};
+  });
+}
+
+qr_status *qr_signal_check(const qr_signal *signal) {
+  if (!signal) return nullptr;
+  return guard(object(signal), [&] { return CallSignal(const_cast<Signal *>(object(signal))).check("a call"); });
 }
 
 void qr_signal_abort(qr_signal *signal) {
@@ -30,8 +44,8 @@ void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns) {
 }
 
 qr_status *qr_signal_fd(qr_signal *signal, int32_t *out_fd) {
-  QR_REQUIRE(signal);
-  QR_REQUIRE(out_fd);
+  QR_RETURN_IF_NULL(signal);
+  QR_RETURN_IF_NULL(out_fd);
   return guard([&]() -> Status {
     const int fd = object(signal)->fd();
     if (fd < 0)

@@ -11,6 +11,8 @@ using namespace quarry::capi;
 
 extern "C" {
 
+uint32_t qr_abi_version(void) { return QR_ABI_MAJOR * 65536u + QR_ABI_MINOR; }
+
 const char *qr_version(void) {
   return QR_TEXT(QR_VERSION_MAJOR) "." QR_TEXT(QR_VERSION_MINOR) "." QR_TEXT(QR_VERSION_PATCH);
 }

@@ -15,6 +15,8 @@
 
 #include <quarry/quarry.h>
 
+#include "../support/open_model.h"
+
 static const char *g_plugins, *g_model, *g_prepare;
 static int g_misbehaving;
 
@@ -33,9 +35,9 @@ static void ok(qr_status *status) {
   memset(&name, 0, sizeof name); \
   name.struct_size = sizeof name
 
-static void on_log(void *self, qr_log_level level, qr_string topic, qr_string message) {
-  (void)self;
-  if (level != QR_LOG_PLUGIN_MISBEHAVING) return;
+static void on_log(void *self, qr_log_level level, uint32_t flags, qr_string topic, qr_string message) {
+  (void)self, (void)level;
+  if (!(flags & QR_LOG_PLUGIN_MISBEHAVES)) return;
   ++g_misbehaving;
   print_error("%.*s: %.*s\n", (int)topic.size, topic.data, (int)message.size, message.data);
 }
@@ -101,9 +103,9 @@ static void whole_way(const char *backend) {
   ok(qr_options_set(options, text("backend"), text(backend)));
   ok(qr_options_set(options, text("shape"), text("x=2x4")));
   qr_model *model = NULL;
-  ok(qr_model_open_path(runtime, text(g_model), options, &model));
+  ok(model_at_path(runtime, text(g_model), options, &model));
   MADE(qr_memory_plan, plan);
-  ok(qr_session_plan(model, options, &plan));
+  ok(qr_session_plan(model, options, NULL, &plan));
   qr_profile *profile = NULL;
   ok(qr_profile_create(runtime, &profile));
   MADE(qr_call_options, call);
@@ -135,12 +137,13 @@ static void whole_way(const char *backend) {
   const int file = mkstemp(path);
   assert_true(file >= 0);
   close(file);
-  ok(qr_model_compile(model, options, text(path), &call));
+  const qr_target target = file_target(path);
+  ok(qr_model_compile(model, options, &target, &call));
   qr_model *container = NULL;
   qr_options_destroy(options); /* a container's shapes are bound */
   ok(qr_options_create(runtime, &options));
   ok(qr_options_set(options, text("backend"), text(backend)));
-  ok(qr_model_open_path(runtime, text(path), NULL, &container));
+  ok(model_at_path(runtime, text(path), NULL, &container));
   ok(qr_session_create(container, options, NULL, &session));
   run(session, NULL);
   qr_session_destroy(session);
@@ -212,10 +215,10 @@ static void test_unknown_wishes(void **state) {
   ok(qr_options_set(set, text("backend"), text("growth-behind")));
   ok(qr_options_set(set, text("shape"), text("x=2x4")));
   qr_model *model = NULL;
-  ok(qr_model_open_path(runtime, text(g_model), set, &model));
+  ok(model_at_path(runtime, text(g_model), set, &model));
   MADE(qr_memory_plan, plan);
   plan.later = 1;
-  refused(qr_session_plan(model, set, &plan), "qr_memory_plan");
+  refused(qr_session_plan(model, set, NULL, &plan), "qr_memory_plan");
   MADE(qr_call_options, call);
   call.later = 1;
   qr_session *session = NULL;

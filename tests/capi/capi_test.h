@@ -14,6 +14,8 @@
 #include <cmocka.h>
 #include <quarry/quarry.h>
 
+#include "../support/open_model.h"
+
 static inline qr_string str(const char *text) {
   qr_string out = {text, QR_NUL_TERMINATED};
   return out;
@@ -84,6 +86,7 @@ static inline void counting_free(void *self, void *ptr, uint64_t size, uint64_t 
     return; /* leaked on purpose: where the block begins is not known */
   }
   __atomic_sub_fetch(&counter->live, 1, __ATOMIC_RELAXED);
+  memset(ptr, 0xdd, size);
   free((char *)ptr - offset);
 }
 static inline qr_allocator counting(counting_allocator *counter) {
@@ -108,8 +111,8 @@ static inline const char *digits_qrm(const char *name) {
   qr_model *model = NULL;
   snprintf(path, sizeof path, "./%s.qrm", name);
   OK(qr_runtime_create(NULL, &runtime));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
-  OK(qr_model_compile(model, NULL, str(path), NULL));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model));
+  OK(qr_model_compile(model, NULL, &(qr_target)QR_TARGET_AT(path), NULL));
   qr_model_destroy(model);
   qr_runtime_destroy(runtime);
   return path;

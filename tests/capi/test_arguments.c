@@ -22,7 +22,7 @@ static int set_up(void **state) {
   qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
   OK(qr_runtime_create(NULL, &f->runtime));
   OK(qr_options_create(f->runtime, &f->options));
-  OK(qr_model_open_path(f->runtime, str(digits_path()), NULL, &f->model));
+  OK(model_at_path(f->runtime, str(digits_path()), NULL, &f->model));
   OK(qr_session_create(f->model, f->options, NULL, &f->session));
   OK(qr_signal_create(f->runtime, &f->signal));
   OK(qr_profile_create(f->runtime, &f->profile));
@@ -88,36 +88,39 @@ static void test_null_arguments(void **state) {
   NULLED("value", qr_options_set(f->options, str("threads"), (qr_string){NULL, 3}));
   NULLED("options", qr_options_get(NULL, str("threads"), &text));
   NULLED("out_value", qr_options_get(f->options, str("threads"), NULL));
-  NULLED("runtime", qr_model_open_path(NULL, str("x"), NULL, &model));
-  NULLED("path", qr_model_open_path(f->runtime, (qr_string){NULL, 1}, NULL, &model));
-  NULLED("out_model", qr_model_open_path(f->runtime, str(digits_path()), NULL, NULL));
-  NULLED("runtime", qr_model_open_fd(NULL, 0, 0, 0, NULL, &model));
-  NULLED("out_model", qr_model_open_fd(f->runtime, 0, 0, 0, NULL, NULL));
-  NULLED("runtime", qr_model_open_memory(NULL, "x", 1, NULL, &model));
-  NULLED("data", qr_model_open_memory(f->runtime, NULL, 1, NULL, &model));
-  NULLED("out_model", qr_model_open_memory(f->runtime, "x", 1, NULL, NULL));
+  NULLED("runtime", model_at_path(NULL, str("x"), NULL, &model));
+  NULLED("path", model_at_path(f->runtime, (qr_string){NULL, 1}, NULL, &model));
+  NULLED("out_model", model_at_path(f->runtime, str(digits_path()), NULL, NULL));
+  NULLED("runtime", model_in_file(NULL, 0, 0, 0, NULL, &model));
+  NULLED("out_model", model_in_file(f->runtime, 0, 0, 0, NULL, NULL));
+  NULLED("runtime", model_in_memory(NULL, "x", 1, NULL, &model));
+  NULLED("data", model_in_memory(f->runtime, NULL, 1, NULL, &model));
+  NULLED("out_model", model_in_memory(f->runtime, "x", 1, NULL, NULL));
+  NULLED("source", qr_model_open(f->runtime, NULL, NULL, NULL, &model));
   NULLED("model", qr_model_input(NULL, 0, &tensor));
   NULLED("out_info", qr_model_input(f->model, 0, NULL));
   NULLED("model", qr_model_output(NULL, 0, &tensor));
   NULLED("out_info", qr_model_output(f->model, 0, NULL));
   NULLED("model", qr_model_input_dim_name(NULL, 0, 0, &text));
   NULLED("out_name", qr_model_input_dim_name(f->model, 0, 0, NULL));
-  NULLED("model", qr_model_inspect(NULL, &json));
-  NULLED("out_json", qr_model_inspect(f->model, NULL));
-  NULLED("model", qr_model_verify(NULL));
-  NULLED("model", qr_model_compile(NULL, NULL, str("x"), NULL));
-  NULLED("path", qr_model_compile(f->model, NULL, (qr_string){NULL, 1}, NULL));
+  NULLED("model", qr_model_inspect(NULL, NULL, &json));
+  NULLED("out_json", qr_model_inspect(f->model, NULL, NULL));
+  NULLED("model", qr_model_verify(NULL, NULL));
+  NULLED("model", qr_model_compile(NULL, NULL, &(qr_target)QR_TARGET_AT("x"), NULL));
+  NULLED("target", qr_model_compile(f->model, NULL, NULL, NULL));
+  NULLED("model", qr_model_export(NULL, NULL, &(qr_target)QR_TARGET_AT("x.onnx"), NULL));
+  NULLED("target", qr_model_export(f->model, NULL, NULL, NULL));
   NULLED("model", qr_model_check(NULL, NULL, NULL, &json));
   NULLED("out_json", qr_model_check(f->model, NULL, NULL, NULL));
-  NULLED("model", qr_model_compatibility(NULL, NULL, &grade, &json));
-  NULLED("out_grade", qr_model_compatibility(f->model, NULL, NULL, &json));
-  NULLED("out_reason", qr_model_compatibility(f->model, NULL, &grade, NULL));
-  NULLED("model", qr_session_plan(NULL, NULL, &plan));
-  NULLED("out_plan", qr_session_plan(f->model, NULL, NULL));
+  NULLED("model", qr_model_compatibility(NULL, NULL, NULL, &grade, &json));
+  NULLED("out_grade", qr_model_compatibility(f->model, NULL, NULL, NULL, &json));
+  NULLED("out_reason", qr_model_compatibility(f->model, NULL, NULL, &grade, NULL));
+  NULLED("model", qr_session_plan(NULL, NULL, NULL, &plan));
+  NULLED("out_plan", qr_session_plan(f->model, NULL, NULL, NULL));
   NULLED("model", qr_session_create(NULL, NULL, NULL, &session));
   NULLED("out_session", qr_session_create(f->model, NULL, NULL, NULL));
-  NULLED("session", qr_session_clone(NULL, &session));
-  NULLED("out_session", qr_session_clone(f->session, NULL));
+  NULLED("session", qr_session_clone(NULL, NULL, &session));
+  NULLED("out_session", qr_session_clone(f->session, NULL, NULL));
   NULLED("session", qr_session_input(NULL, 0, &tensor));
   NULLED("out_info", qr_session_input(f->session, 0, NULL));
   NULLED("session", qr_session_output(NULL, 0, &tensor));
@@ -131,14 +134,14 @@ static void test_null_arguments(void **state) {
   NULLED("session", qr_session_set_option(NULL, str("threads"), str("1")));
   NULLED("key", qr_session_set_option(f->session, (qr_string){NULL, 4}, str("1")));
   NULLED("value", qr_session_set_option(f->session, str("threads"), (qr_string){NULL, 4}));
-  NULLED("session", qr_session_recover(NULL));
+  NULLED("session", qr_session_recover(NULL, NULL));
   NULLED("session", qr_session_report(NULL, &json));
   NULLED("out_json", qr_session_report(f->session, NULL));
-  NULLED("session", qr_memory_allocate(NULL, 1, NULL, &memory));
+  NULLED("session and options->runtime are", qr_memory_allocate(NULL, 1, NULL, &memory));
   NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL, NULL));
-  NULLED("session", qr_memory_import_fd(NULL, 0, 0, 1, NULL, &memory));
+  NULLED("session and options->runtime are", qr_memory_import_fd(NULL, 0, 0, 1, NULL, &memory));
   NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL, NULL));
-  NULLED("session", qr_memory_register(NULL, f->input, 1, NULL, &memory));
+  NULLED("session and options->runtime are", qr_memory_register(NULL, f->input, 1, NULL, &memory));
   NULLED("data", qr_memory_register(f->session, NULL, 1, NULL, &memory));
   NULLED("out_memory", qr_memory_register(f->session, f->input, 1, NULL, NULL));
   NULLED("runtime", qr_signal_create(NULL, &signal));
@@ -147,9 +150,9 @@ static void test_null_arguments(void **state) {
   NULLED("out_profile", qr_profile_create(f->runtime, NULL));
   NULLED("profile", qr_profile_event_at(NULL, 0, &event));
   NULLED("out_event", qr_profile_event_at(f->profile, 0, NULL));
-  NULLED("profile", qr_profile_export(NULL, str("csv"), &json));
-  NULLED("out_text", qr_profile_export(f->profile, str("csv"), NULL));
-  NULLED("format", qr_profile_export(f->profile, (qr_string){NULL, 2}, &json));
+  NULLED("profile", qr_profile_export(NULL, str("csv"), &(qr_target)QR_TARGET_AT("x")));
+  NULLED("target", qr_profile_export(f->profile, str("csv"), NULL));
+  NULLED("format", qr_profile_export(f->profile, (qr_string){NULL, 2}, &(qr_target)QR_TARGET_AT("x")));
 
   /* Outputs are untouched. */
   assert_ptr_equal(runtime, (void *)1), assert_ptr_equal(options, (void *)1), assert_ptr_equal(model, (void *)1);
@@ -210,11 +213,12 @@ static qr_status *create_and_drop(const qr_runtime_options *options) {
   qr_runtime_destroy(runtime);
   return status;
 }
-static void ignore_progress(void *self, uint64_t done, uint64_t total, qr_string what) {
+static int32_t ignore_progress(void *self, uint64_t done, uint64_t total, qr_string what) {
   (void)self, (void)done, (void)total, (void)what;
+  return QR_GO_ON;
 }
-static void ignore_log(void *self, qr_log_level level, qr_string topic, qr_string message) {
-  (void)self, (void)level, (void)topic, (void)message;
+static void ignore_log(void *self, qr_log_level level, uint32_t flags, qr_string topic, qr_string message) {
+  (void)self, (void)level, (void)flags, (void)topic, (void)message;
 }
 static void serial(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t),
                    void *context) {
@@ -246,16 +250,17 @@ static void test_struct_sizes(void **state) {
   WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_model_output(f->model, 0, arg));
   WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_session_input(f->session, 0, arg));
   WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_session_output(f->session, 0, arg));
-  WRONG_SIZES(qr_memory_plan, QR_MEMORY_PLAN_INIT, qr_session_plan(f->model, NULL, arg));
+  WRONG_SIZES(qr_memory_plan, QR_MEMORY_PLAN_INIT, qr_session_plan(f->model, NULL, NULL, arg));
   WRONG_SIZES(qr_run_options, QR_RUN_OPTIONS_INIT, qr_session_run(f->session, arg, inputs, 1, outputs, 1));
   WRONG_SIZES(qr_run_options, QR_RUN_OPTIONS_INIT, qr_session_warm_up(f->session, arg));
   WRONG_SIZES(qr_tensor, f->in, (inputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
   inputs[0] = &f->in;
   WRONG_SIZES(qr_tensor, f->out, (outputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
-  WRONG_SIZES(qr_call_options, QR_CALL_OPTIONS_INIT, qr_model_compile(f->model, NULL, str("./sizes.qrm"), arg));
+  WRONG_SIZES(qr_call_options, QR_CALL_OPTIONS_INIT,
+              qr_model_compile(f->model, NULL, &(qr_target)QR_TARGET_AT("./sizes.qrm"), arg));
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   WRONG_SIZES(qr_progress, ((qr_progress){sizeof(qr_progress), 0, NULL, ignore_progress}),
-              (call.progress = arg, qr_model_compile(f->model, NULL, str("./sizes.qrm"), &call)));
+              (call.progress = arg, qr_model_compile(f->model, NULL, &(qr_target)QR_TARGET_AT("./sizes.qrm"), &call)));
   outputs[0] = &f->out;
   qr_run_options profiled = QR_RUN_OPTIONS_INIT;
   profiled.profile = f->profile;
@@ -285,9 +290,9 @@ static void test_unknown_flags_and_reserved_fields(void **state) {
   FAILS("QR-C0005", "flag", qr_session_run(f->session, &run, inputs, 1, outputs, 1));
   run.flags = 0, run.reserved = 5;
   FAILS("QR-C0004", "reserved", qr_session_run(f->session, &run, inputs, 1, outputs, 1));
-  f->in.reserved = 1;
-  FAILS("QR-C0004", "reserved", qr_session_run(f->session, NULL, inputs, 1, outputs, 1));
-  f->in.reserved = 0;
+  f->in.flags = 2;
+  FAILS("QR-C0005", "qr_tensor inputs[0].flags has bit 1", qr_session_run(f->session, NULL, inputs, 1, outputs, 1));
+  f->in.flags = 0;
 }
 
 static void test_zero_and_out_of_range(void **state) {
@@ -318,9 +323,9 @@ static void test_zero_and_out_of_range(void **state) {
   FAILS("QR-C0007", "", qr_memory_allocate(f->session, 0, NULL, &memory));
   FAILS("QR-C0007", "", qr_memory_register(f->session, f->input, 0, NULL, &memory));
   FAILS("QR-C0007", "", qr_memory_import_fd(f->session, -1, 0, 16, NULL, &memory));
-  FAILS("QR-C0007", "format", qr_profile_export(f->profile, str("xml"), &json));
-  FAILS("QR-F0006", "", qr_model_open_memory(f->runtime, "", 0, NULL, &model));
-  FAILS("QR-F0001", "", qr_model_open_path(f->runtime, kNull, NULL, &model));
+  FAILS("QR-C0007", "format", qr_profile_export(f->profile, str("xml"), &(qr_target)QR_TARGET_AT("x")));
+  FAILS("QR-F0006", "", model_in_memory(f->runtime, "", 0, NULL, &model));
+  FAILS("QR-F0001", "", model_at_path(f->runtime, kNull, NULL, &model));
   FAILS("QR-C0101", "", qr_options_set(f->options, kNull, str("1")));
   FAILS("QR-C0102", "threads", qr_options_set(f->options, str("threads"), kNull));
   FAILS("QR-C0009", "key",
@@ -328,7 +333,7 @@ static void test_zero_and_out_of_range(void **state) {
                        str("thr\xff"
                            "eads"),
                        str("1")));
-  FAILS("QR-C0009", "path", qr_model_open_path(f->runtime, str("\xc3\x28"), NULL, &model));
+  FAILS("QR-C0009", "path", model_at_path(f->runtime, str("\xc3\x28"), NULL, &model));
   FAILS("QR-L0001", "nope", qr_runtime_operators(f->runtime, str("nope"), &json));
   FAILS("QR-C0104", "threads", qr_session_set_option(f->session, str("threads"), str("1")));
   FAILS("QR-C0101", "thread", qr_session_set_option(f->session, str("thread"), str("1")));

@@ -62,8 +62,8 @@ static int use_a_damaged_file(int fd, const char *path, enum damage damage, uint
   if (qr_runtime_create(NULL, &runtime) || qr_options_create(runtime, &options) ||
       qr_options_set(options, str("container.map"), str("0")))
     return 1;
-  if (path ? qr_model_open_path(runtime, str(path), options, &model)
-           : qr_model_open_fd(runtime, fd, 8192, size, options, &model))
+  if (path ? model_at_path(runtime, str(path), options, &model)
+           : model_in_file(runtime, fd, 8192, size, options, &model))
     return 2;
   if (qr_session_create(model, NULL, NULL, &session) || run(session, before)) return 3;
   if (damage == CUT && ftruncate(fd, 0) != 0) return 4;
@@ -73,7 +73,7 @@ static int use_a_damaged_file(int fd, const char *path, enum damage damage, uint
   if (qr_session_create(model, NULL, NULL, &another) || run(another, after) ||
       memcmp(before, after, sizeof before) != 0)
     return 6;
-  if (path && qr_model_verify(model)) return 7;
+  if (path && qr_model_verify(model, NULL)) return 7;
   qr_session_destroy(another), qr_session_destroy(session), qr_model_destroy(model);
   qr_options_destroy(options), qr_runtime_destroy(runtime);
   return 0;
@@ -120,23 +120,23 @@ static void test_replaced_under_a_session(void **state) {
   int i;
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
-  OK(qr_model_open_path(runtime, str(path), NULL, &old_model));
+  OK(model_at_path(runtime, str(path), NULL, &old_model));
   OK(qr_session_create(old_model, NULL, NULL, &session));
   OK(run(session, before));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &onnx));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &onnx));
   OK(qr_options_create(runtime, &options));
   OK(qr_options_set(options, str("container.keep_graph"), str("0")));
   for (i = 0; i < 3; ++i) {
-    OK(qr_model_compile(onnx, options, str(path), NULL));
+    OK(qr_model_compile(onnx, options, &(qr_target)QR_TARGET_AT(path), NULL));
     OK(run(session, after));
     assert_memory_equal(before, after, sizeof before);
-    OK(qr_model_verify(old_model));
+    OK(qr_model_verify(old_model, NULL));
   }
-  OK(qr_model_open_path(runtime, str(path), NULL, &new_model));
-  OK(qr_model_inspect(new_model, &text));
+  OK(model_at_path(runtime, str(path), NULL, &new_model));
+  OK(qr_model_inspect(new_model, NULL, &text));
   assert_non_null(strstr(text, "\"kept\": false"));
   qr_string_destroy(text);
-  OK(qr_model_inspect(old_model, &text));
+  OK(qr_model_inspect(old_model, NULL, &text));
   assert_non_null(strstr(text, "\"kept\": true"));
   qr_string_destroy(text);
   qr_session_destroy(session), qr_model_destroy(new_model), qr_model_destroy(old_model), qr_model_destroy(onnx);
@@ -157,12 +157,12 @@ static void test_sums_of_what_is_read(void **state) {
   OK(qr_runtime_create(NULL, &runtime));
   mapped = options_of(runtime, "1", "program"), read = options_of(runtime, "0", "program");
   read_unchecked = options_of(runtime, "0", "off");
-  OK(qr_model_open_path(runtime, str("./damaged"), mapped, &model));
+  OK(model_at_path(runtime, str("./damaged"), mapped, &model));
   qr_model_destroy(model);
-  FAILS("QR-M0003", "weights", qr_model_open_path(runtime, str("./damaged"), read, &model));
-  OK(qr_model_open_path(runtime, str("./damaged"), read_unchecked, &model));
+  FAILS("QR-M0003", "weights", model_at_path(runtime, str("./damaged"), read, &model));
+  OK(model_at_path(runtime, str("./damaged"), read_unchecked, &model));
   qr_model_destroy(model);
-  OK(qr_model_open_memory(runtime, bytes, size, read, &model)); /* the caller's, who answers for it */
+  OK(model_in_memory(runtime, bytes, size, read, &model)); /* the caller's, who answers for it */
   qr_model_destroy(model);
   qr_options_destroy(mapped), qr_options_destroy(read), qr_options_destroy(read_unchecked);
   qr_runtime_destroy(runtime);
@@ -195,7 +195,7 @@ static int use_damaged_weights(const char *map, enum damage damage) {
   signal(SIGBUS, SIG_DFL), signal(SIGSEGV, SIG_DFL);
   if (qr_runtime_create(NULL, &runtime) || qr_options_create(runtime, &options) ||
       qr_options_set(options, str("container.map"), str(map)) ||
-      qr_model_open_path(runtime, str("./external.onnx"), options, &model))
+      model_at_path(runtime, str("./external.onnx"), options, &model))
     return 2;
   if (damage == CUT ? ftruncate(fd, 0) != 0 : pwrite(fd, kOther, sizeof kOther, 0) != sizeof kOther) return 3;
   close(fd);

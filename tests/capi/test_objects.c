@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of objects: every order of destruction, two runtimes side by side, overlapping calls, memory from the caller's
- * allocator alone. */
+ * allocator alone; and what a program has no more of that makes and destroys them for ever. */
+#include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "capi_test.h"
@@ -40,9 +43,9 @@ static void make_all(objects *o, counting_allocator *counter) {
   memset(&allocator, 0xee, sizeof allocator);
   OK(qr_options_create(o->runtime, &o->options));
   OK(qr_options_set(o->options, str("threads"), str("1")));
-  OK(qr_model_open_path(o->runtime, str(container), o->options, &o->model));
+  OK(model_at_path(o->runtime, str(container), o->options, &o->model));
   OK(qr_session_create(o->model, o->options, NULL, &o->session));
-  OK(qr_session_clone(o->session, &o->clone));
+  OK(qr_session_clone(o->session, NULL, &o->clone));
   OK(qr_signal_create(o->runtime, &o->signal));
   OK(qr_profile_create(o->runtime, &o->profile));
   OK(qr_memory_allocate(o->session, 1000, NULL, &o->memory));
@@ -140,7 +143,7 @@ static void test_overlapping_calls(void **state) {
   OK(qr_runtime_create(&options, &runtime));
   OK(qr_options_create(runtime, &reference));
   OK(qr_options_set(reference, str("backend"), str("cpu-reference")));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model));
   OK(qr_session_create(model, reference, NULL, &session));
   qr_options_destroy(reference);
   pthread_mutex_lock(&gate);
@@ -149,9 +152,9 @@ static void test_overlapping_calls(void **state) {
   assert_true(__atomic_load_n(&inside, __ATOMIC_ACQUIRE));
   FAILS("QR-C0006", "session", run_zeros(session, NULL, NULL));
   FAILS("QR-C0006", "session", qr_session_report(session, &json));
-  FAILS("QR-C0006", "session", qr_session_recover(session));
+  FAILS("QR-C0006", "session", qr_session_recover(session, NULL));
   FAILS("QR-C0006", "session", qr_session_warm_up(session, NULL));
-  FAILS("QR-C0006", "session", qr_session_clone(session, &clone));
+  FAILS("QR-C0006", "session", qr_session_clone(session, NULL, &clone));
   pthread_mutex_unlock(&gate);
   pthread_join(thread, &result);
   OK((qr_status *)result);
@@ -175,7 +178,7 @@ static void test_clones_in_parallel(void **state) {
   int i;
   (void)state;
   make_all(&o, &counter);
-  for (i = 0; i < 4; ++i) OK(qr_session_clone(o.session, &clones[i]));
+  for (i = 0; i < 4; ++i) OK(qr_session_clone(o.session, NULL, &clones[i]));
   for (i = 0; i < 4; ++i) assert_int_equal(pthread_create(&threads[i], NULL, runs_in_thread, clones[i]), 0);
   for (i = 0; i < 4; ++i) {
     void *result = NULL;
@@ -187,12 +190,203 @@ static void test_clones_in_parallel(void **state) {
   assert_int_equal(counter.live, 0);
 }
 
+/* ---- what is left */
+
+static unsigned entries(const char *folder) {
+  DIR *dir = opendir(folder);
+  unsigned count = 0;
+  assert_non_null(dir);
+  while (readdir(dir)) ++count;
+  closedir(dir);
+  return count;
+}
+
+static void copy_a_part(const char *from, const char *to) {
+  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+  char bytes[1000];
+  assert_true(in && out);
+  fwrite(bytes, 1, fread(bytes, 1, sizeof bytes, in), out);
+  fclose(in), fclose(out);
+}
+
+static void fails(qr_status *status) {
+  assert_non_null(status);
+  qr_status_destroy(status);
+}
+
+/* Calls that fail at different depths, and a session that ends while its runs are queued. */
+static void make_and_destroy(qr_runtime *runtime) {
+  static const char *const bad[] = {"./objects.no_such", "./objects_part.qrm", "./objects_part.onnx", "."};
+  static const float zeros[64];
+  float scores[2][10];
+  qr_options *options = NULL, *refused = NULL;
+  qr_model *model = NULL;
+  qr_session *session = NULL;
+  qr_signal *signal = NULL;
+  qr_memory *memory = NULL;
+  int32_t descriptor = -1;
+  size_t i;
+  for (i = 0; i < sizeof bad / sizeof bad[0]; ++i) fails(model_at_path(runtime, str(bad[i]), NULL, &model));
+  OK(qr_options_create(runtime, &options));
+  OK(qr_options_set(options, str("threads"), str("2")));
+  OK(qr_options_set(options, str("queue_depth"), str("2")));
+  OK(qr_options_copy(options, &refused));
+  OK(qr_options_set(refused, str("backend"), str("no_such")));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model)); /* whose import is a session's matter */
+  fails(qr_session_create(model, refused, NULL, &session));
+  fails(qr_model_compile(model, options, &(qr_target)QR_TARGET_AT("./no_such/digits.qrm"), NULL));
+  qr_model_destroy(model);
+  OK(model_at_path(runtime, str(container), NULL, &model));
+  OK(qr_session_create(model, options, NULL, &session));
+  OK(qr_signal_create(runtime, &signal));
+  OK(qr_signal_fd(signal, &descriptor));
+  OK(qr_session_completion_fd(session, &descriptor));
+  OK(qr_memory_allocate(session, 4096, NULL, &memory));
+  fails(qr_memory_import_fd(session, -1, 0, 4096, NULL, NULL));
+  for (i = 0; i < 2; ++i) {
+    qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+    const qr_tensor *inputs[1] = {&in};
+    qr_tensor *outputs[1] = {&out};
+    qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
+    uint64_t ticket = 0;
+    in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+    in.const_data = zeros, in.size_bytes = sizeof zeros;
+    out.data = scores[i], out.size_bytes = sizeof scores[i];
+    how.signal = signal;
+    OK(qr_session_submit(session, &how, inputs, 1, outputs, 1, &ticket));
+  }
+  qr_memory_destroy(memory), qr_session_destroy(session), qr_model_destroy(model);
+  qr_signal_destroy(signal), qr_options_destroy(options), qr_options_destroy(refused);
+}
+
+static void test_nothing_is_left(void **state) {
+  /* Rooms and names that are kept grow for some rounds, and malloc counts what its threads keep for later: what is lost
+   * with each round is lost in each of the spans. */
+  enum { WARM = 60, ROUNDS = 100, SMALLEST = 64, SPANS = 6 };
+  qr_runtime *runtime = NULL;
+  unsigned descriptors, threads, i, span;
+  size_t bytes, more = SIZE_MAX;
+  (void)state;
+  copy_a_part(container, "./objects_part.qrm");
+  copy_a_part(digits_path(), "./objects_part.onnx");
+  OK(qr_runtime_create(NULL, &runtime));
+  for (i = 0; i < WARM; ++i) make_and_destroy(runtime);
+  descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  for (span = 0; span < SPANS && more > SMALLEST * ROUNDS; ++span) {
+    bytes = mallinfo2().uordblks;
+    for (i = 0; i < ROUNDS; ++i) make_and_destroy(runtime);
+    more = mallinfo2().uordblks > bytes ? mallinfo2().uordblks - bytes : 0;
+  }
+  assert_int_equal(entries("/proc/self/fd"), descriptors);
+  /* Who has joined a thread may still see it for a moment. */
+  for (i = 0; i < 1000 && entries("/proc/self/task") != threads; ++i) usleep(1000);
+  assert_int_equal(entries("/proc/self/task"), threads);
+  if (more > SMALLEST * ROUNDS) print_error("%zu bytes more after %d rounds\n", more, ROUNDS);
+  assert_true(more <= SMALLEST * ROUNDS);
+  qr_runtime_destroy(runtime);
+}
+
+/* ---- a signal that a handler of the system's aborts */
+
+static qr_signal *aborted;
+static const char *model_path; /* digits_path() writes it anew with each call */
+static void abort_it(int number) {
+  (void)number;
+  qr_signal_abort(aborted);
+}
+
+static int went_or_stopped(qr_status *status) {
+  const int fine = !status || qr_status_code(status) == QR_CANCELLED;
+  if (!fine) print_error("%s: %s\n", qr_status_id(status), qr_status_message(status));
+  qr_status_destroy(status);
+  return fine;
+}
+
+/* Every call that takes the signal; what fails without a fault of its own says CANCELLED. */
+static void *lives_under_aborts(void *shared) {
+  enum { RUNS = 4 };
+  static const float zeros[64];
+  qr_runtime *runtime = shared;
+  int round, i, fine = 1;
+  for (round = 0; round < 15 && fine; ++round) {
+    qr_call_options call = QR_CALL_OPTIONS_INIT;
+    qr_model *model = NULL;
+    qr_options *options = NULL;
+    qr_session *session = NULL, *clone = NULL;
+    qr_status *status;
+    call.signal = aborted;
+    if (model_at_path(runtime, str(model_path), NULL, &model)) return "the model";
+    if (qr_options_create(runtime, &options) || qr_options_set(options, str("thread_pool"), str("shared")) ||
+        qr_options_set(options, str("threads"), str("3")) || qr_options_set(options, str("queue_depth"), str("4")))
+      return "the options";
+    status = qr_session_create(model, options, &call, &session);
+    if (!status) status = qr_session_clone(session, &call, &clone);
+    fine &= went_or_stopped(status);
+    qr_model_destroy(model), qr_options_destroy(options), qr_session_destroy(session);
+    if (clone) {
+      const qr_tensor blank = QR_TENSOR_INIT;
+      qr_tensor ins[RUNS], outs[RUNS]; /* as long as the runs */
+      float scores[RUNS][10];
+      uint64_t tickets[RUNS];
+      for (i = 0; i < RUNS; ++i) {
+        qr_tensor *in = &ins[i], *out = &outs[i];
+        const qr_tensor *inputs[1] = {in};
+        qr_tensor *outputs[1] = {out};
+        qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
+        *in = *out = blank;
+        in->dtype = QR_DTYPE_F32, in->rank = 4, in->dims[0] = in->dims[1] = 1, in->dims[2] = in->dims[3] = 8;
+        in->const_data = zeros, in->size_bytes = sizeof zeros;
+        out->data = scores[i], out->size_bytes = sizeof scores[i];
+        how.signal = aborted, tickets[i] = 0;
+        fine &= went_or_stopped(qr_session_submit(clone, &how, inputs, 1, outputs, 1, &tickets[i]));
+      }
+      for (i = 0; i < RUNS; ++i)
+        if (tickets[i]) fine &= went_or_stopped(qr_session_wait(clone, tickets[i], aborted, NULL));
+      qr_session_destroy(clone); /* its runs may still be under way */
+    }
+  }
+  return fine ? NULL : "another error than CANCELLED";
+}
+
+static void test_aborts_from_a_handler(void **state) {
+  enum { THREADS = 4 };
+  struct sigaction now, was;
+  qr_runtime *runtime = NULL;
+  pthread_t threads[THREADS];
+  int i;
+  (void)state;
+  memset(&now, 0, sizeof now);
+  now.sa_handler = abort_it;
+  now.sa_flags = SA_RESTART;
+  OK(qr_runtime_create(NULL, &runtime));
+  OK(qr_signal_create(runtime, &aborted));
+  model_path = digits_path();
+  assert_int_equal(sigaction(SIGUSR1, &now, &was), 0);
+  for (i = 0; i < THREADS; ++i) assert_int_equal(pthread_create(&threads[i], NULL, lives_under_aborts, runtime), 0);
+  for (i = 0; i < 200; ++i) {
+    usleep(1000);
+    kill(getpid(), SIGUSR1); /* on whichever thread takes it */
+    if (i % 4) qr_signal_reset(aborted);
+  }
+  qr_signal_reset(aborted);
+  for (i = 0; i < THREADS; ++i) {
+    void *said = NULL;
+    pthread_join(threads[i], &said);
+    if (said) print_error("%s\n", (const char *)said);
+    assert_null(said);
+  }
+  sigaction(SIGUSR1, &was, NULL);
+  qr_signal_destroy(aborted), qr_runtime_destroy(runtime);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_order_of_destruction),
       cmocka_unit_test(test_two_runtimes),
       cmocka_unit_test(test_overlapping_calls),
       cmocka_unit_test(test_clones_in_parallel),
+      cmocka_unit_test(test_nothing_is_left),
+      cmocka_unit_test(test_aborts_from_a_handler),
   };
   container = digits_qrm("objects");
   return cmocka_run_group_tests(tests, NULL, NULL);

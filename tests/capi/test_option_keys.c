@@ -93,7 +93,7 @@ static void test_look_up_from_threads(void **state) {
   int i;
   (void)state;
   OK(qr_runtime_create(NULL, &shared));
-  OK(qr_model_open_path(shared, str(digits_path()), NULL, &model));
+  OK(model_at_path(shared, str(digits_path()), NULL, &model));
   for (i = 0; i < 4; ++i) assert_int_equal(pthread_create(&threads[i], NULL, look_up, NULL), 0);
   for (i = 0; i < 20; ++i) { /* by its path, so that its rows are learned */
     qr_options *options = NULL;

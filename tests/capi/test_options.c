@@ -15,7 +15,7 @@ static qr_status *use(void) {
   qr_model *model = NULL;
   qr_session *session = NULL;
   qr_string value = {NULL, 0};
-  qr_status *status = qr_model_open_path(runtime, str(container), shared, &model);
+  qr_status *status = model_at_path(runtime, str(container), shared, &model);
   if (!status) status = qr_session_create(model, shared, NULL, &session);
   if (!status) status = qr_options_get(shared, str("threads"), &value);
   if (!status && (value.size != 1 || *value.data != '2')) abort();
@@ -50,12 +50,13 @@ static void test_many_readers(void **state) {
 }
 
 /* A compilation reads its options from beginning to end. */
-static void report(void *calls, uint64_t done, uint64_t total, qr_string what) {
+static int32_t report(void *calls, uint64_t done, uint64_t total, qr_string what) {
   qr_string value;
   (void)done, (void)total, (void)what;
   ++*(int *)calls;
   OK(qr_options_get(shared, str("threads"), &value));
   FAILS("QR-C0006", "while 1 call reads this options", qr_options_set(shared, str("threads"), str("4")));
+  return QR_GO_ON;
 }
 static void test_a_set_overlaps_a_read(void **state) {
   qr_model *model = NULL;
@@ -64,11 +65,11 @@ static void test_a_set_overlaps_a_read(void **state) {
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
   OK(qr_options_create(runtime, &shared));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model));
   progress.self = &calls, progress.report = report;
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   call.progress = &progress;
-  OK(qr_model_compile(model, shared, str("./overlap.qrm"), &call));
+  OK(qr_model_compile(model, shared, &(qr_target)QR_TARGET_AT("./overlap.qrm"), &call));
   assert_true(calls > 0);
   OK(qr_options_set(shared, str("threads"), str("4")));
   qr_model_destroy(model);

@@ -56,10 +56,10 @@ static void test_sessions_share_a_pool(void **state) {
     char *report = NULL;
     int i;
     OK(qr_runtime_create(&options, &runtime));
-    OK(qr_model_open_path(runtime, str(container), NULL, &model));
+    OK(model_at_path(runtime, str(container), NULL, &model));
     OK(create(runtime, model, kShared, &sessions[0]));
     OK(create(runtime, model, kShared, &sessions[1]));
-    OK(qr_session_clone(sessions[0], &sessions[2]));
+    OK(qr_session_clone(sessions[0], NULL, &sessions[2]));
     FAILS("QR-C0103", "thread_pool", create(runtime, model, kOther, &refused));
     OK(qr_session_report(sessions[1], &report));
     assert_non_null(strstr(report, "\"threads\": 3"));
@@ -101,7 +101,7 @@ static void test_thread_options(void **state) {
   qr_status *status;
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  OK(model_at_path(runtime, str(container), NULL, &model));
   FAILS("QR-C0102", "thread_affinity", create(runtime, model, kNowhere, &session));
   FAILS("QR-C0102", "thread_affinity", create(runtime, model, kNoRange, &session));
   status = create(runtime, model, kPinned, &session);
@@ -147,8 +147,8 @@ static void test_callers_parallel_for(void **state) {
   options.thread_pool = &pool;
   OK(qr_runtime_create(&options, &runtime));
   OK(qr_runtime_create(NULL, &plain));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
-  OK(qr_model_open_path(plain, str(digits_path()), NULL, &same));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model));
+  OK(model_at_path(plain, str(digits_path()), NULL, &same));
   OK(create(runtime, model, kDefault, &session));
   OK(create(plain, same, kDefault, &reference));
   OK(run_once(session, out));
@@ -225,7 +225,7 @@ static void test_bad_pools(void **state) {
     pool.worker_count = 3, pool.self = &own, pool.parallel_for = bad_parallel_for;
     options.thread_pool = &pool;
     OK(qr_runtime_create(&options, &runtime));
-    OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+    OK(model_at_path(runtime, str(digits_path()), NULL, &model));
     OK(create(runtime, model, kReference, &session));
     own.loops = 0;
     OK(run_once(session, expected));
@@ -257,7 +257,7 @@ static void test_a_late_call(void **state) {
   pool.worker_count = 3, pool.self = &own, pool.parallel_for = bad_parallel_for;
   options.thread_pool = &pool;
   OK(qr_runtime_create(&options, &runtime));
-  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(model_at_path(runtime, str(digits_path()), NULL, &model));
   OK(create(runtime, model, kReference, &session));
   OK(run_once(session, out));
   last_body(last_context, 0, 1, 0);

@@ -57,7 +57,7 @@ static void open_fixture(fixture *f, const char *path) {
   const qr_call_options call = QR_CALL_OPTIONS_INIT;
   memset(f, 0, sizeof *f);
   OK(qr_runtime_create(NULL, &f->runtime));
-  OK(qr_model_open_path(f->runtime, str(path), NULL, &f->model));
+  OK(model_at_path(f->runtime, str(path), NULL, &f->model));
   OK(qr_profile_create(f->runtime, &f->profile));
   f->call = call;
   f->call.profile = f->profile;
@@ -73,7 +73,7 @@ static void test_compile(void **state) {
   char *json = NULL;
   (void)state;
   open_fixture(&f, digits_path());
-  OK(qr_model_compile(f.model, NULL, str("./profile-compile.qrm"), &f.call));
+  OK(qr_model_compile(f.model, NULL, &(qr_target)QR_TARGET_AT("./profile-compile.qrm"), &f.call));
   assert_string_equal(outline(f.profile),
                       "compile(open backend, import, read graphs, check, compile program, write container)");
   qr_profile_clear(f.profile);
@@ -134,6 +134,7 @@ static void test_run(void **state) {
   const qr_tensor *inputs[1] = {&in};
   qr_tensor *outputs[1] = {&out};
   char *text = NULL;
+  uint64_t size = 0;
   uint64_t i, convolutions = 0;
   (void)state;
   open_fixture(&f, container);
@@ -161,15 +162,69 @@ static void test_run(void **state) {
     }
   }
   assert_int_equal(convolutions, 1);
-  OK(qr_profile_export(f.profile, str("csv"), &text));
+  OK(qr_profile_export(f.profile, str("csv"), &(qr_target)QR_TARGET_IN_MEMORY((void **)&text, &size)));
+  assert_int_equal(strlen(text), size);
   assert_non_null(strstr(text, "kernel=ConvF32 (")), assert_non_null(strstr(text, "Gemm"));
   qr_string_destroy(text);
-  OK(qr_profile_export(f.profile, str("chrome"), &text));
+  OK(qr_profile_export(f.profile, str("chrome"), &(qr_target)QR_TARGET_IN_MEMORY((void **)&text, &size)));
   assert_non_null(strstr(text, "\"conv2\"")), assert_non_null(strstr(text, "\"bytes read (bytes)\""));
   qr_string_destroy(text);
   qr_profile_clear(f.profile);
   assert_int_equal(qr_profile_event_count(f.profile), 0);
   close_fixture(&f);
+}
+
+/* Counts bytes. */
+static uint64_t live_bytes;
+static void *weighing_alloc(void *self, uint64_t size, uint64_t align) {
+  void *ptr = NULL;
+  (void)self;
+  if (posix_memalign(&ptr, align < 16 ? 16 : align, size ? size : 1) != 0) return NULL;
+  __atomic_add_fetch(&live_bytes, size, __ATOMIC_RELAXED);
+  return ptr;
+}
+static void weighing_free(void *self, void *ptr, uint64_t size, uint64_t align) {
+  (void)self, (void)align;
+  __atomic_sub_fetch(&live_bytes, size, __ATOMIC_RELAXED);
+  free(ptr);
+}
+
+/* Events that nobody can read are not kept: the option without a file logs how long each run took, and that is all. */
+static void test_level_without_a_file(void **state) {
+  static const char *const levels[] = {"basic", "optrace"};
+  qr_runtime_options runtime_options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator = QR_ALLOCATOR_INIT;
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  float image[64] = {0};
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[1] = {&out};
+  size_t level;
+  (void)state;
+  allocator.alloc = weighing_alloc, allocator.free = weighing_free;
+  runtime_options.allocator = &allocator;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = image,
+  in.size_bytes = sizeof image;
+  for (level = 0; level < sizeof levels / sizeof *levels; ++level) {
+    qr_runtime *runtime = NULL;
+    qr_options *options = NULL;
+    qr_model *model = NULL;
+    qr_session *session = NULL;
+    uint64_t before = 0;
+    int i;
+    OK(qr_runtime_create(&runtime_options, &runtime));
+    OK(qr_options_create(runtime, &options));
+    OK(qr_options_set(options, str("profiling_level"), str(levels[level])));
+    OK(qr_options_set(options, str("threads"), str("1")));
+    OK(model_at_path(runtime, str(container), NULL, &model));
+    OK(qr_session_create(model, options, NULL, &session));
+    for (i = 0; i < 2000; ++i) {
+      out.data = NULL, out.size_bytes = 0;
+      OK(qr_session_run(session, NULL, inputs, 1, outputs, 1));
+      if (i == 1000) before = live_bytes;
+    }
+    assert_int_equal(live_bytes, before);
+    qr_session_destroy(session), qr_model_destroy(model), qr_options_destroy(options), qr_runtime_destroy(runtime);
+  }
 }
 
 int main(void) {
@@ -178,6 +233,7 @@ int main(void) {
       cmocka_unit_test(test_create),
       cmocka_unit_test(test_calls_that_fail),
       cmocka_unit_test(test_run),
+      cmocka_unit_test(test_level_without_a_file),
   };
   container = digits_qrm("profile");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void open_fixture(fixture *f) {
   OK(qr_options_create(f->runtime, &session_options));
   OK(qr_options_set(session_options, str("threads"), str("2")));
   OK(qr_options_set(session_options, str("queue_depth"), str("4")));
-  OK(qr_model_open_path(f->runtime, str(container), NULL, &f->model));
+  OK(model_at_path(f->runtime, str(container), NULL, &f->model));
   OK(qr_session_create(f->model, session_options, NULL, &f->session));
   qr_options_destroy(session_options);
   for (i = 0; i < DEPTH; ++i) {
@@ -82,7 +82,7 @@ static void test_results_without_allocation(void **state) {
     OK(submit(&f, &jobs[number], NULL, &tickets[number]));
     if (number + 1 < DEPTH) continue;
     for (k = 0; k < DEPTH; ++k) {
-      OK(qr_session_wait(f.session, tickets[k], NULL));
+      OK(qr_session_wait(f.session, tickets[k], NULL, NULL));
       assert_memory_equal(jobs[k].output, f.expected[(k + round) % DEPTH], sizeof jobs[k].output);
       assert_int_equal(jobs[k].out.rank, 2), assert_int_equal(jobs[k].out.dims[1], 10);
     }
@@ -143,7 +143,7 @@ static void test_callbacks(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, runs, &f), 0);
   pthread_join(thread, &wrong);
   assert_null(wrong);
-  OK(qr_session_wait(f.session, 0, NULL));
+  OK(qr_session_wait(f.session, 0, NULL, NULL));
   for (i = 0; i < DEPTH; ++i) assert_int_equal(chains[i].left, 0), assert_int_equal(chains[i].wrong, 0);
   close_fixture(&f);
 }
@@ -159,7 +159,7 @@ static void *submits(void *argument) {
     qr_status *status;
     prepare(&j, i % DEPTH);
     status = submit(f, &j, NULL, &ticket); /* there is a place for each of the threads */
-    if (!status) status = qr_session_wait(f->session, ticket, NULL);
+    if (!status) status = qr_session_wait(f->session, ticket, NULL, NULL);
     wrong += status || memcmp(j.output, f->expected[i % DEPTH], sizeof j.output) != 0;
     qr_status_destroy(status);
   }
@@ -191,14 +191,14 @@ static void test_descriptor(void **state) {
   open_fixture(&f);
   for (i = 0; i < DEPTH; ++i) prepare(&jobs[i], i);
   OK(submit(&f, &jobs[0], NULL, &tickets[0]));
-  OK(qr_session_wait(f.session, 0, NULL));
+  OK(qr_session_wait(f.session, 0, NULL, NULL));
   OK(qr_session_completion_fd(f.session, &fd)); /* asked for afterwards */
   one.fd = fd, one.events = POLLIN;
   assert_int_equal(poll(&one, 1, 0), 1);
   for (i = 1; i < DEPTH; ++i) OK(submit(&f, &jobs[i], NULL, &tickets[i]));
   for (i = 0; i < DEPTH; ++i) {
     assert_int_equal(poll(&one, 1, 10000), 1);
-    OK(qr_session_wait(f.session, tickets[i], NULL));
+    OK(qr_session_wait(f.session, tickets[i], NULL, NULL));
     assert_memory_equal(jobs[i].output, f.expected[i], sizeof jobs[i].output);
   }
   assert_int_equal(poll(&one, 1, 0), 0);

@@ -2,117 +2,21 @@
 // quarry.hpp, built with exceptions and without: objects moved and destroyed in every combination, results, errors. The
 // strictest warnings are errors here, so a template of the wrapper that a user may instantiate is used below.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#if !defined(__cpp_exceptions)
-#define DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS
-#endif
-#include <doctest/doctest.h>
-#include <quarry/quarry.hpp>
+#include "wrapper_test.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <array>
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <chrono>
+#include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
+using namespace wrapper_test;
+
 namespace {
-
-// The value of a call that must succeed; where it does not the program says why and ends.
-template <class T>
-T must(qr::Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s: %s\n", result.status().id(), result.status().message());
-    std::_Exit(1);
-  }
-  return *std::move(result);
-}
-void must(const qr::Status &status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s: %s\n", status.id(), status.message());
-  std::_Exit(1);
-}
-
-// What is freed is filled first, so that a use of it afterwards does not go well by luck.
-struct PoisoningAllocator {
-  std::atomic<int> live{0};
-  static void *alloc(void *self, std::uint64_t size, std::uint64_t align) {
-    void *block = nullptr;
-    if (posix_memalign(&block, align, size) != 0) return nullptr;
-    ++static_cast<PoisoningAllocator *>(self)->live;
-    return block;
-  }
-  static void free(void *self, void *block, std::uint64_t size, std::uint64_t) {
-    --static_cast<PoisoningAllocator *>(self)->live;
-    std::memset(block, 0xdd, size);
-    std::free(block);
-  }
-  qr::Result<qr::Runtime> make_runtime() {
-    qr_allocator functions = QR_ALLOCATOR_INIT;
-    functions.self = this;
-    functions.alloc = alloc;
-    functions.free = free;
-    qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
-    options.allocator = &functions;
-    return qr::Runtime::try_create(&options);
-  }
-};
-
-// A container of the digits model: compiled once, gone with the program.
-class Container {
- public:
-  Container() : path_("test_wrapper_" + std::to_string(getpid()) + ".qrm") {
-    const char *root = std::getenv("QUARRY_SOURCE_ROOT");
-    const qr::Runtime runtime = must(qr::Runtime::try_create());
-    const qr::Model model =
-        must(qr::Model::try_open(runtime, std::string(root ? root : ".") + "/models/digits/digits.onnx"));
-    std::uint64_t told = 0;
-    must(model.try_compile(path_, nullptr, nullptr,
-                           [&](std::uint64_t, std::uint64_t, std::string_view what) { told += !what.empty(); }));
-    CHECK(told > 0);
-  }
-  Container(const Container &) = delete;
-  Container &operator=(const Container &) = delete;
-  ~Container() { std::remove(path_.c_str()); }
-  const std::string &path() const { return path_; }
-
- private:
-  std::string path_;
-};
-const std::string &container() {
-  static const Container made;
-  return made.path();
-}
-
-// What a program keeps in one of its own structs.
-struct Everything {
-  qr::Runtime runtime{nullptr};
-  qr::Options options;
-  qr::Signal signal;
-  qr::Profile profile;
-  qr::Model model;
-  qr::Session session;
-  qr::Memory memory;
-};
-constexpr unsigned kKinds = 7;
-
-Everything make_everything(PoisoningAllocator &allocator) {
-  Everything all;
-  all.runtime = must(allocator.make_runtime());
-  all.options = must(qr::Options::try_create(all.runtime, {{"threads", "1"}}));
-  all.signal = must(qr::Signal::try_create(all.runtime));
-  all.profile = must(qr::Profile::try_create(all.runtime));
-  all.model = must(qr::Model::try_open(all.runtime, container(), &all.options));
-  all.session = must(qr::Session::try_create(all.model, &all.options, &all.signal));
-  all.memory = must(qr::Memory::try_allocate(all.session, 1000));
-  return all;
-}
 
 void move_one(unsigned kind, Everything &from, Everything &to) {
   switch (kind) {
@@ -139,7 +43,7 @@ void use(Everything &all) {
     std::array<qr::Tensor, 1> outputs;
     must(
         all.session.try_run(inputs, outputs, all.signal ? &all.signal : nullptr, all.profile ? &all.profile : nullptr));
-    CHECK(outputs[0].data<float>() != nullptr);
+    CHECK(must(outputs[0].try_data<float>()) != nullptr);
     CHECK(outputs[0].shape() == std::vector<std::int64_t>{1, 10});
     CHECK(must(all.session.try_report()).view().find("backend") != std::string_view::npos);
   }
@@ -323,7 +227,13 @@ TEST_CASE("runs take arrays and vectors of tensors, and refuse a wrong number of
   CHECK(outputs[0].size_bytes == 40);
   must(clone.try_run(inputs, outputs));
   CHECK(outputs[0].bytes() == scores.data());
-  CHECK(outputs[0].data<std::int32_t>() == nullptr);
+  CHECK(outputs[0].data_if<std::int32_t>() == nullptr);
+  const qr::Result<std::int32_t *> as_i32 = outputs[0].try_data<std::int32_t>();
+  const qr::Status &other = as_i32.status();
+  CHECK(std::string(other.id()) == "QR-R0002");
+  CHECK(other.detail_count() == 2);
+  CHECK(std::string(other.detail(0).second) + " " + other.detail(1).second == "f32 i32");
+  CHECK(std::string(other.detail(2).first).empty());
   const std::vector<qr::Tensor> many(100);  // more than fit the wrapper's own room
   CHECK(std::string(clone.try_run(many, outputs).id()) == "QR-R0001");
   qr::Tensor deep(QR_DTYPE_F32, {1, 1, 1, 1, 1, 1, 1, 1, 8, 8}, pixels.data());
@@ -343,6 +253,78 @@ TEST_CASE("runs take arrays and vectors of tensors, and refuse a wrong number of
   CHECK(must(clone.try_output(0)).name == must(clone.try_outputs()).at(0).name);
   std::array<char, 4096> own{};
   CHECK(must(qr::Memory::try_register(clone, own.data(), own.size())).size() == own.size());
+}
+
+TEST_CASE("a tensor never has more room than its array, and one that cannot be is refused by every call") {
+  PoisoningAllocator allocator;
+  Everything all = make_everything(allocator);
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  float scores[10];
+  std::array<float, 64> pixels{};
+  std::vector<float> many(10);
+  const auto id = [](const qr::Tensor &tensor) { return std::string(tensor.status().id()); };
+  CHECK((qr::Tensor::of(scores, {2, 5}).ok() && qr::Tensor::of(scores, {2, 5}).size_bytes == 40));
+  CHECK(qr::Tensor::of(scores).size_bytes == 40);
+  CHECK(qr::Tensor::of(many).shape() == std::vector<std::int64_t>{10});
+  CHECK((qr::Tensor::of(many, {0, kHuge, kHuge}).ok() && qr::Tensor::of(many, {0, kHuge, kHuge}).size_bytes == 0));
+  CHECK(qr::Tensor::of(many, {}).size_bytes == 4);
+  CHECK(qr::Tensor(QR_DTYPE_I4, {3}, scores, 2).size_bytes == 2);
+  CHECK(qr::Tensor().ok());
+  const std::pair<qr::Tensor, const char *> wrong[] = {
+      {qr::Tensor::of(scores, {-1, 10}), "QR-R0003"},
+      {qr::Tensor::of(scores, {-2, -5}), "QR-R0003"},
+      {qr::Tensor::of(scores, {kHuge, 0, -1}), "QR-R0003"},
+      {qr::Tensor::of(&scores[0], {1, QR_DIM_UNKNOWN}), "QR-R0003"},
+      {qr::Tensor::of(&scores[0], {kHuge, 8}), "QR-R0003"},
+      {qr::Tensor::of(&scores[0], {kHuge}), "QR-R0003"},
+      {qr::Tensor::of(&scores[0], {1, 1, 1, 1, 1, 1, 1, 1, 10}), "QR-R0003"},
+      {qr::Tensor::of(scores, {11}), "QR-R0005"},
+      {qr::Tensor::of(many, {1, 11}), "QR-R0005"},
+      {qr::Tensor(QR_DTYPE_I4, {5}, scores, 2), "QR-R0005"},
+  };
+  const qr::Tensor image = qr::Tensor::of(pixels, {1, 1, 8, 8});
+  const qr_tensor *const c_inputs[] = {&image};
+  for (const auto &[tensor, expected] : wrong) {
+    CHECK(!tensor.ok());
+    CHECK(id(tensor) == expected);
+    CHECK((tensor.bytes() == nullptr && tensor.size_bytes == 0 && tensor.shape().empty()));
+    qr::Tensor outputs[1] = {tensor};
+    CHECK(std::string(all.session.try_run(&image, 1, outputs, 1).id()) == expected);
+    CHECK(std::string(all.session.try_submit(&image, 1, outputs, 1).status().id()) == expected);
+    CHECK(std::string(all.session.try_run(&tensor, 1, outputs, 1).id()) == expected);
+    qr_tensor *const c_outputs[] = {outputs};
+    CHECK(std::string(qr::Status(qr_session_run(all.session.get(), nullptr, c_inputs, 1, c_outputs, 1)).id()) ==
+          "QR-C0003");
+  }
+  // As it is in a program that has forgotten that an extent may be unknown.
+  qr::TensorInfo output = must(all.session.try_output(0));
+  output.dims[0] = QR_DIM_UNKNOWN;
+  CHECK(!qr::Tensor::of(many.data(), output.dims).ok());
+}
+
+TEST_CASE("a time that has run out is no time without a limit") {
+  PoisoningAllocator allocator;
+  Everything all = make_everything(allocator);
+  const std::vector<float> pixels(64);
+  const std::array<qr::Tensor, 1> inputs{qr::Tensor::of(pixels, {1, 1, 8, 8})};
+  std::array<qr::Tensor, 1> outputs;
+  const auto code = [&](auto timeout) {
+    all.signal.set_timeout(timeout);
+    return all.session.try_run(inputs, outputs, &all.signal).code();
+  };
+  using namespace std::chrono_literals;
+  CHECK(code(-1ns) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(0ns) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(std::chrono::hours::min()) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(std::chrono::nanoseconds::min()) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(std::chrono::duration<double>(-0.5)) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(1h) == QR_OK);
+  CHECK(code(std::chrono::duration<double>(100.5)) == QR_OK);
+  CHECK(code(std::chrono::hours::max()) == QR_OK);
+  CHECK(code(std::chrono::duration<double>(1e300)) == QR_OK);
+  CHECK(code(-1s) == QR_DEADLINE_EXCEEDED);
+  CHECK(code(qr::Signal::no_limit) == QR_OK);
 }
 
 TEST_CASE("runs in a queue") {
@@ -407,15 +389,6 @@ TEST_CASE("descriptors: of a model's file, of a signal, of memory") {
 
 #if QR_HAS_EXCEPTIONS
 
-// As a program writes it that has exceptions.
-struct Throwing {
-  qr::Runtime runtime;
-  qr::Options options{runtime, {{"threads", "1"}}};
-  qr::Profile profile{runtime};
-  qr::Model model{runtime, container(), &options};
-  qr::Session session{model, &options};
-};
-
 TEST_CASE("the throwing functions: a struct of objects is moved") {
   auto old = std::make_unique<Throwing>();
   Throwing all(std::move(*old));
@@ -425,6 +398,13 @@ TEST_CASE("the throwing functions: a struct of objects is moved") {
   const std::vector<qr::Tensor> outputs =
       clone.run({qr::Tensor::of(pixels.data(), {1, 1, 8, 8})}, nullptr, &all.profile);
   CHECK(outputs.at(0).shape() == std::vector<std::int64_t>{1, 10});
+  CHECK(outputs[0].data<float>() == outputs[0].bytes());
+  CHECK_THROWS_WITH_AS((void)outputs[0].data<double>(),
+                       "QR-R0002: a tensor was asked for as another type than it has, found f32, expected f64",
+                       qr::Error);
+  float room[4];
+  std::vector<qr::Tensor> small{qr::Tensor::of(room, {-1, 10})};
+  CHECK_THROWS_AS(clone.run({qr::Tensor::of(pixels, {1, 1, 8, 8})}, small), qr::Error);
   CHECK(all.profile[0].end > 0);
   CHECK(all.profile.export_as("csv").find("name") != std::string::npos);
   CHECK(all.model.inspect().find("contexts") != std::string::npos);
@@ -488,21 +468,6 @@ TEST_CASE("the throwing functions throw what the others give") {
   CHECK_THROWS_AS(qr::Session(qr::Model(runtime, container())).set_option("thread", "1"), qr::Error);
   CHECK_THROWS_AS(must(qr::Profile::try_create(runtime))[0], qr::Error);
   const qr::Signal signal(runtime);
-}
-
-TEST_CASE("what a progress function throws comes out of the call that it was given to") {
-  const qr::Runtime runtime;
-  const qr::Model model(runtime, container());
-  const std::string path = container() + ".thrown.qrm";
-  int calls = 0;
-  CHECK_THROWS_AS(model.compile(path, nullptr, nullptr,
-                                [&](std::uint64_t, std::uint64_t, std::string_view) {
-                                  ++calls;
-                                  throw calls;
-                                }),
-                  int);
-  CHECK(calls == 1);
-  std::remove(path.c_str());
 }
 
 #endif

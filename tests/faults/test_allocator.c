@@ -36,11 +36,11 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   STEP(qr_options_set(session_options, str("backend"), str(backend)));
   STEP(qr_signal_create(runtime, &signal));
   STEP(qr_profile_create(runtime, &profile));
-  STEP(qr_model_open_path(runtime, str(path), session_options, &model));
-  STEP(qr_model_inspect(model, &json));
+  STEP(model_at_path(runtime, str(path), session_options, &model));
+  STEP(qr_model_inspect(model, NULL, &json));
   call.signal = signal;
   STEP(qr_session_create(model, session_options, &call, &session));
-  STEP(qr_session_clone(session, &clone));
+  STEP(qr_session_clone(session, NULL, &clone));
   STEP(qr_memory_allocate(session, 256, NULL, &memory));
   run.signal = signal, run.profile = profile;
   STEP(qr_session_run(session, &run, inputs, 1, outputs, 1));

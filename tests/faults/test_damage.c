@@ -32,7 +32,7 @@ static qr_status *use(const damaged *d, const void *data, size_t size, float out
   in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = image,
   in.size_bytes = sizeof image;
   result.data = out, result.size_bytes = 10 * sizeof(float);
-  status = qr_model_open_memory(d->runtime, data, size, d->options, &model);
+  status = model_in_memory(d->runtime, data, size, d->options, &model);
   if (!status) status = qr_session_create(model, d->options, NULL, &session);
   if (!status) status = qr_session_run(session, NULL, inputs, 1, outputs, 1);
   qr_session_destroy(session), qr_model_destroy(model);
@@ -50,8 +50,8 @@ static void open_damaged(damaged *d, const char *backend, const char *verify) {
   OK(qr_options_set(d->options, str("backend"), str(backend)));
   OK(qr_options_set(d->options, str("threads"), str("1")));
   OK(qr_options_set(d->options, str("verify"), str(verify)));
-  OK(qr_model_open_path(d->runtime, str(digits_path()), d->options, &model));
-  OK(qr_model_compile(model, d->options, str(path), NULL));
+  OK(model_at_path(d->runtime, str(digits_path()), d->options, &model));
+  OK(qr_model_compile(model, d->options, &(qr_target)QR_TARGET_AT(path), NULL));
   qr_model_destroy(model);
   file = fopen(path, "rb");
   assert_non_null(file);

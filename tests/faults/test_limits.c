@@ -43,10 +43,11 @@ static void test_descriptors_of_a_model(void **state) {
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
   limit_descriptors(0);
-  runs_out_of_descriptors(qr_model_open_path(runtime, str(container), NULL, &model), "this process may have");
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  runs_out_of_descriptors(model_at_path(runtime, str(container), NULL, &model), "this process may have");
+  OK(model_at_path(runtime, str(container), NULL, &model));
   limit_descriptors(0);
-  runs_out_of_descriptors(qr_model_compile(model, NULL, str("./limits2.qrm"), NULL), "backend \"cpu\"");
+  runs_out_of_descriptors(qr_model_compile(model, NULL, &(qr_target)QR_TARGET_AT("./limits2.qrm"), NULL),
+                          "backend \"cpu\"");
   qr_model_destroy(model);
   qr_runtime_destroy(runtime);
 }
@@ -57,7 +58,7 @@ static void test_descriptors_of_a_backend(void **state) {
   qr_session *session = NULL;
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  OK(model_at_path(runtime, str(container), NULL, &model));
   limit_descriptors(0);
   runs_out_of_descriptors(qr_session_create(model, NULL, NULL, &session), "backend \"cpu\"");
   limit_descriptors(1); /* the folder is open while its files are looked at */
@@ -80,8 +81,8 @@ static void test_descriptors_of_the_compiler_library(void **state) {
   fclose(file);
   OK(qr_runtime_create(NULL, &runtime));
   limit_descriptors(0);
-  runs_out_of_descriptors(qr_model_open_memory(runtime, bytes, size, NULL, &model), "libquarry-prepare");
-  OK(qr_model_open_memory(runtime, bytes, size, NULL, &model));
+  runs_out_of_descriptors(model_in_memory(runtime, bytes, size, NULL, &model), "libquarry-prepare");
+  OK(model_in_memory(runtime, bytes, size, NULL, &model));
   qr_model_destroy(model);
   qr_runtime_destroy(runtime);
 }
@@ -124,7 +125,7 @@ static void test_memory_names_its_size(void **state) {
     OK(qr_runtime_create(&settings, &runtime));
     OK(qr_options_create(runtime, &options));
     OK(qr_options_set(options, str("backend"), str(backends[i])));
-    OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+    OK(model_at_path(runtime, str(digits_path()), NULL, &model));
     memory.limit = 20000;
     status = qr_session_create(model, options, NULL, &session);
     assert_non_null(status);
@@ -153,13 +154,13 @@ static void test_memory_names_its_call(void **state) {
   allocator.self = &memory, allocator.alloc = small_alloc, allocator.free = small_free;
   settings.allocator = &allocator;
   OK(qr_runtime_create(&settings, &runtime));
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  OK(model_at_path(runtime, str(container), NULL, &model));
   memory.limit = 300;
-  FAILS("QR-C0001", "qr_model_inspect: out of memory: found no room for ", qr_model_inspect(model, &json));
+  FAILS("QR-C0001", "qr_model_inspect: out of memory: found no room for ", qr_model_inspect(model, NULL, &json));
   qr_model_destroy(model);
   model = NULL;
-  FAILS("QR-C0001", "qr_model_open_path: out of memory: found no room for ",
-        qr_model_open_path(runtime, str(container), NULL, &model));
+  FAILS("QR-C0001", "qr_model_open: out of memory: found no room for ",
+        model_at_path(runtime, str(container), NULL, &model));
   qr_runtime_destroy(runtime);
 }
 

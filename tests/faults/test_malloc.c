@@ -41,7 +41,7 @@ static qr_status *open_and_run(qr_runtime *runtime, const char *path) {
   qr_status *status;
   in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
   in.data = (void *)zeros, in.size_bytes = sizeof zeros;
-  status = qr_model_open_path(runtime, str(path), NULL, &model);
+  status = model_at_path(runtime, str(path), NULL, &model);
   if (!status) status = qr_session_create(model, NULL, NULL, &session);
   if (!status) status = qr_session_run(session, NULL, inputs, 1, outputs, 1);
   qr_session_destroy(session), qr_model_destroy(model);

@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const qr_prepare_api &api = *qr_prepare_query(QR_PREPARE_VERSION);
   Errors errors;
   qr_prepared_model *model = nullptr;
-  const qr_plugin_code code = api.open(&kHost, {data, size}, {"", 0}, 0, &model, &errors.sink);
+  const qr_plugin_code code = api.open(&kHost, {data, size}, -1, 0, nullptr, nullptr, &model, &errors.sink);
   require((code == 0) == (model != nullptr) && (code == 0 || errors.told > 0));
   if (code == 0) {
     qr_plugin_string json;

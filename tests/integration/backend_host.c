@@ -6,6 +6,8 @@
 
 #include <quarry/quarry.h>
 
+#include "../support/open_model.h"
+
 static int failed(const char *what, qr_status *status) {
   printf("%s: %s %s; %s\n", what, qr_status_id(status), qr_status_message(status), qr_status_hint(status));
   qr_status_destroy(status);
@@ -38,7 +40,7 @@ int main(int argc, char **argv) {
     const qr_string path = {argv[2], QR_NUL_TERMINATED};
     status = qr_options_create(runtime, &options);
     if (!status) status = qr_options_set(options, key, value);
-    if (!status) status = qr_model_open_path(runtime, path, NULL, &model);
+    if (!status) status = model_at_path(runtime, path, NULL, &model);
     if (!status) status = qr_session_create(model, options, NULL, &session);
     if (status) failed("session", status);
     else puts("session: created");

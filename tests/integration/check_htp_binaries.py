@@ -40,6 +40,8 @@ check("write the binary", run("run", model, image, *HTP, "-O", "soc_model=SM8650
                               "--save", path("own")), 0)
 os.rename(path("own_htp.bin"), path("own.bin"))
 BINARY = data("own.bin")
+check("compile writes it without a session", run("compile", model, *HTP, "-O", "soc_model=SM8650", "-O", "ep.context_embed_mode=0", "-o", path("made.onnx")), 0, "made.onnx")
+require("the same binary", data("made_htp.bin") == BINARY)
 said = about("own.bin")
 graph = said["about"]["graphs"][0]
 require("what is in it", said["kind"] == "context" and said["file_bytes"] == len(BINARY) == said["about"]["binary_bytes"] and said["about"]["soc"] == "SM8650" and said["about"]["arch"] == "v75" and
@@ -74,7 +76,13 @@ lib = ctypes.CDLL(sys.argv[1])
 class Text(ctypes.Structure):
     _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_uint64)]
 def text(value): return Text(value.encode(), len(value.encode()))
-for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open_memory", "qr_model_compile"): getattr(lib, name).restype = ctypes.c_void_p
+class Source(ctypes.Structure):  # qr_model_source
+    _fields_ = [("struct_size", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("path", Text), ("data", ctypes.c_char_p), ("offset", ctypes.c_uint64),
+                ("size_bytes", ctypes.c_uint64), ("fd", ctypes.c_int32), ("folder_fd", ctypes.c_int32), ("self", ctypes.c_void_p), ("read", ctypes.c_void_p)]
+class Target(ctypes.Structure):  # qr_target
+    _fields_ = [("struct_size", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("path", Text), ("fd", ctypes.c_int32), ("folder_fd", ctypes.c_int32),
+                ("data", ctypes.c_void_p), ("size", ctypes.c_void_p), ("self", ctypes.c_void_p), ("begin", ctypes.c_void_p), ("write", ctypes.c_void_p), ("end", ctypes.c_void_p)]
+for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open", "qr_model_compile"): getattr(lib, name).restype = ctypes.c_void_p
 lib.qr_status_message.restype, lib.qr_status_message.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
 def ok(status):
     if status: sys.exit(lib.qr_status_message(status).decode())
@@ -83,8 +91,10 @@ ok(lib.qr_runtime_create(None, ctypes.byref(runtime)))
 ok(lib.qr_options_create(runtime, ctypes.byref(options)))
 for pair in ("backend=htp", "htp.foreign_context=trust", "container.keep_graph=0"): ok(lib.qr_options_set(options, *map(text, pair.split("="))))
 data = open(sys.argv[2], "rb").read()
-ok(lib.qr_model_open_memory(runtime, data, ctypes.c_uint64(len(data)), options, ctypes.byref(model)))
-ok(lib.qr_model_compile(model, options, text(sys.argv[3]), None))
+source = Source(ctypes.sizeof(Source), 2, Text(None, 0), data, 0, len(data), -1, -1, None, None)
+ok(lib.qr_model_open(runtime, ctypes.byref(source), options, None, ctypes.byref(model)))
+target = Target(ctypes.sizeof(Target), 1, text(sys.argv[3]), -1, -1)
+ok(lib.qr_model_compile(model, options, ctypes.byref(target), None))
 """
 result = subprocess.run([sys.executable, "-c", code, os.path.join(build, "runtime", "libquarry.so.0"), path("own.bin"), path("memory.qrm")], env=environment, stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE, text=True, timeout=120)

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from onnx_file import F32, I32, I64, number, onnx_file, onnx_node, text
+from onnx_file import F32, I32, I64, initializer, number, onnx_file, onnx_node, text
 from program import build, check, environment, finish, image, model, new_folder, npy, require, root, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -131,6 +131,18 @@ require("the node has the prefix", b"given_" in open(path("sum_ctx.onnx"), "rb")
 check("64-bit integers from the context", run("run", path("sum_ctx.onnx"), path("a.npy"), *TRUST, "--save", path("sum_got")), 0)
 require("64-bit integers: equal", open(path("sum/y.npy"), "rb").read()[-32:] == struct.pack("<4q", 2, -4, 6, 1 << 21) and
         open(path("sum_got/y.npy"), "rb").read() == open(path("sum/y.npy"), "rb").read())
+# An output that the binary knows by another name (the image is turned back behind the convolution), and borders of more axes than the device has.
+for name, nodes, dims, out, constants in (
+        ("a convolution", [onnx_node("Conv", ["x", "w"], ["y"])], (1, 1, 8, 8), (1, 2, 8, 8), [initializer("w", F32, (2, 1, 1, 1), struct.pack("<2f", 0.5, -2))]),
+        ("six axes", [onnx_node("Neg", ["x"], ["y"])], (1, 1, 2, 4, 2, 4), (1, 1, 2, 4, 2, 4), [])):
+    with open(path("named.onnx"), "wb") as out_file:
+        out_file.write(onnx_file(nodes, [("x", F32, dims)], [("y", F32, out)], (), constants))
+    npy(path("n.npy"), dims)
+    for embed in "01":
+        check(f"write a context of {name}", run("run", path("named.onnx"), path("n.npy"), "--backend", "htp", "-O", "soc_model=SM8650", "-O", "ep.context_enable=1", "-O", "ep.context_embed_mode=" + embed,
+                                                "-O", "ep.context_file_path=" + path("named_ctx.onnx"), "--save", path("named")), 0)
+        check(f"read the context of {name}", run("run", path("named_ctx.onnx"), path("n.npy"), *TRUST, "--save", path("named_got")), 0)
+        require(f"the context of {name}: equal", open(path("named/y.npy"), "rb").read() == open(path("named_got/y.npy"), "rb").read())
 for key, value in (("ep.context_model_external_initializers_file_name", "x.bin"),):
     check(key + " is refused", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650", "-O", f"{key}={value}"), 3, key, "the htp backend does not do")
 

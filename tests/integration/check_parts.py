@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import shutil
+import struct
 import sys
 
 from program import build, check, finish, image, model, new_folder, onnx_model, require, run, shared
@@ -65,6 +66,14 @@ for name, op in (("abs.onnx", b"Abs"), ("neg.onnx", b"Neg")):
     with open(path(name), "wb") as out:
         out.write(onnx_model(op))
 check("diff: another model", run("diff", path("abs.onnx"), path("neg.onnx"), "--random"), 1, "the first that does not: y", "Abs")
+# Scales of each channel: the same values by other zero points, and others by another scale.
+with open(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "models", "facts.onnx"), "rb") as given:
+    facts = given.read()
+for name, was, now in (("facts.onnx", b"", b""), ("shifted.onnx", b"\x4a\x02\x03\x05", b"\x4a\x02\x50\x60"), ("coarse.onnx", struct.pack("<f", 0.25), struct.pack("<f", 64))):
+    with open(path(name), "wb") as out:
+        out.write(facts.replace(was, now) if was else facts)
+check("diff per channel: zero points", run("diff", path("facts.onnx"), path("shifted.onnx"), "--shape", "columns=300", "--random"), 0, "exact", "1 tensors agree")
+check("diff per channel: scales", run("diff", path("facts.onnx"), path("coarse.onnx"), "--shape", "columns=300", "--random"), 1, "the first that does not: y")
 check("diff without an input", run("diff", model), 2, "no file for input 'image'", "--random")
 if os.path.isdir(os.path.join(shared, "models")):
     quantized = os.path.join(shared, "models", "kws_dscnn_int8_qdq", "model.onnx")

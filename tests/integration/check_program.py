@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 
-from program import check, digits, field, finish, image, model, new_folder, npy, onnx_model, require, run, shared, tensor_proto
+from onnx_file import F32, initializer, onnx_file, onnx_node
+from program import build, check, digits, environment, field, finish, image, model, new_folder, npy, onnx_model, require, root, run, shared, tensor_proto
 
 folder = new_folder()
 qrm = os.path.join(folder, "digits.qrm")
@@ -57,6 +58,24 @@ for name, model_bytes, *texts in (
     with open(path, "wb") as out:
         out.write(model_bytes)
     check(name, run("run", path, "--zeros"), 3, "error QR-O", *texts)
+# verify judges what opening does not: all data there and whole, each value made by somebody, in bodies too.
+made = os.path.join(folder, "made.onnx")
+def verified(what, model_bytes, code, *texts):
+    with open(made, "wb") as out:
+        out.write(model_bytes)
+    check("verify: " + what, run("verify", made), code, *texts)
+verified("missing external data", onnx_model(b"Add", (b"w", external)), 1, "QR-O0007", "weights.bin")
+with open(os.path.join(folder, "weights.bin"), "wb") as out:
+    out.write(bytes(7))
+verified("short external data", onnx_model(b"Add", (b"w", external)), 1, "QR-O0007", "7 bytes")
+with open(os.path.join(folder, "weights.bin"), "wb") as out:
+    out.write(bytes(8))
+verified("external data", onnx_model(b"Add", (b"w", external)), 0, "sound")
+os.remove(os.path.join(folder, "weights.bin"))
+nobody = [onnx_node("Add", ["x", "nobody"], ["y"]), onnx_node("Neg", ["later"], ["z"]), onnx_node("Relu", ["x"], ["later"])]
+verified("a value of nobody's", onnx_file(nobody, [("x", F32, [2])], [("y", F32, [2]), ("z", F32, [2]), ("w", F32, [2])]), 1, "input 1 'nobody'", "output 'w'")
+verified("short data", onnx_file([onnx_node("Add", ["x", "c"], ["y"])], [("x", F32, [2])], [("y", F32, [2])],
+                                 initializers=[initializer("c", F32, [2], bytes(4))]), 1, "initializer 'c'")
 # Who wrote an ONNX model, and its metadata_props, go along into the container.
 with open(path, "wb") as out:
     out.write(onnx_model(b"Relu") + field(2, b"trainer") + field(3, b"2.5") + field(14, field(1, b"labels") + field(2, b"cat,dog")))
@@ -179,6 +198,16 @@ with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as out:
 result = check("conform finds a wrong result", run("conform", os.path.join(folder, "suite"), "--json", "-"), 1)
 report = json.loads(result.stdout)
 require("conform --json", (report["passed"], report["failed"], report["refused"]) == (0, 1, 0) and "expected 99" in report["cases"][0]["reason"], result.stdout)
+# A backend that refuses what its check took has broken a promise.
+promise = os.path.join(folder, "promise", "case")
+os.makedirs(os.path.join(promise, "test_data_set_0"))
+shutil.copy(os.path.join(root, "tests", "plugins", "scripted", "accepted.onnx"), os.path.join(promise, "model.onnx"))
+with open(os.path.join(promise, "test_data_set_0", "input_0.pb"), "wb") as out:
+    out.write(tensor_proto([2, 4], [0.0] * 8))
+scripted = ("conform", "--backend", "scripted", "-O", "scripted.script=fail_compile=2", promise)
+with_scripted = {**environment, "QUARRY_BACKEND_PATH": os.path.join(build, "tests", "plugins", "scripted")}
+check("conform: a backend refuses", run(*scripted, env=with_scripted), 0, "0 passed, 0 failed, 1 refused")
+check("conform --checked: what check took is refused", run(*scripted, "--checked", env=with_scripted), 1, "0 passed, 1 failed, 0 refused", "check took every node, then: ")
 check("conform on nothing", run("conform", digits), 2, "no case")
 check("conform on a file", run("conform", model), 2, "no folder")
 

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from program import check, digits, environment, finish, model, new_folder, quarry, require, run, shared  # noqa: E402
+from program import check, digits, environment, finish, floats, model, new_folder, quarry, require, run, shared  # noqa: E402
 
 folder = new_folder()
 images = os.path.join(digits, "images")
@@ -87,15 +87,8 @@ def npy(path, values, shape):
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 
 
-def floats(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    size = struct.unpack("<H", data[8:10])[0]
-    return struct.unpack(f"<{(len(data) - 10 - size) // 4}f", data[10 + size:])
-
-
 def left(path):
-    return [name for name in os.listdir(os.path.dirname(path)) if name.startswith(os.path.basename(path))]
+    return [name for name in os.listdir(os.path.dirname(path)) if name.startswith((os.path.basename(path), ".quarry-"))]
 
 
 report = os.path.join(folder, "report.json")

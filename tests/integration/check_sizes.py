@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sizes against tests/tidy/budgets.txt: a release build, and what an app takes of it for one instruction set: the cpu plugin alone, and bindings/c/hello.c linked
-statically with the cpu backend and without ONNX, of a release build and of one for size. That program runs a container, too: what is small must work.
+"""Sizes against tests/tidy/budgets.txt: a release build, and what an app takes of it for one instruction set: the cpu plugin alone, and with --programs bindings/c/hello.c
+linked statically with the cpu backend and without ONNX, of a release build and of one for size. That program runs a container, too: what is small must work.
 
-check_sizes.py BUILD_DIR SOURCE_ROOT WORK_DIR CONTAINER   (BUILD_DIR: a release build with all instruction sets)
+check_sizes.py BUILD_DIR SOURCE_ROOT WORK_DIR CONTAINER [--programs]   (BUILD_DIR: a release build with all instruction sets)
 
 Builds in WORK_DIR-plugin, WORK_DIR-static (beside BUILD_DIR and with its options: ccache has most of them) and WORK_DIR-small.
 """
@@ -50,5 +50,7 @@ def hello(name, build_type):
     return program
 
 
-print(run("tools/sizes.py", build, "--check", "--top", "12", "--also", f"one-isa/quarry-backend-cpu.so={shared}/backends/cpu/quarry-backend-cpu.so",
-          "--also", f"one-isa/hello={hello('static', 'release')}", "--also", f"one-isa/hello-for-size={hello('small', 'minsize')}", cwd=root), end="")
+programs = [f"one-isa/hello={hello('static', 'release')}", f"one-isa/hello-for-size={hello('small', 'minsize')}"] if "--programs" in sys.argv else []
+lacks = [] if programs else ["--lacks", "one-isa/hello*"]
+also = [f"one-isa/quarry-backend-cpu.so={shared}/backends/cpu/quarry-backend-cpu.so", *programs]
+print(run("tools/sizes.py", build, "--check", "--top", "12", *(word for file in also for word in ("--also", file)), *lacks, cwd=root), end="")

@@ -89,7 +89,7 @@ WRONG = [
     (["export"], "found no MODEL", "expected quarry export MODEL --output FILE"),
     (["export", model], "found no --output", "expected quarry export MODEL --output FILE"),
     (["export", model, "out.onnx"], "found 'out.onnx' too many", "to write to it: -o out.onnx"),
-    (["export", model, "-o", "-"], "-o: found '-'", "expected a name that ends in .onnx or .json"),
+    (["export", model, "-o", "out.txt"], "-o: found 'out.txt'", "expected a name that ends in .onnx or .json"),
     (["export", model, "-o", os.path.join(folder, "out.txt")], "out.txt'", "expected a name that ends in .onnx or .json"),
     (["export", model, "-o", ""], "found an empty text for --output", "expected --output FILE"),
     (["export", model, "-o", "a.onnx", "-o", "b.onnx"], "--output: found it 2 times", "expected it once"),

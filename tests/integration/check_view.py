@@ -91,7 +91,7 @@ check("a container without its graph", run("view", bare, "-o", page), 3, "QR-M00
 
 # ---- export
 out = os.path.join(folder, "out.onnx")
-check("export", run("export", model, "-o", out), 0, "9 nodes")
+check("export", run("export", model, "-o", out), 0, "kB")
 before, after = (json.loads(run("run", file, image, "--json").stdout)["runs"][0]["outputs"] for file in (model, out))
 require("the same answers", before == after, (before, after))
 check("export of a container", run("export", qrm, "-o", out), 0)
@@ -113,15 +113,14 @@ with open(os.path.join(folder, "taken.onnx.data"), "w") as file:
 check("a folder of the model's name", run("export", model, "-o", os.path.join(folder, "taken.onnx"), "--external-data"), 3, "taken.onnx", "cannot be written")
 with open(os.path.join(folder, "taken.onnx.data")) as file:
     require("no constants without their model", file.read() == "kept")
-require("nothing half-written", not [name for name in os.listdir(folder) if ".part" in name or ".old" in name], os.listdir(folder))
+require("nothing half-written", not [name for name in os.listdir(folder) if name.startswith(".quarry-")], os.listdir(folder))
 check("over the model itself", run("export", out, "-o", out), 2, "would overwrite it")
 check("another ending", run("export", model, "-o", os.path.join(folder, "out.txt")), 2, ".onnx or .json")
-check("a folder that is not there", run("export", model, "-o", os.path.join(folder, "no", "out.onnx")), 3, "QR-F0003", "graph.export")
-check("an option of another ending", run("check", model, "-O", "graph.export=out.txt"), 3, "QR-C0102", "graph.export")
+check("a folder that is not there", run("export", model, "-o", os.path.join(folder, "no", "out.onnx")), 3, "QR-F0003")
 symbolic = os.path.join(folder, "symbolic.onnx")
 with open(symbolic, "wb") as file:
     file.write(onnx_model(b"Relu", dims=(b"n".decode(), 2)))
-check("several buckets in one file", run("export", symbolic, "-o", out, "--shape", "n=1", "--shape", "n=2"), 3, "QR-C0103", "found 2 graphs")
+check("several buckets in one file", run("export", symbolic, "-o", out, "--shape", "n=1", "--shape", "n=2"), 3, "QR-C0007", "found 2 graphs")
 check("several buckets described", run("export", symbolic, "-o", os.path.join(folder, "out.json"), "--shape", "n=1", "--shape", "n=2"), 0)
 check("several buckets shown", run("view", symbolic, "-o", page, "--shape", "n=1", "--shape", "n=2"), 0)
 

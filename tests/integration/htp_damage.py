@@ -17,11 +17,20 @@ def string(text):
     return String(text.encode(), len(text))
 
 
+class Source(ctypes.Structure):  # qr_model_source
+    _fields_ = [("struct_size", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("path", String), ("data", ctypes.c_char_p), ("offset", ctypes.c_uint64),
+                ("size_bytes", ctypes.c_uint64), ("fd", ctypes.c_int32), ("folder_fd", ctypes.c_int32), ("self", ctypes.c_void_p), ("read", ctypes.c_void_p)]
+
+
+def in_memory(content):
+    return Source(ctypes.sizeof(Source), 2, String(None, 0), content, 0, len(content), -1, -1, None, None)
+
+
 quarry = ctypes.CDLL(sys.argv[1])
 quarry.qr_options_set.argtypes = [ctypes.c_void_p, String, String]
-quarry.qr_model_open_memory.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+quarry.qr_model_open.argtypes = [ctypes.c_void_p, ctypes.POINTER(Source), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 quarry.qr_session_create.argtypes = [ctypes.c_void_p] * 4
-for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open_memory", "qr_session_create", "qr_model_inspect"):
+for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open", "qr_session_create", "qr_model_inspect"):
     getattr(quarry, name).restype = ctypes.c_void_p
 for name in ("qr_model_destroy", "qr_session_destroy", "qr_status_destroy"):
     getattr(quarry, name).argtypes = [ctypes.c_void_p]
@@ -42,7 +51,7 @@ for pair in sys.argv[3:]:
 def attempt(content):
     """The error's id; empty: a session was made."""
     model, session = ctypes.c_void_p(), ctypes.c_void_p()
-    status = quarry.qr_model_open_memory(runtime, content, len(content), options, ctypes.byref(model))
+    status = quarry.qr_model_open(runtime, in_memory(content), options, None, ctypes.byref(model))
     if not status:
         status = quarry.qr_session_create(model, options, None, ctypes.byref(session))
     found = quarry.qr_status_id(status).decode() if status else ""
@@ -55,9 +64,9 @@ def attempt(content):
 
 def segments():
     model, text = ctypes.c_void_p(), ctypes.c_char_p()
-    assert not quarry.qr_model_open_memory(runtime, whole, len(whole), options, ctypes.byref(model))
-    quarry.qr_model_inspect.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    assert not quarry.qr_model_inspect(model, ctypes.byref(text))
+    assert not quarry.qr_model_open(runtime, in_memory(whole), options, None, ctypes.byref(model))
+    quarry.qr_model_inspect.argtypes = [ctypes.c_void_p] * 3
+    assert not quarry.qr_model_inspect(model, None, ctypes.byref(text))
     return [(s["kind"], s["name"], s["offset"], s["size"]) for s in json.loads(text.value)["segments"]]
 
 

@@ -1,7 +1,7 @@
 """Files in ONNX's format, written by hand: graphs of several nodes with initializers of any type (program.onnx_model has one node and f32)."""
 from program import field, varint
 
-F32, U8, I8, I32, I64, U4, I4 = 1, 2, 3, 6, 7, 21, 22
+F32, U8, I8, U16, I32, I64, BOOL, F16, F64, U4, I4 = 1, 2, 3, 4, 6, 7, 9, 10, 11, 21, 22
 
 
 def text(name, value):  # an attribute
@@ -10,6 +10,10 @@ def text(name, value):  # an attribute
 
 def number(name, value):
     return field(5, field(1, name.encode()) + b"\x18" + varint(value) + b"\xa0\x01\x02")
+
+
+def numbers(name, values):
+    return field(5, field(1, name.encode()) + b"".join(b"\x40" + varint(v & (1 << 64) - 1) for v in values) + b"\xa0\x01\x07")
 
 
 def value_info(name, dtype, dims):

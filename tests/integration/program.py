@@ -87,8 +87,16 @@ def tensor_proto(dims, values):
     return b"".join(b"\x08" + varint(d) for d in dims) + b"\x10\x01" + field(9, struct.pack(f"<{len(values)}f", *values))
 
 
-def npy(path, dims):
-    """Zeros of f32 as NumPy stores them."""
+def floats(path):
+    """The f32 values of a .npy."""
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<H", data[8:10])[0]
+    return struct.unpack(f"<{(len(data) - 10 - size) // 4}f", data[10 + size:])
+
+
+def npy(path, dims, values=None):
+    """f32 as NumPy stores them; zeros where no values are given."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     shape = "(" + "".join(f"{d}," for d in dims) + ")"
     header = ("{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }").encode()
@@ -97,7 +105,7 @@ def npy(path, dims):
     for d in dims:
         count *= d
     with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + b"\0" * 4 * count)
+        out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + (struct.pack(f"<{count}f", *values) if values else b"\0" * 4 * count))
     return path
 
 

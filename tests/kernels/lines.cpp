@@ -44,7 +44,7 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
   node.set("hidden_size", hidden);
   std::vector<std::int32_t> lengths(size(batch));
   for (std::int32_t &length : lengths) length = static_cast<std::int32_t>(random.integer(0, steps));
-  if (!ends) node.inputs[4] = qir::kAbsent;
+  if (!ends) node.inputs.set(4, qir::kAbsent);
   p.has_lengths = ends;
   if (cell == Cell::GruAfter) node.set("linear_before_reset", std::int64_t{1});
   if (p.backwards) node.set("direction", std::string_view("reverse"));
@@ -57,7 +57,7 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
                              tensor_of({1, batch, hidden}, h)};
   if (lstm) inputs.push_back(tensor_of({1, batch, hidden}, c)), inputs.push_back(tensor_of({1, 3 * hidden}, peepholes));
   if (!states)
-    for (std::size_t i = 5; i < node.inputs.size(); ++i) node.inputs[i] = qir::kAbsent;
+    for (std::size_t i = 5; i < node.inputs.size(); ++i) node.inputs.set(i, qir::kAbsent);
   Needs needs;
   if (Status status = kernel_row(Kernel::RecurrentF32).check(&p, isa, needs); !status.ok())
     throw std::runtime_error(std::string(status.message()));
@@ -109,10 +109,10 @@ void byte_cell(const Isa &isa, std::int64_t steps, std::int64_t batch, std::int6
   for (std::int32_t &length : lengths) length = static_cast<std::int32_t>(random.integer(0, steps));
   qir::Node node = node_of(Op::LSTM, 8, 3);
   node.set("hidden_size", hidden);
-  if (!ends) node.inputs[4] = qir::kAbsent;
+  if (!ends) node.inputs.set(4, qir::kAbsent);
   if (states) node.set("direction", std::string_view("reverse"));
   else
-    for (std::size_t i = 5; i < node.inputs.size(); ++i) node.inputs[i] = qir::kAbsent;
+    for (std::size_t i = 5; i < node.inputs.size(); ++i) node.inputs.set(i, qir::kAbsent);
   Needs needs;
   if (Status status = kernel_row(Kernel::RecurrentBytes).check(&p, isa, needs); !status.ok())
     throw std::runtime_error(std::string(status.message()));
@@ -284,7 +284,7 @@ void test_linear_attention(const Isa &isa) {
           const auto values = random.reals(there ? product(shape) : 0, low, high);
           inputs.push_back(tensor_of(shape, values));
           if (there) operands.push_back({bytes_of(values)});
-          else node.inputs[place] = qir::kAbsent;
+          else node.inputs.set(place, qir::kAbsent);
         };
         give(0, q, true, -1, 1), give(1, k, true, -0.4f, 0.4f), give(2, v, true, -1, 1);
         give(3, state, p.has_past, -1, 1);
@@ -324,7 +324,7 @@ void test_blocks(const Isa &isa) {
           for (auto &v : packed) v = static_cast<std::uint8_t>(random.bits());
           qir::Node node = node_of(Op::MatMulNBits, 6, 1);
           node.set("K", p.k), node.set("N", p.n), node.set("bits", bits), node.set("block_size", block);
-          node.inputs[4] = qir::kAbsent;
+          node.inputs.set(4, qir::kAbsent);
           std::vector<Tensor> inputs{tensor_of({p.m, p.k}, x),
                                      {DType::U8, {p.n, blocks, block * bits / 8}, bytes_of(w), {}},
                                      tensor_of({p.n * blocks}, scales),
@@ -332,7 +332,7 @@ void test_blocks(const Isa &isa) {
                                      {},
                                      tensor_of({p.n}, bias)};
           std::vector<Operand> operands{{bytes_of(x)}, {bytes_of(w)}, {bytes_of(scales)}};
-          if (zeros == BlockZeros::Middle) node.inputs[3] = qir::kAbsent;
+          if (zeros == BlockZeros::Middle) node.inputs.set(3, qir::kAbsent);
           if (zeros == BlockZeros::Packed) {
             inputs[3] = {DType::U8, {p.n * zero_bytes}, bytes_of(packed), {}};
             operands.push_back({bytes_of(packed)});
@@ -342,7 +342,7 @@ void test_blocks(const Isa &isa) {
             operands.push_back({bytes_of(middle)});
           }
           if (p.has_bias) operands.push_back({bytes_of(bias)});
-          else node.inputs[5] = qir::kAbsent;
+          else node.inputs.set(5, qir::kAbsent);
           operands.push_back(out(size(p.m * p.n) * 4));
           const float most = static_cast<float>(1 << bits) * static_cast<float>(p.k);
           expect_close("weights in blocks", values_of<float>(run(isa, Kernel::MatMulBlocks, &p, operands)[0]),

@@ -74,7 +74,7 @@ void test_products(const Isa &isa) {
             operands.push_back({zeros});
           }
           inputs.push_back({type, {count}, zeros, {}});
-          node.inputs[at] = static_cast<std::int32_t>(at);
+          node.inputs.set(at, static_cast<std::int32_t>(at));
         }
         operands.push_back(out(static_cast<std::size_t>(s.batch * s.m * s.n) * 4));
         const Bytes found = run(isa, Kernel::MatMulInt, &p, operands)[0], expected = reference(node, inputs)[0].data;

@@ -29,7 +29,10 @@ class Layer {
     count_ = reinterpret_cast<long (*)(const char *)>(dlsym(library, "cl_layer_count"));
     tell(script);
   }
-  ~Layer() { tell(""); }
+  ~Layer() {
+    tell("");
+    CHECK_EQ(count("parts out of order"), 0);
+  }
   void tell(const std::string &script) const { tell_(script.c_str()); }
   long count(const char *name) const { return count_(name); }
 

@@ -22,6 +22,8 @@
 
 #include <quarry/quarry.h>
 
+#include "../support/open_model.h"
+
 static const char *g_plugins, *g_models, *g_prepare;
 static char g_folder[] = "/tmp/quarry-scripted-XXXXXX";
 
@@ -41,9 +43,10 @@ __attribute__((unused)) static qr_string text(const char *data) {
   return string;
 }
 
-__attribute__((unused)) static void on_log(void *self, qr_log_level level, qr_string topic, qr_string message) {
-  (void)topic, (void)message;
-  if (level == QR_LOG_PLUGIN_MISBEHAVING) ++((fixture *)self)->misbehaving;
+__attribute__((unused)) static void on_log(void *self, qr_log_level level, uint32_t flags, qr_string topic,
+                                           qr_string message) {
+  (void)level, (void)topic, (void)message;
+  if (flags & QR_LOG_PLUGIN_MISBEHAVES) ++((fixture *)self)->misbehaving;
 }
 
 __attribute__((unused)) static void ok(qr_status *status) {
@@ -70,7 +73,7 @@ __attribute__((unused)) static qr_model *open_model(fixture *f, const char *fold
   char path[512];
   qr_model *model = NULL;
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  ok(model_at_path(f->runtime, text(path), NULL, &model));
   return model;
 }
 
@@ -183,10 +186,10 @@ __attribute__((unused)) static qr_model *compile(fixture *f, const char *script,
   snprintf(path, sizeof path, "%s/%s.qrm", g_folder, name);
   set(f, "scripted.script", script);
   set(f, "container.keep_graph", keep_graph);
-  ok(qr_model_compile(f->model, f->options, text(path), NULL));
+  ok(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), NULL));
   set(f, "scripted.script", "");
   qr_model *model = NULL;
-  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  ok(model_at_path(f->runtime, text(path), NULL, &model));
   return model;
 }
 

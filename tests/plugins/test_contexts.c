@@ -15,8 +15,8 @@ static qr_model *compile_buckets(fixture *f, const char *name) {
   ok(qr_options_create(f->runtime, &options));
   ok(qr_options_set(options, text("backend"), text("scripted")));
   ok(qr_options_set(options, text("shape"), text("rows=1;rows=2;rows=5")));
-  ok(qr_model_compile(onnx, options, text(path), NULL));
-  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  ok(qr_model_compile(onnx, options, &(qr_target)QR_TARGET_AT(path), NULL));
+  ok(model_at_path(f->runtime, text(path), NULL, &model));
   qr_options_destroy(options);
   qr_model_destroy(onnx);
   return model;
@@ -38,7 +38,7 @@ static void test_several_graphs(void **state) {
   fixture *f = *state;
   qr_model *model = compile_buckets(f, "buckets");
   char *json = NULL;
-  ok(qr_model_inspect(model, &json));
+  ok(qr_model_inspect(model, NULL, &json));
   /* One program with all three graphs, loaded once. */
   const char *graphs = strstr(json, "\"programs\"");
   assert_non_null(graphs);
@@ -106,7 +106,7 @@ static void test_segments_as_files(void **state) {
   ok(qr_options_set(options, text("container.map"), text("0")));
   char path[512];
   snprintf(path, sizeof path, "%s/segments.qrm", g_folder);
-  ok(qr_model_open_path(f->runtime, text(path), options, &read));
+  ok(model_at_path(f->runtime, text(path), options, &read));
   assert_int_equal(mapped_segments(f, read), 0); /* the file may change under a copy of it */
   qr_options_destroy(options);
   qr_model_destroy(read);
@@ -137,7 +137,7 @@ static void test_compile_time_options(void **state) {
   qr_session_destroy(session);
   qr_compatibility grade = 0;
   char *reason = NULL;
-  ok(qr_model_compatibility(model, f->options, &grade, &reason));
+  ok(qr_model_compatibility(model, f->options, NULL, &grade, &reason));
   assert_int_equal(grade, QR_COMPATIBILITY_RECOMPILE);
   assert_non_null(strstr(reason, "scripted.fixed: compiled with \"5\", asked for \"2\""));
   qr_string_destroy(reason);
@@ -204,12 +204,12 @@ static void test_absent_target(void **state) {
   qr_model *model = NULL;
   ok(qr_model_check(f->model, f->options, NULL, &json));
   qr_string_destroy(json);
-  ok(qr_session_plan(f->model, f->options, &plan));
+  ok(qr_session_plan(f->model, f->options, NULL, &plan));
   assert_int_equal(plan.device_bytes, 1000);
   assert_int_equal(plan.spill_fill_bytes, 300);
-  ok(qr_model_compile(f->model, f->options, text(path), NULL));
+  ok(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), NULL));
   fails(qr_session_create(f->model, f->options, NULL, &session), QR_UNAVAILABLE, "QR-B0006");
-  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  ok(model_at_path(f->runtime, text(path), NULL, &model));
   set(f, "device_id", "0");
   session = create_on(f, model);
   ok(run(session, NULL, NULL));
@@ -220,20 +220,22 @@ static void test_absent_target(void **state) {
 typedef struct told {
   int compiled, loaded;
   qr_signal *abort;
+  int stop; /* says so itself */
 } told;
 
-static void on_progress(void *self, uint64_t done, uint64_t total, qr_string what) {
+static int32_t on_progress(void *self, uint64_t done, uint64_t total, qr_string what) {
   told *t = self;
   assert_true(total == 0 || done <= total);
   if (what.size == 8 && !memcmp(what.data, "pretends", 8)) ++t->compiled;
   if (what.size == 8 && !memcmp(what.data, "loading.", 8)) ++t->loaded;
   if (t->abort && t->compiled == 2) qr_signal_abort(t->abort);
+  return t->stop && t->compiled == 2 ? QR_STOP : QR_GO_ON;
 }
 
 /* A long compilation tells how far it is, its events go to the profile, and it can be stopped half way. */
 static void test_watched_compilation(void **state) {
   fixture *f = *state;
-  told t = {0, 0, NULL};
+  told t = {0, 0, NULL, 0};
   qr_progress progress = QR_PROGRESS_INIT;
   progress.self = &t;
   progress.report = on_progress;
@@ -257,10 +259,101 @@ static void test_watched_compilation(void **state) {
   call.signal = t.abort;
   char path[512];
   snprintf(path, sizeof path, "%s/stopped.qrm", g_folder);
-  fails(qr_model_compile(f->model, f->options, text(path), &call), QR_CANCELLED, "QR-C0011");
+  fails(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), &call), QR_CANCELLED, "QR-C0011");
   struct stat info;
   assert_int_equal(stat(path, &info), -1);
   qr_signal_destroy(t.abort);
+
+  /* The same where what it reports is answered with stop: the backend sees its signal aborted. */
+  t.abort = call.signal = NULL, t.stop = 1;
+  for (int child = 0; child < 2; ++child) {
+    t.compiled = 0;
+    if (child) set(f, "compile.process", "child");
+    qr_status *status = qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), &call);
+    assert_non_null(strstr(qr_status_message(status), "qr_model_compile: stopped, its progress function said so"));
+    fails(status, QR_CANCELLED, "QR-C0013");
+    assert_int_equal(stat(path, &info), -1);
+  }
+}
+
+/* What ONNX Runtime loads goes wherever a call writes, and no plugin writes files itself. */
+typedef struct taken {
+  char names[4][64];
+  uint64_t sizes[4], more[4], written;
+  int count, ends, committed;
+} taken;
+static int32_t on_begin(void *self, qr_string name, uint64_t size_bytes, uint64_t more) {
+  taken *t = self;
+  snprintf(t->names[t->count], sizeof t->names[0], "%.*s", (int)name.size, name.data);
+  t->sizes[t->count] = size_bytes, t->more[t->count] = more;
+  ++t->count;
+  return 0;
+}
+static int32_t on_write(void *self, const void *data, uint64_t size_bytes) {
+  (void)data;
+  ((taken *)self)->written += size_bytes;
+  return 0;
+}
+static int32_t on_end(void *self, int32_t committed) {
+  taken *t = self;
+  ++t->ends, t->committed = committed;
+  return 0;
+}
+
+static void test_onnx_form(void **state) {
+  fixture *f = *state;
+  for (int child = 0; child < 2; ++child) {
+    taken t = {.count = 0};
+    qr_target target = QR_TARGET_BY_WRITER(&t, on_begin, on_write, on_end);
+    target.path = text("c.onnx");
+    set(f, "compile.process", child ? "child" : "own");
+    set(f, "ep.context_embed_mode", "0");
+    ok(qr_model_compile(f->model, f->options, &target, NULL));
+    assert_int_equal(t.count, 2);
+    assert_string_equal(t.names[0], "c.onnx.bin"), assert_string_equal(t.names[1], "c.onnx");
+    assert_int_equal(t.more[0], 1), assert_int_equal(t.more[1], 0);
+    assert_int_equal(t.written, t.sizes[0] + t.sizes[1]);
+    assert_int_equal(t.ends, 1), assert_int_equal(t.committed, 1);
+    char *data = NULL, expected[128];
+    uint64_t size;
+    qr_target memory = QR_TARGET_IN_MEMORY((void **)&data, &size);
+    memory.path = text("c.onnx");
+    fails(qr_model_compile(f->model, f->options, &memory, NULL), QR_INVALID_ARGUMENT, "QR-C0007");
+    set(f, "ep.context_embed_mode", "1");
+    ok(qr_model_compile(f->model, f->options, &memory, NULL));
+    snprintf(expected, sizeof expected, "%llu bytes for ", (unsigned long long)t.sizes[0]);
+    assert_int_equal(strncmp(data, expected, strlen(expected)), 0);
+    qr_string_destroy(data);
+    /* As a file too, and by the option of a session, the same. */
+    char path[600];
+    snprintf(path, sizeof path, "%s/c.onnx", g_folder);
+    ok(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), NULL));
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, size);
+    assert_int_equal(unlink(path), 0);
+    if (!child) {
+      set(f, "ep.context_enable", "1"), set(f, "ep.context_file_path", path);
+      qr_session_destroy(create_on(f, f->model));
+      set(f, "ep.context_enable", "0");
+      assert_int_equal(stat(path, &info), 0);
+      assert_int_equal(info.st_size, size);
+      assert_int_equal(unlink(path), 0);
+    }
+    /* A plugin that does it wrong is told on, and nothing is left. */
+    const char *const wrong[] = {"wrong=name", "wrong=short", "wrong=long"};
+    for (int i = 0; i < 3 && !child; ++i) {
+      set(f, "scripted.script", wrong[i]);
+      const int before = f->misbehaving;
+      fails(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path), NULL), QR_INTERNAL, "QR-L0115");
+      assert_int_equal(f->misbehaving, before + 1);
+      assert_int_equal(stat(path, &info), -1);
+      t = (taken){.count = 0};
+      fails(qr_model_compile(f->model, f->options, &target, NULL), QR_INTERNAL, "QR-L0115");
+      assert_int_equal(t.ends, i > 0), assert_int_equal(t.committed, 0);
+    }
+    set(f, "scripted.script", "");
+  }
 }
 
 int main(int argc, char **argv) {
@@ -273,6 +366,7 @@ int main(int argc, char **argv) {
       SCRIPTED(test_groups),
       SCRIPTED(test_absent_target),
       SCRIPTED(test_watched_compilation),
+      SCRIPTED(test_onnx_form),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   char command[128];

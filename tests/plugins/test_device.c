@@ -171,7 +171,7 @@ static void test_dma_buf(void **state) {
 static void test_loss_is_the_devices(void **state) {
   fixture *f = *state;
   qr_session *healthy = create(f), *clone = NULL;
-  ok(qr_session_clone(healthy, &clone));
+  ok(qr_session_clone(healthy, NULL, &clone));
   qr_memory *memory = NULL, *late = NULL;
   ok(qr_memory_allocate(healthy, 64, NULL, &memory));
   memcpy(qr_memory_data(memory), kX, sizeof kX);
@@ -184,9 +184,9 @@ static void test_loss_is_the_devices(void **state) {
   fails(run(clone, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
   fails(qr_memory_allocate(healthy, 64, NULL, &late), QR_DEVICE_LOST, "QR-R0009");
   fails(qr_session_set_option(healthy, text("qnn_context_priority"), text("low")), QR_DEVICE_LOST, "QR-R0009");
-  fails(qr_session_recover(clone), QR_DEVICE_LOST, "QR-R0009"); /* still lost, says the script */
+  fails(qr_session_recover(clone, NULL), QR_DEVICE_LOST, "QR-R0009"); /* still lost, says the script */
   fails(run(healthy, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
-  ok(qr_session_recover(clone)); /* any session will do */
+  ok(qr_session_recover(clone, NULL)); /* any session will do */
   assert_true(reports(healthy, "\"device_lost\": false"));
   ok(run(healthy, NULL, NULL));
   ok(run(clone, NULL, NULL));

@@ -52,10 +52,10 @@ static void make(world *w, const char *grade, const char *slow) {
   set(w, "scripted.script", grade);
   set(w, "queue_depth", "2");
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
-  OK(qr_model_open_path(w->runtime, str(path), NULL, &onnx));
-  OK(qr_model_compile(onnx, w->options, str(g_container), NULL));
+  OK(model_at_path(w->runtime, str(path), NULL, &onnx));
+  OK(qr_model_compile(onnx, w->options, &(qr_target)QR_TARGET_AT(g_container), NULL));
   qr_model_destroy(onnx);
-  OK(qr_model_open_path(w->runtime, str(g_container), NULL, &w->model));
+  OK(model_at_path(w->runtime, str(g_container), NULL, &w->model));
   set(w, "scripted.script", slow);
   set(w, "context.recompile", "background");
   OK(qr_session_create(w->model, w->options, NULL, &w->session));
@@ -172,7 +172,7 @@ static void test_pending_without_memory(void **state) {
 /* A thread of the parent's is recovering the device. */
 static void *recovers(void *session) {
   holds = 1;
-  FAILS("QR-R0009", "still lost", qr_session_recover(session)); /* which takes memory for its reason */
+  FAILS("QR-R0009", "still lost", qr_session_recover(session, NULL)); /* which takes memory for its reason */
   return NULL;
 }
 static void cannot_recover(void *argument) {
@@ -191,7 +191,7 @@ static void test_recovering(void **state) {
   qr_session *other = NULL;
   (void)state;
   make(&w, "grade=1", "lose_at=1;stay_lost=1");
-  OK(qr_session_clone(w.session, &other));
+  OK(qr_session_clone(w.session, NULL, &other));
   FAILS("QR-R0009", "lost at run 1", run(&w));
   hold = 1;
   assert_int_equal(pthread_create(&thread, NULL, recovers, other), 0);
@@ -199,7 +199,7 @@ static void test_recovering(void **state) {
   assert_true(child_ends_well(cannot_recover, &w));
   __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
   pthread_join(thread, NULL);
-  OK(qr_session_recover(w.session));
+  OK(qr_session_recover(w.session, NULL));
   qr_session_destroy(other);
   destroy(&w);
 }
@@ -226,7 +226,7 @@ static void test_device_with_a_thread(void **state) {
   x.dtype = QR_DTYPE_F32, x.rank = 2, x.dims[0] = 2, x.dims[1] = 4, x.data = in, x.size_bytes = sizeof in;
   y.data = out, y.size_bytes = sizeof out, z.data = found, z.size_bytes = sizeof found;
   OK(qr_session_submit(w.session, NULL, inputs, 1, outputs, 2, &ticket)); /* now the thread is there */
-  OK(qr_session_wait(w.session, ticket, NULL));
+  OK(qr_session_wait(w.session, ticket, NULL, NULL));
   assert_true(child_ends_well(is_refused_and_destroys, &w));
   OK(run(&w));
   destroy(&w);

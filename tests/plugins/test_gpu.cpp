@@ -156,6 +156,39 @@ TEST_CASE("a device that was lost comes back with all that is on it") {
   CHECK_EQ(layer.count("objects"), 0);
 }
 
+TEST_CASE("who waits for a lost device to come back can be told to stop") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    qr::Session slow = session(runtime), other = session(runtime);
+    CHECK(run(slow, 1));
+    CHECK(run(other, 1));
+    // A run that does not come to its end, as on a device that hangs.
+    layer.tell("slow=700000");
+    std::thread runs([&] {
+      try {
+        (void)run(slow, 2);
+      } catch (const qr::Error &) {
+      }
+    });
+    while (layer.count("EnqueueNDRangeKernel") == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    layer.tell("slow=700000;fail=EnqueueWriteBuffer:-2");
+    failure([&] { run(other, 2); }, QR_DEVICE_LOST);
+    layer.tell("");
+    qr::Signal signal(runtime);
+    signal.set_timeout(std::chrono::milliseconds(50));
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(says(failure([&] { other.recover(&signal); }, QR_DEADLINE_EXCEEDED), {"recover"}));
+    CHECK_LE((std::chrono::steady_clock::now() - begin).count(), 300'000'000);
+    runs.join();
+    other.recover();
+    CHECK(run(other, 3));
+    CHECK(run(slow, 3));
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
 TEST_CASE("weights as images: right, counted, and each failure of the driver a clear status") {
   if (!has_device()) return;
   const qr::Options::Pairs on{{"gpu.images", "on"}};
@@ -335,4 +368,46 @@ TEST_CASE("memory of the caller's is worked on where it lies, at any place of it
     CHECK(once(0, 4096));
   }
   CHECK_EQ(layer.count("objects"), 0);
+}
+
+TEST_CASE("parts of a memory that overlap are released last first") {
+  if (!has_device()) return;
+  // Values of many sizes, which lie over each other.
+  ModelText text(13);
+  text.input("x", {4, 16});
+  std::int64_t columns = 16;
+  std::string before = "x";
+  for (const std::int64_t next : {64, 8, 96, 16, 160, 8}) {
+    const std::string name = std::to_string(next) + "after" + before;
+    text.floats("w" + name, {columns, next}, std::vector<float>(static_cast<std::size_t>(columns * next), 0.25f));
+    text.node("MatMul", {before, "w" + name}, {"p" + name});
+    text.node("Softmax", {"p" + name}, {name});
+    before = name, columns = next;
+  }
+  text.node("Identity", {before}, {"y"});
+  text.output("y", {4, 8});
+  const Layer layer;
+  qr::Runtime runtime;
+  for (int i = 0; i < 2; ++i) {
+    qr::Session made = session(runtime, text.bytes());
+    std::vector<float> x(64, 1.0f), y(32);
+    std::vector<qr::Tensor> inputs{qr::Tensor(QR_DTYPE_F32, {4, 16}, x.data())},
+        outputs{qr::Tensor(QR_DTYPE_F32, {4, 8}, y.data())};
+    made.run(inputs, outputs);
+    for (const float v : y) CHECK(std::abs(v - 0.125f) < 1e-5f);
+
+    // An output where an input was, and the other way round.
+    qr::Memory memory(made, 64 * 1024);
+    auto *const base = static_cast<char *>(memory.data());
+    for (const std::uint64_t at : {0, 8192, 0, 16384}) {
+      std::fill_n(reinterpret_cast<float *>(base + at), 64, 1.0f);
+      qr::Tensor in(QR_DTYPE_F32, {4, 16}, nullptr), out(QR_DTYPE_F32, {4, 8}, nullptr);
+      in.memory = out.memory = memory.get();
+      in.memory_offset = at, out.memory_offset = 16384 - at;
+      if (at == 8192) out.memory_offset = 0;
+      std::vector<qr::Tensor> in_place{in}, out_place{out};
+      made.run(in_place, out_place);
+      CHECK(std::abs(*reinterpret_cast<float *>(base + out.memory_offset) - 0.125f) < 1e-5f);
+    }
+  }
 }

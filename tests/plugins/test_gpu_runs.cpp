@@ -59,8 +59,10 @@ TEST_CASE("submitted runs are under way together, and each is right") {
   const Layer layer;
   {
     qr::Runtime runtime;
+    const std::string path = "/tmp/quarry-gpu-runs-" + std::to_string(getpid()) + ".csv";
     for (const char *const level : {"off", "linting"}) {
-      qr::Session made = session(runtime, small_model(), {{"queue_depth", "4"}, {"profiling_level", level}});
+      qr::Session made = session(runtime, small_model(),
+                                 {{"queue_depth", "4"}, {"profiling_level", level}, {"profiling_file_path", path}});
       CHECK(run(made, 1));
       const long finishes = layer.count("Finish");
       std::vector<Job> jobs;
@@ -78,6 +80,7 @@ TEST_CASE("submitted runs are under way together, and each is right") {
       CHECK_EQ(layer.count("EnqueueMarkerWithWaitList"), std::string(level) == "off" ? 12 : 24);
       CHECK(run(made, 3));
     }
+    unlink(path.c_str());
   }
   CHECK_EQ(layer.count("objects"), 0);
 }

@@ -286,6 +286,35 @@ TEST_CASE("sessions that share a context") {
   CHECK_EQ(loaded(), 2u);
 }
 
+// Who would share a context that another one loads waits no longer than its signal allows.
+TEST_CASE("a session that waits for another one's context is stopped") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string onnx = relu_model(), path = "/tmp/quarry-standin-shared-" + std::to_string(getpid()) + ".qrm";
+  const qr::Options sharing = options(runtime, {{"ep.share_ep_contexts", "1"}});
+  qr::Model(runtime, onnx.data(), onnx.size()).compile(path, &sharing);
+  const qr::Model container(runtime, path);
+  standin.tell("slow=contextCreateFromBinary:2000000");
+  standin.begin_log();
+  std::thread first([&] { qr::Session made(container, &sharing); });
+  while (standin.count("contextCreateFromBinary") == 0) usleep(1000);
+  for (const bool by_abort : {false, true}) {
+    qr::Signal signal(runtime);
+    if (!by_abort) signal.set_timeout(std::chrono::milliseconds(100));
+    std::thread later([&] {
+      usleep(100000);
+      if (by_abort) signal.abort();
+    });
+    const auto begun = std::chrono::steady_clock::now();
+    const qr::Result<qr::Session> made = qr::Session::try_create(container, &sharing, &signal);
+    CHECK_EQ(made.status().code(), by_abort ? QR_CANCELLED : QR_DEADLINE_EXCEEDED);
+    CHECK_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(800));  // not the other's time
+    later.join();
+  }
+  first.join();
+  unlink(path.c_str());
+}
+
 TEST_CASE("memory that is shared with the device") {
   const Standin standin;
   qr::Runtime runtime;
@@ -526,7 +555,7 @@ TEST_CASE("200 times made, run and ended: memory stays") {
     file >> all >> pages;
     return pages * sysconf(_SC_PAGESIZE);
   };
-  long before = 0;
+  [[maybe_unused]] long before = 0;
   for (int i = 0; i < 200; ++i) {
     qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"}});
     CHECK(run(made));

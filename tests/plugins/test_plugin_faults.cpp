@@ -16,8 +16,8 @@ namespace {
 class FailingEnvironment final : public HostEnvironment, public Allocator {
  public:
   Allocator &allocator() noexcept override { return *this; }
-  void log(qr_log_level level, std::string_view, std::string_view message) noexcept override {
-    if (level == QR_LOG_PLUGIN_MISBEHAVING) FAIL_CHECK("misbehaving: ", message);
+  void log(qr_log_level, std::uint32_t flags, std::string_view, std::string_view message) noexcept override {
+    if (flags & QR_LOG_PLUGIN_MISBEHAVES) FAIL_CHECK("misbehaving: ", message);
   }
   bool knows_option(std::string_view key) noexcept override { return key == "qnn_context_priority"; }
   void *allocate(std::size_t size, std::size_t align) noexcept override {

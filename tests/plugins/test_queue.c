@@ -50,7 +50,7 @@ static void make(world *w, const char *depth, const char *script) {
   set(w, "queue_depth", depth);
   set(w, "scripted.script", script);
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
-  OK(qr_model_open_path(w->runtime, str(path), NULL, &w->model));
+  OK(model_at_path(w->runtime, str(path), NULL, &w->model));
   OK(qr_session_create(w->model, w->options, NULL, &w->session));
 }
 static void destroy(world *w) {
@@ -129,14 +129,14 @@ static void test_order(void **state) {
   submit_all(w.session, jobs, 4);
   prepare(&more);
   FAILS("QR-R0014", "found 4 runs under way, expected fewer than queue_depth", submit(w.session, &more));
-  for (i = 3; i >= 0; --i) OK(qr_session_wait(w.session, jobs[i].ticket, NULL)); /* in any order */
+  for (i = 3; i >= 0; --i) OK(qr_session_wait(w.session, jobs[i].ticket, NULL, NULL)); /* in any order */
   for (i = 0; i < 4; ++i) {
     assert_int_equal(jobs[i].ticket, i + 1);
     assert_int_equal(jobs[i].ended, i + 1);
     check(&jobs[i]);
   }
-  FAILS("QR-R0015", "found ticket 2", qr_session_wait(w.session, 2, NULL)); /* given already */
-  FAILS("QR-R0015", "found ticket 5", qr_session_wait(w.session, 5, NULL));
+  FAILS("QR-R0015", "found ticket 2", qr_session_wait(w.session, 2, NULL, NULL)); /* given already */
+  FAILS("QR-R0015", "found ticket 5", qr_session_wait(w.session, 5, NULL, NULL));
   /* What nobody waits for is forgotten when 1024 more have ended, not before. */
   OK(qr_session_set_option(w.session, str("scripted.script"), str("")));
   prepare(&more);
@@ -144,11 +144,11 @@ static void test_order(void **state) {
   ticket = more.ticket;
   for (i = 0; i < 1025; ++i) {
     submit_all(w.session, jobs, 1);
-    OK(qr_session_wait(w.session, 0, NULL));
-    if (i == 1) OK(qr_session_wait(w.session, ticket, NULL));
+    OK(qr_session_wait(w.session, 0, NULL, NULL));
+    if (i == 1) OK(qr_session_wait(w.session, ticket, NULL, NULL));
   }
-  FAILS("QR-R0015", "", qr_session_wait(w.session, ticket + 1, NULL));
-  OK(qr_session_wait(w.session, ticket + 2, NULL));
+  FAILS("QR-R0015", "", qr_session_wait(w.session, ticket + 1, NULL, NULL));
+  OK(qr_session_wait(w.session, ticket + 2, NULL, NULL));
   destroy(&w);
 }
 
@@ -158,9 +158,9 @@ static void test_failing_run(void **state) {
   (void)state;
   make(&w, "3", "slow_run=20;fail_at=2");
   submit_all(w.session, jobs, 3);
-  OK(qr_session_wait(w.session, 1, NULL));
-  FAILS("QR-C0010", "fail_at", qr_session_wait(w.session, 2, NULL));
-  OK(qr_session_wait(w.session, 3, NULL));
+  OK(qr_session_wait(w.session, 1, NULL, NULL));
+  FAILS("QR-C0010", "fail_at", qr_session_wait(w.session, 2, NULL, NULL));
+  OK(qr_session_wait(w.session, 3, NULL, NULL));
   check(&jobs[0]), check(&jobs[2]);
   assert_int_equal(jobs[1].code, QR_INTERNAL); /* the callback got its own */
   assert_true(jobs[1].y[1] == 0);
@@ -186,7 +186,7 @@ static void test_bad_arguments(void **state) {
   prepare(&j);
   j.z_tensor.size_bytes = 8;
   OK(submit(w.session, &j));
-  FAILS("QR-R0005", "output z", qr_session_wait(w.session, j.ticket, NULL));
+  FAILS("QR-R0005", "output z", qr_session_wait(w.session, j.ticket, NULL, NULL));
   prepare(&j);
   j.x_tensor.dims[1] = 5;
   FAILS("QR-R0003", "", submit(w.session, &j));
@@ -195,7 +195,7 @@ static void test_bad_arguments(void **state) {
   FAILS("QR-C0005", "flags", submit(w.session, &j));
   prepare(&j);
   OK(submit(w.session, &j)); /* none of them took a place */
-  OK(qr_session_wait(w.session, 0, NULL));
+  OK(qr_session_wait(w.session, 0, NULL, NULL));
   check(&j);
   destroy(&w);
 }
@@ -214,12 +214,12 @@ static void test_abort(void **state) {
   usleep(50000);
   assert_int_equal(__atomic_load_n(&g_ended, __ATOMIC_RELAXED), 0); /* in order: the first is still at it */
   qr_session_abort(w.session, jobs[0].ticket);
-  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[0].ticket, NULL));
-  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[1].ticket, NULL));
+  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[0].ticket, NULL, NULL));
+  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[1].ticket, NULL, NULL));
   usleep(50000);
   assert_int_equal(__atomic_load_n(&g_ended, __ATOMIC_RELAXED), 2);
   qr_session_abort(w.session, 0);
-  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[2].ticket, NULL));
+  FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[2].ticket, NULL, NULL));
   for (i = 0; i < 3; ++i) assert_int_equal(jobs[i].code, QR_CANCELLED);
   qr_session_abort(w.session, 99);
   qr_session_abort(NULL, 0);
@@ -247,7 +247,7 @@ static void test_callers_signal(void **state) {
       usleep(30000);
       if (by_ticket) qr_session_abort(w.session, jobs[0].ticket);
       else qr_signal_abort(signal);
-      FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[0].ticket, NULL));
+      FAILS("QR-C0011", "", qr_session_wait(w.session, jobs[0].ticket, NULL, NULL));
       qr_signal_reset(signal);
     }
     assert_true(now() - begin < 10);
@@ -260,8 +260,8 @@ static void test_callers_signal(void **state) {
       OK(submit(w.session, &jobs[1]));
       qr_signal_destroy(signal); /* the runs keep it */
       signal = NULL;
-      FAILS("QR-C0012", "", qr_session_wait(w.session, jobs[0].ticket, NULL));
-      FAILS("QR-C0012", "", qr_session_wait(w.session, jobs[1].ticket, NULL));
+      FAILS("QR-C0012", "", qr_session_wait(w.session, jobs[0].ticket, NULL, NULL));
+      FAILS("QR-C0012", "", qr_session_wait(w.session, jobs[1].ticket, NULL, NULL));
       assert_true(now() - begin < 10);
     }
     qr_signal_destroy(signal);
@@ -281,19 +281,23 @@ static void test_signal_of_wait(void **state) {
   job jobs[2];
   qr_signal *signal = NULL;
   pthread_t thread;
+  int32_t ended = -1;
   (void)state;
   make(&w, "2", "slow_run=4000");
   OK(qr_signal_create(w.runtime, &signal));
   submit_all(w.session, jobs, 1);
   pthread_create(&thread, NULL, abort_soon, signal);
-  FAILS("QR-C0011", "waiting", qr_session_wait(w.session, jobs[0].ticket, signal));
+  FAILS("QR-R0019", "the run goes on", qr_session_wait(w.session, jobs[0].ticket, signal, &ended));
+  assert_int_equal(ended, 0);
   pthread_join(thread, NULL);
   FAILS("QR-C0011", "waiting", run(w.session, &jobs[1], signal));
   qr_signal_reset(signal);
   qr_signal_set_timeout(signal, 20000000);
-  FAILS("QR-C0012", "waiting", qr_session_wait(w.session, 0, signal));
+  FAILS("QR-R0020", "the run goes on", qr_session_wait(w.session, 0, signal, &ended));
+  assert_int_equal(ended, 0);
   FAILS("QR-C0012", "waiting", run(w.session, &jobs[1], signal));
-  OK(qr_session_wait(w.session, jobs[0].ticket, NULL));
+  OK(qr_session_wait(w.session, jobs[0].ticket, NULL, &ended));
+  assert_int_equal(ended, 1);
   check(&jobs[0]);
   qr_signal_destroy(signal);
   destroy(&w);
@@ -314,8 +318,8 @@ static void test_wait_for_recompilation(void **state) {
   (void)state;
   assert_true(fd >= 0);
   make(&w, "2", "grade=3");
-  OK(qr_model_compile(w.model, w.options, str(path), NULL));
-  OK(qr_model_open_path(w.runtime, str(path), NULL, &container));
+  OK(qr_model_compile(w.model, w.options, &(qr_target)QR_TARGET_AT(path), NULL));
+  OK(model_at_path(w.runtime, str(path), NULL, &container));
   set(&w, "scripted.script", "slow_compile=20000");
   set(&w, "context.recompile", "background");
   OK(qr_session_create(container, w.options, NULL, &session));
@@ -350,7 +354,7 @@ static void test_calls_wait(void **state) {
   submit_all(w.session, jobs, 2);
   OK(qr_session_report(w.session, &report)); /* does not wait, nor does a clone */
   qr_string_destroy(report);
-  OK(qr_session_clone(w.session, &clone));
+  OK(qr_session_clone(w.session, NULL, &clone));
   assert_true(__atomic_load_n(&g_ended, __ATOMIC_RELAXED) < 2);
   OK(run(w.session, &jobs[2], NULL));
   assert_int_equal(g_ended, 2);
@@ -358,12 +362,12 @@ static void test_calls_wait(void **state) {
   OK(qr_session_set_option(w.session, str("scripted.script"), str("slow_run=20")));
   assert_int_equal(g_ended, 2);
   submit_all(w.session, jobs, 2);
-  OK(qr_session_recover(w.session));
+  OK(qr_session_recover(w.session, NULL));
   assert_int_equal(g_ended, 2);
   submit_all(clone, jobs, 2); /* a queue of its own */
   submit_all(w.session, jobs + 2, 2);
-  OK(qr_session_wait(w.session, 0, NULL));
-  OK(qr_session_wait(clone, 0, NULL));
+  OK(qr_session_wait(w.session, 0, NULL, NULL));
+  OK(qr_session_wait(clone, 0, NULL, NULL));
   check(&jobs[0]), check(&jobs[3]);
   qr_session_destroy(clone);
   destroy(&w);
@@ -382,9 +386,9 @@ static void on_link(void *self, uint64_t ticket, qr_status *status) {
   (void)ticket;
   if (status) abort();
   refused[0] = qr_session_run(c->w->session, NULL, c->job.inputs, 1, c->job.outputs, 2);
-  refused[1] = qr_session_wait(c->w->session, 0, NULL);
+  refused[1] = qr_session_wait(c->w->session, 0, NULL, NULL);
   refused[2] = qr_session_set_option(c->w->session, str("scripted.script"), str(""));
-  refused[3] = qr_session_recover(c->w->session);
+  refused[3] = qr_session_recover(c->w->session, NULL);
   refused[4] = NULL;
   for (i = 0; refused[i]; ++i) {
     c->refused += !strcmp(qr_status_id(refused[i]), "QR-C0006") && strstr(qr_status_message(refused[i]), "callback");
@@ -406,7 +410,7 @@ static void test_callbacks(void **state) {
   c.job.how.self = &c, c.job.how.done = on_link;
   c.w = &w, c.left = 50, c.refused = 0;
   OK(submit(w.session, &c.job));
-  OK(qr_session_wait(w.session, 0, NULL));
+  OK(qr_session_wait(w.session, 0, NULL, NULL));
   assert_int_equal(c.left, 0);
   assert_int_equal(c.refused, 200);
   c.job.code = QR_OK;
@@ -435,12 +439,12 @@ static void test_device_loss(void **state) {
   (void)state;
   make(&w, "4", "slow_run=200;lose_at=2");
   submit_all(w.session, jobs, 4);
-  OK(qr_session_wait(w.session, 1, NULL));
-  for (i = 2; i <= 4; ++i) FAILS("QR-R0009", "", qr_session_wait(w.session, (uint64_t)i, NULL));
+  OK(qr_session_wait(w.session, 1, NULL, NULL));
+  for (i = 2; i <= 4; ++i) FAILS("QR-R0009", "", qr_session_wait(w.session, (uint64_t)i, NULL, NULL));
   FAILS("QR-R0009", "", submit(w.session, &jobs[0]));
-  OK(qr_session_recover(w.session));
+  OK(qr_session_recover(w.session, NULL));
   submit_all(w.session, jobs, 2);
-  OK(qr_session_wait(w.session, 0, NULL));
+  OK(qr_session_wait(w.session, 0, NULL, NULL));
   check(&jobs[0]), check(&jobs[1]);
   destroy(&w);
 }
@@ -457,8 +461,8 @@ static void test_change_over(void **state) {
   (void)state;
   assert_true(fd >= 0);
   make(&w, "2", "grade=2");
-  OK(qr_model_compile(w.model, w.options, str(path), NULL));
-  OK(qr_model_open_path(w.runtime, str(path), NULL, &container));
+  OK(qr_model_compile(w.model, w.options, &(qr_target)QR_TARGET_AT(path), NULL));
+  OK(model_at_path(w.runtime, str(path), NULL, &container));
   set(&w, "scripted.script", "slow_compile=150;slow_run=5");
   set(&w, "context.recompile", "background");
   OK(qr_session_create(container, w.options, NULL, &session));
@@ -466,7 +470,7 @@ static void test_change_over(void **state) {
   for (i = 0; after < 6; ++i) {
     char *report = NULL;
     job *oldest = &jobs[i % 2];
-    OK(qr_session_wait(session, oldest->ticket, NULL));
+    OK(qr_session_wait(session, oldest->ticket, NULL, NULL));
     check(oldest);
     OK(qr_session_report(session, &report));
     changed += strstr(report, "\"source\": \"container\"") != NULL;
@@ -497,7 +501,7 @@ static void test_profile(void **state) {
     jobs[i].how.profile = profiles[i];
     OK(submit(w.session, &jobs[i]));
   }
-  OK(qr_session_wait(w.session, 0, NULL));
+  OK(qr_session_wait(w.session, 0, NULL, NULL));
   for (i = 0; i < 2; ++i) {
     uint64_t e, runs = 0, number = 0;
     for (e = 0; e < qr_profile_event_count(profiles[i]); ++e) {
@@ -528,12 +532,12 @@ static void test_descriptor(void **state) {
   assert_false(readable(fd, 0));
   submit_all(w.session, jobs, 2);
   assert_true(readable(fd, 10000));
-  OK(qr_session_wait(w.session, 1, NULL));
+  OK(qr_session_wait(w.session, 1, NULL, NULL));
   assert_false(readable(fd, 0));
   assert_true(readable(fd, 10000));
   OK(qr_session_completion_fd(w.session, &again));
   assert_int_equal(fd, again);
-  OK(qr_session_wait(w.session, 2, NULL));
+  OK(qr_session_wait(w.session, 2, NULL, NULL));
   assert_false(readable(fd, 0));
   FAILS("QR-C0002", "out_fd", qr_session_completion_fd(w.session, NULL));
   destroy(&w);

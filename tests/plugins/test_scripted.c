@@ -56,7 +56,7 @@ static void test_run_and_profile(void **state) {
   assert_int_equal(find_event(profile, "registered").counters[0].value, 0);
   qr_profile_destroy(profile);
   qr_session *clone = NULL;
-  ok(qr_session_clone(session, &clone));
+  ok(qr_session_clone(session, NULL, &clone));
   qr_session_destroy(session);
   ok(run(clone, NULL, NULL));
   qr_session_destroy(clone);
@@ -88,7 +88,7 @@ static void test_refusal(void **state) {
 static void check_grade(fixture *f, qr_model *model, qr_compatibility expected) {
   qr_compatibility grade = 0;
   char *reason = NULL;
-  ok(qr_model_compatibility(model, f->options, &grade, &reason));
+  ok(qr_model_compatibility(model, f->options, NULL, &grade, &reason));
   assert_int_equal(grade, expected);
   if (expected != QR_COMPATIBILITY_OPTIMAL) assert_non_null(strstr(reason, "expected \"grade=1\""));
   qr_string_destroy(reason);
@@ -123,7 +123,7 @@ static void test_grades(void **state) {
 static void test_plan(void **state) {
   fixture *f = *state;
   qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
-  ok(qr_session_plan(f->model, f->options, &plan));
+  ok(qr_session_plan(f->model, f->options, NULL, &plan));
   assert_int_equal(plan.weights_bytes, 32);
   assert_int_equal(plan.arena_bytes, 4 * 64);
   assert_int_equal(plan.io_bytes, 64);
@@ -131,7 +131,7 @@ static void test_plan(void **state) {
   assert_int_equal(plan.scratchpad_bytes, 2000);
   qr_model *model = compile(f, "", "0", "planned");
   qr_memory_plan stored = QR_MEMORY_PLAN_INIT;
-  ok(qr_session_plan(model, f->options, &stored));
+  ok(qr_session_plan(model, f->options, NULL, &stored));
   assert_memory_equal(&plan, &stored, sizeof plan);
   qr_model_destroy(model);
 }
@@ -157,7 +157,7 @@ static void test_deadlines(void **state) {
   qr_signal_set_timeout(signal, 50000000u);
   fails(run(session, signal, NULL), QR_DEADLINE_EXCEEDED, "QR-C0012");
   ok(qr_session_set_option(session, text("scripted.script"), text("slow_run=20")));
-  qr_signal_set_timeout(signal, 0);
+  qr_signal_set_timeout(signal, QR_NO_TIMEOUT);
   ok(run(session, signal, NULL)); /* a stopped session goes on */
   qr_session_destroy(session);
   qr_signal_destroy(signal);
@@ -208,7 +208,7 @@ static void test_options(void **state) {
   ok(run(session, NULL, profile));
   assert_memory_equal(find_event(profile, "priority").op.data, "high", 4);
   qr_session *clone = NULL;
-  ok(qr_session_clone(session, &clone));
+  ok(qr_session_clone(session, NULL, &clone));
   fails(qr_session_set_option(session, text("qnn_context_priority"), text("urgent")), QR_INVALID_ARGUMENT, "QR-C0102");
   fails(qr_session_set_option(session, text("scripted.fixed"), text("4")), QR_FAILED_PRECONDITION, "QR-C0104");
   fails(qr_session_set_option(session, text("scripted.nothing"), text("4")), QR_NOT_FOUND, "QR-C0101");
@@ -225,13 +225,13 @@ static void test_device_loss(void **state) {
   fixture *f = *state;
   set(f, "scripted.script", "lose_at=2;stay_lost=1");
   qr_session *session = create(f);
-  ok(qr_session_recover(session)); /* nothing to do */
+  ok(qr_session_recover(session, NULL)); /* nothing to do */
   ok(run(session, NULL, NULL));
   fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
   fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
-  fails(qr_session_recover(session), QR_DEVICE_LOST, "QR-R0009");
+  fails(qr_session_recover(session, NULL), QR_DEVICE_LOST, "QR-R0009");
   fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
-  ok(qr_session_recover(session));
+  ok(qr_session_recover(session, NULL));
   ok(run(session, NULL, NULL));
   qr_session_destroy(session);
 }
@@ -316,7 +316,7 @@ static void test_replaced_in_background(void **state) {
   assert_true(reports(session, "\"recompilation\": \"running\""));
   ok(run(session, NULL, NULL));
   assert_true(reports(session, "\"source\": \"container\""));
-  ok(qr_session_clone(session, &clone));
+  ok(qr_session_clone(session, NULL, &clone));
   qr_memory *allocated = NULL, *imported = NULL;
   ok(qr_memory_allocate(session, 256, NULL, &allocated));
   const int fd = memfd_create("quarry", 0);
@@ -330,7 +330,7 @@ static void test_replaced_in_background(void **state) {
   assert_true(reports(session, "\"source\": \"recompiled\""));
   assert_true(reports(session, "\"grade\": \"optimal\""));
   qr_model *written = NULL; /* the next start finds it */
-  ok(qr_model_open_path(f->runtime, text(kept), NULL, &written));
+  ok(model_at_path(f->runtime, text(kept), NULL, &written));
   check_grade(f, written, QR_COMPATIBILITY_OPTIMAL);
   qr_model_destroy(written);
   assert_non_null(clone);
@@ -355,7 +355,7 @@ static void test_pending_in_background(void **state) {
   qr_tensor_info info = QR_TENSOR_INFO_INIT;
   ok(qr_session_input(session, 0, &info));
   assert_int_equal(info.dims[1], 4);
-  ok(qr_session_clone(session, &clone));
+  ok(qr_session_clone(session, NULL, &clone));
   qr_signal *signal = NULL;
   ok(qr_signal_create(f->runtime, &signal));
   qr_signal_set_timeout(signal, 1000000u);
@@ -384,7 +384,7 @@ static void test_pending_in_background(void **state) {
 
   qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
   set(f, "context.recompile", "background");
-  ok(qr_session_plan(model, f->options, &plan)); /* the figures are wanted now */
+  ok(qr_session_plan(model, f->options, NULL, &plan)); /* the figures are wanted now */
   assert_int_equal(plan.weights_bytes, 32);
   set(f, "context.recompile", "never");
   fails(qr_session_create(model, f->options, NULL, &session), QR_INCOMPATIBLE, "QR-M0011");
@@ -486,14 +486,14 @@ static void test_own_form(void **state) {
   assert_true(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 
   qr_model *model = NULL;
-  fails(qr_model_open_path(f->runtime, text(name), NULL, &model), QR_CORRUPT, "QR-F0006");
-  fails(qr_model_open_memory(f->runtime, bytes, begin_size, f->options, &model), QR_CORRUPT, "QR-B0005");
+  fails(model_at_path(f->runtime, text(name), NULL, &model), QR_CORRUPT, "QR-F0006");
+  fails(model_in_memory(f->runtime, bytes, begin_size, f->options, &model), QR_CORRUPT, "QR-B0005");
   for (int from_path = 0; from_path < 2; ++from_path) {
-    ok(from_path ? qr_model_open_path(f->runtime, text(name), f->options, &model)
-                 : qr_model_open_memory(f->runtime, bytes, size, f->options, &model));
+    ok(from_path ? model_at_path(f->runtime, text(name), f->options, &model)
+                 : model_in_memory(f->runtime, bytes, size, f->options, &model));
     assert_int_equal(qr_model_input_count(model), qr_model_input_count(f->model));
     char *json = NULL;
-    ok(qr_model_inspect(model, &json));
+    ok(qr_model_inspect(model, NULL, &json));
     assert_non_null(strstr(json, "\"kind\": \"context\""));
     assert_non_null(strstr(json, from_path ? "\"about\": {\"file\":\"own.bin\"}" : "\"about\": {\"file\":\"\"}"));
     qr_string_destroy(json);

@@ -28,10 +28,10 @@ namespace {
 class TestEnvironment final : public HostEnvironment {
  public:
   Allocator &allocator() noexcept override { return malloc_allocator(); }
-  void log(qr_log_level level, std::string_view, std::string_view message) noexcept override {
-    logged.push_back({level, std::string(message)});
+  void log(qr_log_level, std::uint32_t flags, std::string_view, std::string_view message) noexcept override {
+    logged.push_back({flags, std::string(message)});
   }
-  std::vector<std::pair<qr_log_level, std::string>> logged;
+  std::vector<std::pair<std::uint32_t, std::string>> logged;
 };
 
 // A folder of this process, gone afterwards.
@@ -185,6 +185,7 @@ TEST_CASE("every bad plugin gets its message") {
   REQUIRE(note_at(good) != good.npos);
   const auto segment = note_segment(good);
   Words common = {{"target", QR_PLUGIN_BUILD_TARGET},
+                  {"system", QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS},
                   {"machine", machine_name(get<Elf64_Ehdr>(good, 0).e_machine)},
                   {"headers", std::to_string(get<Elf64_Ehdr>(good, 0).e_phnum)},
                   {"flavour", flavour_word(QR_PLUGIN_BUILD_FLAVOUR)},
@@ -219,7 +220,7 @@ TEST_CASE("every bad plugin gets its message") {
       FAIL_CHECK(row.name, " was opened");
       continue;
     }
-    const Status status = plugin.status();
+    const Status status = plugin.take_status();
     const std::string expected = expand(row.message, words);
     if (status.id() != row.error_id || status.message() != expected)
       FAIL_CHECK(row.name, ":\n  found    ", status.id(), " ", status.message(), "\n  expected ", row.error_id, " ",
@@ -229,7 +230,7 @@ TEST_CASE("every bad plugin gets its message") {
     CHECK(status.message().find('\n') == std::string_view::npos);
     const bool misbehaved = status.id() == "QR-L0114" || status.id() == "QR-L0115";
     CHECK_EQ(environment.logged.size(), misbehaved ? 1u : 0u);
-    if (misbehaved && !environment.logged.empty()) CHECK_EQ(environment.logged[0].first, QR_LOG_PLUGIN_MISBEHAVING);
+    if (misbehaved && !environment.logged.empty()) CHECK_EQ(environment.logged[0].first, QR_LOG_PLUGIN_MISBEHAVES);
   }
   CHECK(skipped <= (geteuid() == 0 ? 1 : 0));
 }
@@ -305,15 +306,15 @@ struct Bench {
       return verdicts[0].supported ? Status()
                                    : Status::foreign(QR_INTERNAL, verdicts[0].id, verdicts[0].reason, verdicts[0].hint);
     }
-    if (name == "compile") return plugin->compile(compile).status();
-    if (name == "grade") return plugin->grade(load).status();
-    if (name == "load") return plugin->load(load).status();
+    if (name == "compile") return plugin->compile(compile).take_status();
+    if (name == "grade") return plugin->grade(load).take_status();
+    if (name == "load") return plugin->load(load).take_status();
     if (name == "run") return run(16, true);
     if (name == "run_no_room") return run(0, false);
     if (name == "run_little_room") return run(8, true);
     QR_ASSIGN_OR_RETURN(auto context, plugin->load(load));
-    if (name == "allocate") return plugin->allocate(memory).status();
-    return context->create_execution(0, &option, 1, 0).status();
+    if (name == "allocate") return plugin->allocate(memory).take_status();
+    return context->create_execution(0, &option, 1, 0).take_status();
   }
 };
 
@@ -355,7 +356,7 @@ TEST_CASE("slots that are not there") {
   REQUIRE_OK(context);
   auto execution = (*context)->create_execution(0, nullptr, 0, 0);
   REQUIRE_OK(execution);
-  const Status status = (*plugin)->recover(0);
+  const Status status = (*plugin)->recover(0, nullptr);
   CHECK_EQ(status.id(), "QR-R0008");
   CHECK_EQ(status.message(), "backend zoo-loads-only: found no way to bring a device back, expected one");
   CHECK_EQ(environment.logged.size(), 0u);  // leaving them out is no misbehaviour
@@ -418,7 +419,7 @@ TEST_CASE("scan lists every candidate") {
   REQUIRE_OK(again);
   CHECK(again->get() == opened->get());
   CHECK_EQ(loader.open("zoo-abi-major").status().id(), "QR-L0107");
-  const Status missing = loader.open("zoo-nobody").status();
+  const Status missing = loader.open("zoo-nobody").take_status();
   CHECK_EQ(missing.id(), "QR-L0001");
   CHECK(missing.message().find("zoo-abi-major, zoo-device-unusable, zoo-good in " + first.string()) !=
         std::string_view::npos);
@@ -480,8 +481,9 @@ TEST_CASE("open by file") {
   CHECK_EQ(loader.open_file("").status().id(), "QR-C0007");
   CHECK_EQ(loader.open_file(std::string_view("a\0b", 3)).status().id(), "QR-C0007");
   // A bare name is a file of this folder, never one of the library path.
-  const Status bare = loader.open_file("quarry-backend-zoo-none.so").status();
-  CHECK_EQ(bare.message(), "./quarry-backend-zoo-none.so: cannot be opened: No such file or directory");
+  const Status bare = loader.open_file("quarry-backend-zoo-none.so").take_status();
+  CHECK_EQ(bare.message(), (fs::current_path() / "quarry-backend-zoo-none.so").string() +
+                               ": cannot be opened: No such file or directory");
 }
 
 // ---- the note reader on damaged bytes -----------------------------------------------------------
@@ -513,7 +515,7 @@ TEST_CASE("note reader survives flips") {
       bytes[at[i]] = static_cast<char>(random());
     }
     auto note = read_plugin_note(MemorySource(bytes.data(), bytes.size()), "flipped");
-    if (!note.ok()) CHECK(!note.peek_status().message().empty());
+    if (!note.ok()) CHECK(!note.status().message().empty());
     for (int i = 0; i < flips; ++i) bytes[at[i]] = good[at[i]];
   }
 }
@@ -539,4 +541,26 @@ TEST_CASE("judge lists every pair") {
   CHECK_OK(judge(note, "quarry-backend-y.so", {1, 1, 2, 0, "x86_64-linux"}));
   CHECK_OK(judge(note, "quarry-backend-y.so", {1, 3, 3, 0, "x86_64-linux"}));
   CHECK_EQ(judge(note, "quarry-backend-y.so", {1, 0, 1, 0, "x86_64-linux"}).id(), "QR-L0108");
+}
+
+TEST_CASE("a plugin for another C library") {
+  CHECK_EQ(HostFacts().target.substr(HostFacts().target.rfind('-') + 1), QR_PLUGIN_BUILD_LIBC);
+#if defined(__GLIBC__)
+  CHECK_EQ(std::string_view(QR_PLUGIN_BUILD_LIBC), "glibc");
+#endif
+  PluginNote note;
+  note.abi_major = note.abi_minor = note.abi_minor_min = 1;
+  note.id = "y", note.flavour = 0;
+  const auto judged = [&](const char *found, const char *host) {
+    note.target = found;
+    return judge(note, "quarry-backend-y.so", {1, 1, 2, 0, host});
+  };
+  const Status musl = judged("x86_64-linux-musl", "x86_64-linux-glibc");
+  CHECK_EQ(musl.id(), "QR-L0117");
+  CHECK_EQ(musl.message(), "quarry-backend-y.so: target found x86_64-linux-musl, expected x86_64-linux-glibc");
+  CHECK_EQ(musl.hint(),
+           "build the plugin with the C library of this system (x86_64-linux-glibc), or install one that was");
+  CHECK_EQ(judged("aarch64-android-bionic", "aarch64-linux-glibc").hint(), "install the plugin built for this system");
+  CHECK_EQ(judged("x86_64-linux", "x86_64-linux-glibc").id(), "QR-L0117");  // of before the C library was told
+  CHECK_OK(judged("x86_64-windows-msvc", "x86_64-windows-msvc"));
 }

@@ -23,7 +23,7 @@ inline std::string outcome(const Status &status) {
 }
 template <class T>
 std::string outcome(const Result<T> &result) {
-  return outcome(result.peek_status());
+  return outcome(result.status());
 }
 
 }  // namespace test

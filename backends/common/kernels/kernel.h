@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "backends/common/kernels/params.h"
 #include "base/status.h"
@@ -31,12 +32,17 @@ struct Threads {
   void *self = nullptr;
   void (*parallel_for)(void *self, std::uint64_t count, std::uint64_t grain,
                        void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) = nullptr;
+  bool (*ask)(void *self) = nullptr;  // whether to stop; null: nobody can say so
+
+  // For a task that may be as long as a tensor (Parts, below): between tasks it is asked anyway. What a kernel that was
+  // told to stop has written is of no use to anybody.
+  bool stopped() const noexcept { return ask && ask(self); }
 
   // Shares the tasks [0, count) out, `grain` or more at a time; runs them here where there is one worker or one task.
   template <class Body>
   void run(std::uint64_t count, std::uint64_t grain, Body &&body) const {
     if (count == 0) return;
-    if (workers < 2 || count <= grain || !parallel_for) return body(std::uint64_t{0}, count, std::uint32_t{0});
+    if (count <= grain || !parallel_for) return body(std::uint64_t{0}, count, std::uint32_t{0});
     parallel_for(
         self, count, grain,
         [](void *context, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
@@ -44,6 +50,61 @@ struct Threads {
         },
         const_cast<void *>(static_cast<const void *>(&body)));
   }
+};
+
+// A loop within a task that may be as long as a tensor goes in parts, between which it is asked whether to go on:
+//   for (Parts part(threads, n); part.next();)
+//     for (i = part.begin; i < part.end; ++i) ...
+// Parts are as long as ever, and begin at multiples of `size`: a power of two, so that loops over blocks of elements
+// have the same blocks.
+struct Parts {
+  static constexpr std::int64_t kElements = 1 << 17;  // of a part, where a step is one element
+
+  Parts(const Threads &threads, std::int64_t n, std::int64_t size = kElements) noexcept
+      : threads_(threads), n_(n), size_(size) {}
+  // Rows, of each of which `count` elements are taken.
+  static Parts of_rows(const Threads &threads, std::int64_t rows, std::int64_t count) noexcept {
+    std::int64_t size = kElements / 4;  // (elements that lie apart take longer)
+    while (size > 32 && size * count > kElements) size /= 2;
+    return {threads, rows, size};
+  }
+  __attribute__((always_inline)) bool next() noexcept {
+    if (end == n_ || (end > 0 && threads_.stopped())) return false;
+    begin = end;
+    end = n_ - begin > size_ ? begin + size_ : n_;
+    return true;
+  }
+  std::int64_t begin = 0, end = 0;
+
+ private:
+  const Threads &threads_;
+  std::int64_t n_, size_;
+};
+
+// The same of a short row, where each nanosecond counts.
+struct OnePart {
+  OnePart(const Threads &, std::int64_t n) noexcept : end(n) {}
+  __attribute__((always_inline)) bool next() noexcept { return std::exchange(more_, false); }
+  std::int64_t begin = 0, end;
+
+ private:
+  bool more_ = true;
+};
+
+// The same where a task is many small steps.
+class Asker {
+ public:
+  explicit Asker(const Threads &threads) noexcept : threads_(threads) {}
+  // `work`: about how many elements the step touches.
+  bool stopped(std::int64_t work) noexcept {
+    if ((left_ -= work) > 0) return false;
+    left_ = Parts::kElements;
+    return threads_.stopped();
+  }
+
+ private:
+  const Threads &threads_;
+  std::int64_t left_ = Parts::kElements;
 };
 
 // One execution of a kernel.

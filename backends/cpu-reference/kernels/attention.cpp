@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention, linear attention and rotary embeddings.
+#include <algorithm>
+
 #include "backends/cpu-reference/kernels/dots.h"
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
@@ -44,8 +46,10 @@ class Bias {
     queries_ = g.q_length;
     past_length_ = g.past_length;
     causal_ = node.get_int("is_causal", 0) != 0;
-    left_ = node.get_int("left_window_size", -1);
-    right_ = node.get_int("right_window_size", -1);
+    // No window is longer than all positions.
+    const std::int64_t all = g.total_length + g.q_length;
+    left_ = std::min(node.get_int("left_window_size", -1), all);
+    right_ = std::min(node.get_int("right_window_size", -1), all);
     valid_ = context.input(6);
     if (valid_ && (valid_->dtype != DType::I64 || valid_->count != g.batch || context.input(4))) {
       return qir::node_error(node, ErrorId::run_value, "nonpad_kv_seqlen is %s %s, expected i64 [%lld] and no past_key",
@@ -73,7 +77,8 @@ class Bias {
 
   // For query q of head h in batch entry b: out[0..total). False: no position may be looked at.
   bool row(std::int64_t b, std::int64_t h, std::int64_t q, double *out) const noexcept {
-    const std::int64_t valid = valid_ ? valid_->as<const std::int64_t>()[b] : total_;
+    const std::int64_t valid =
+        valid_ ? std::clamp<std::int64_t>(valid_->as<const std::int64_t>()[b], 0, total_) : total_;
     // The absolute position of the query: what is cached comes before it.
     const std::int64_t position = q + (valid_ ? valid - queries_ : past_length_);
     const std::int64_t mask_row = b * strides_[0] + h * strides_[1] + q * strides_[2];

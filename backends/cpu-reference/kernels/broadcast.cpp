@@ -16,13 +16,15 @@ void for_stretches(Context &context, std::int64_t count, void (*body)(void *user
     void (*body)(void *user, std::int64_t begin, std::int64_t end);
     void *user;
     std::int64_t count;
-  } task{body, user, count};
+    const Context &context;
+  } task{body, user, count, context};
   context.parallel_for(
       static_cast<std::uint64_t>((count + kElementsPerTask - 1) / kElementsPerTask),
       [](void *given, std::uint64_t begin, std::uint64_t end) {
         const Task &t = *static_cast<Task *>(given);
-        t.body(t.user, static_cast<std::int64_t>(begin) * kElementsPerTask,
-               std::min(static_cast<std::int64_t>(end) * kElementsPerTask, t.count));
+        // (Extents may be values of the run: one by one, so that somebody who would stop it is heard.)
+        for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end) && !t.context.stopped(); ++i)
+          t.body(t.user, i * kElementsPerTask, std::min((i + 1) * kElementsPerTask, t.count));
       },
       &task);
 }

@@ -101,7 +101,7 @@ struct Collected {
 
 const qir::Tensor &body_output(const Context &context, std::size_t index) {
   const qir::Graph &body = context.node().subgraphs[0];
-  return body.tensors[static_cast<std::size_t>(body.outputs[index])];
+  return at(body, body.outputs[index]);
 }
 
 View scalar_view(DType dtype, std::uint32_t width, void *data) noexcept {

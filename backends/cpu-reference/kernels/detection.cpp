@@ -123,6 +123,7 @@ Status kernel_roi_align(Context &context) {
   }
   if (out.count == 0) return {};
   Status status;
+  Poll poll(context);
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     for (std::int64_t r = 0; r < batches.count; ++r) {
@@ -144,9 +145,9 @@ Status kernel_roi_align(Context &context) {
       }
       const std::int64_t grid_height = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_height));
       const std::int64_t grid_width = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_width));
-      const double points = static_cast<double>(std::max<std::int64_t>(grid_height * grid_width, 1));
+      const double points = std::max(static_cast<double>(grid_height) * static_cast<double>(grid_width), 1.0);
       for (std::int64_t bin = 0; bin < rows * columns; ++bin) {
-        if (context.stopped()) return;
+        if (poll.stopped(16)) return;
         const double top = edge[1] + static_cast<double>(bin / columns) * bin_height;
         const double left = edge[0] + static_cast<double>(bin % columns) * bin_width;
         for (std::int64_t c = 0; c < channels; ++c) {
@@ -155,6 +156,7 @@ Status kernel_roi_align(Context &context) {
           for (std::int64_t i = 0; i < grid_height; ++i) {
             const double y = top + (static_cast<double>(i) + 0.5) * bin_height / static_cast<double>(grid_height);
             for (std::int64_t j = 0; j < grid_width; ++j) {
+              if (poll.stopped(16)) return;
               const double x = left + (static_cast<double>(j) + 0.5) * bin_width / static_cast<double>(grid_width);
               const Corners corners = in.count > 0 ? corners_of(y, x, height, width) : Corners();
               for (int k = 0; k < 4; ++k) {
@@ -278,6 +280,7 @@ Status kernel_non_max_suppression(Context &context) {
   const std::int64_t most = std::clamp<std::int64_t>(limit, 0, count);
   auto *const room = static_cast<float *>(context.scratch(static_cast<std::uint64_t>(most) * 5 * sizeof(float)));
   Vector<std::int64_t> selected;  // batch, class, box
+  Poll poll(context);
   for (std::int64_t line = 0; limit > 0 && line < batches * classes && !context.stopped(); ++line) {
     const std::int64_t batch = line / classes;
     const float *score = scores.as<const float>() + line * count;
@@ -287,7 +290,7 @@ Status kernel_non_max_suppression(Context &context) {
       if (!use_scores || score[i] > score_threshold) ranks[candidates++] = rank_of(score[i], i);
     std::make_heap(ranks, ranks + candidates);  // few of them are looked at
     Kept kept{room, room + most, room + 2 * most, room + 3 * most, room + 4 * most};
-    for (; candidates > 0 && kept.count < most; --candidates) {
+    for (; candidates > 0 && kept.count < most && !poll.stopped(16 + kept.count); --candidates) {
       const auto at = static_cast<std::int64_t>(0xffffffffu - static_cast<std::uint32_t>(ranks[0]));
       std::pop_heap(ranks, ranks + candidates);
       const Box next(box + 4 * at, center_point);
@@ -325,7 +328,8 @@ Status kernel_max_unpool(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
   if (out->count == 0) return {};
-  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  const std::uint64_t zero = 0;
+  fill(context, *out, &zero);
   std::int64_t strides[kMaxRank];
   dense_strides(dims, in.rank, strides);
   const std::int64_t total = product(pooled, 0, in.rank);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <cstdint>
 
 #include "backends/cpu-reference/kernels/tensors.h"
@@ -50,7 +51,11 @@ void dot_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, LoadA
   for (std::int64_t m = 0; m < rows; ++m) std::fill_n(sums[m], padded, 0.0);
   for (std::int64_t k = 0; k < depth; k += kTileDepth) {
     const std::int64_t count = std::min(kTileDepth, depth - k);
-    load_a(k, count, a);
+    if constexpr (std::is_same_v<decltype(load_a(k, count, a)), bool>) {
+      if (!load_a(k, count, a)) return;  // it was stopped
+    } else {
+      load_a(k, count, a);
+    }
     load_b(k, count, b);
     for (std::int64_t i = 0; i < count; ++i) std::fill(b.at[i] + columns, b.at[i] + padded, 0.0);
     add_tile(a, b, rows, columns, count, sums);

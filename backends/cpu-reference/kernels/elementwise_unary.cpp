@@ -185,10 +185,10 @@ Status kernel_shrink(Context &context) {
   const double lambd = attribute(context, "lambd", 0.5f), bias = attribute(context, "bias", 0.0f);
   return numbers(context, [lambd, bias](auto x) {
     const double value = static_cast<double>(x);
-    return round_to<decltype(x)>(value < -lambd   ? value + bias
-                                 : value > lambd  ? value - bias
-                                 : value != value ? value
-                                                  : 0.0);
+    return cast_to<decltype(x)>(value < -lambd   ? value + bias
+                                : value > lambd  ? value - bias
+                                : value != value ? value
+                                                 : 0.0);
   });
 }
 

@@ -281,13 +281,19 @@ Status kernel_gather(Context &context) {
                            static_cast<long long>(indices.count), shape_text(out.dims, out.rank).c_str());
   }
   const std::size_t bytes = static_cast<std::size_t>(inner) * data.width;
-  for (std::int64_t i = 0; i < indices.count; ++i) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  Poll poll(context);
+  for (std::int64_t i = 0; i < indices.count && !poll.stopped(1); ++i) {
     const std::int64_t given = integer_at(indices, i);
     std::int64_t index;
     if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
     if (bytes == 0) continue;
     for (std::int64_t o = 0; o < outer; ++o) {
-      std::memcpy(element(out, (o * indices.count + i) * inner), element(data, (o * extent + index) * inner), bytes);
+      auto *const to = static_cast<char *>(element(out, (o * indices.count + i) * inner));
+      const auto *const from = static_cast<const char *>(element(data, (o * extent + index) * inner));
+      for (std::size_t at = 0; at < bytes && !poll.stopped(static_cast<std::int64_t>(std::min(kPiece, bytes - at)));
+           at += kPiece)
+        std::memcpy(to + at, from + at, std::min(kPiece, bytes - at));
     }
   }
   return {};
@@ -410,7 +416,7 @@ Status kernel_one_hot(Context &context) {
   if (!is_loadable(indices.dtype)) return type_error(context, indices.dtype);
   double depth_given;
   load_reals(depth_view, 0, 0, 1, &depth_given);
-  const auto depth = round_to<std::int64_t>(depth_given);
+  const auto depth = cast_to<std::int64_t>(depth_given);
   if (depth < 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more",
                            static_cast<long long>(depth));
@@ -422,7 +428,7 @@ Status kernel_one_hot(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, indices.rank + 1, &out));
   if (out->count == 0) return {};
-  fill(out->data, out->count, values.data, out->width);
+  fill(context, *out, values.data);
   const std::int64_t inner = product(indices.dims, axis, indices.rank);
   // Reals that are no index of the depth have no "on".
   const bool real = is_float(indices.dtype);

@@ -62,7 +62,8 @@ Status generate(Context &context, View &out, F f) {
   if (!is_loadable(out.dtype)) return type_error(context, out.dtype);
   constexpr std::int64_t kBlock = 256;
   double values[kBlock];
-  for (std::int64_t begin = 0; begin < out.count; begin += kBlock) {
+  Poll poll(context);
+  for (std::int64_t begin = 0; begin < out.count && !poll.stopped(16 * kBlock); begin += kBlock) {
     const std::int64_t count = std::min(kBlock, out.count - begin);
     for (std::int64_t i = 0; i < count; ++i) values[i] = f(begin + i);
     store_rounded(out, begin, count, values);
@@ -135,7 +136,8 @@ Status kernel_eye_like(Context &context) {
   const std::int64_t columns = out->rank == 2 ? out->dims[1] : 1,
                      k = std::clamp(context.node().get_int("k", 0), -out->count, out->count);
   const double one = 1;
-  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  const std::uint64_t zero = 0;
+  fill(context, *out, &zero);
   for (std::int64_t row = std::max<std::int64_t>(0, -k); row < out->count / columns && row + k < columns; ++row)
     store_rounded(*out, row * columns + row + k, 1, &one);
   return {};
@@ -150,28 +152,30 @@ Status kernel_range(Context &context) {
     using T = decltype(tag);
     const T first = *start.as<const T>(), step = *delta.as<const T>();
     T *const to = out->as<T>();
-    if constexpr (std::is_integral_v<T>) {  // integers wrap around: some side by side, each of which steps so far
-      using Bits = std::make_unsigned_t<T>;
-      constexpr auto kWide = static_cast<std::int64_t>(16 / sizeof(T)), kSome = 2 * kWide;
-      typedef Bits Some __attribute__((vector_size(16)));
-      Some now[2];
-      for (std::int64_t k = 0; k < kSome; ++k)
-        now[k / kWide][k % kWide] = static_cast<Bits>(add(first, multiply(static_cast<T>(k), step)));
-      Some low = now[0], high = now[1];
-      const Some far = Some{} + static_cast<Bits>(multiply(static_cast<T>(kSome), step));
-      std::int64_t i = 0;
-      for (const std::int64_t last = out->count - kSome; i <= last; i += kSome) {
-        std::memcpy(to + i, &low, sizeof low), std::memcpy(to + i + kWide, &high, sizeof high);
-        low += far, high += far;
+    for_stretches(context, out->count, [&](std::int64_t begin, std::int64_t end) {
+      if constexpr (std::is_integral_v<T>) {  // integers wrap around: some side by side, each of which steps so far
+        using Bits = std::make_unsigned_t<T>;
+        constexpr auto kWide = static_cast<std::int64_t>(16 / sizeof(T)), kSome = 2 * kWide;
+        typedef Bits Some __attribute__((vector_size(16)));
+        Some now[2];
+        for (std::int64_t k = 0; k < kSome; ++k)
+          now[k / kWide][k % kWide] = static_cast<Bits>(add(first, multiply(static_cast<T>(begin + k), step)));
+        Some low = now[0], high = now[1];
+        const Some far = Some{} + static_cast<Bits>(multiply(static_cast<T>(kSome), step));
+        std::int64_t i = begin;
+        for (const std::int64_t last = end - kSome; i <= last; i += kSome) {
+          std::memcpy(to + i, &low, sizeof low), std::memcpy(to + i + kWide, &high, sizeof high);
+          low += far, high += far;
+        }
+        now[0] = low, now[1] = high;
+        std::memcpy(to + i, now, static_cast<std::size_t>(end - i) * sizeof(T));
+      } else if (end <= INT32_MAX) {  // counted in 32 bits: the same numbers, and processors have vectors for that
+        for (auto i = static_cast<std::int32_t>(begin); i < static_cast<std::int32_t>(end); ++i)
+          to[i] = add(first, multiply(static_cast<T>(i), step));
+      } else {
+        for (std::int64_t i = begin; i < end; ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
       }
-      now[0] = low, now[1] = high;
-      std::memcpy(to + i, now, static_cast<std::size_t>(out->count - i) * sizeof(T));
-    } else {
-      // Counted in 32 bits as far as they go: the same numbers, and processors have vectors for that.
-      const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(out->count, INT32_MAX));
-      for (std::int32_t i = 0; i < most; ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
-      for (std::int64_t i = most; i < out->count; ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
-    }
+    });
   });
   return known ? Status() : type_error(context, out->dtype);
 }
@@ -182,7 +186,7 @@ Status kernel_constant_of_shape(Context &context) {
   const std::uint64_t zero = 0;
   const View *value = context.input(1);
   if (value && (value->width != out->width || value->count != 1)) return type_error(context, value->dtype);
-  fill(out->data, out->count, value ? value->data : &zero, out->width);
+  fill(context, *out, value ? value->data : &zero);
   return {};
 }
 

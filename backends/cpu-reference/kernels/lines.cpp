@@ -38,9 +38,10 @@ View as_ordered(Context &context, const View &view) {
 // whichever way the comparison goes.
 constexpr std::int64_t kLines = 64;
 template <bool largest, bool last, class T>
-void best_of_lines(const T *x, std::int64_t extent, std::int64_t step, std::int64_t count, T *best, std::int32_t *at) {
+void best_of_lines(Poll &poll, const T *x, std::int64_t extent, std::int64_t step, std::int64_t count, T *best,
+                   std::int32_t *at) {
   for (std::int64_t j = 0; j < count; ++j) best[j] = x[j], at[j] = 0;
-  for (std::int64_t i = 1; i < extent; ++i) {
+  for (std::int64_t i = 1; i < extent && !poll.stopped(count); ++i) {
     const T *const row = x + i * step;
     const auto place = static_cast<std::int32_t>(i);
     for (std::int64_t j = 0; j < count; ++j) {  // without branches
@@ -53,7 +54,7 @@ void best_of_lines(const T *x, std::int64_t extent, std::int64_t step, std::int6
 }
 // One line of neighbouring elements: its elements as rows of a few lines, of whose best the first (or last) is taken.
 template <bool largest, bool last, class T>
-std::int64_t best_of_line(const T *x, std::int64_t extent) {
+std::int64_t best_of_line(Poll &poll, const T *x, std::int64_t extent) {
   constexpr std::int64_t kWide = 16;
   T best[kWide];
   std::int32_t at[kWide];
@@ -66,7 +67,7 @@ std::int64_t best_of_line(const T *x, std::int64_t extent) {
     if (better(value, champion) || (equal && (last ? index > found : index < found))) champion = value, found = index;
   };
   if (rows > 1) {
-    best_of_lines<largest, last>(x, rows, kWide, kWide, best, at);
+    best_of_lines<largest, last>(poll, x, rows, kWide, kWide, best, at);
     for (std::int64_t k = 0; k < kWide; ++k) offer(best[k], at[k] * kWide + k);
     i = rows * kWide;
   }
@@ -76,18 +77,19 @@ std::int64_t best_of_line(const T *x, std::int64_t extent) {
 
 // The places of the best of all lines.
 template <class T, bool largest, bool last>
-void best_of(const void *data, const Lines &lines, std::int64_t *to) {
-  for (std::int64_t o = 0; o < lines.outer; ++o) {
+void best_of(const Context &context, const void *data, const Lines &lines, std::int64_t *to) {
+  Poll poll(context);
+  for (std::int64_t o = 0; o < lines.outer && !poll.stopped(lines.extent); ++o) {
     const T *const block = static_cast<const T *>(data) + o * lines.extent * lines.inner;
     if (lines.inner == 1) {
-      *to++ = best_of_line<largest, last>(block, lines.extent);
+      *to++ = best_of_line<largest, last>(poll, block, lines.extent);
       continue;
     }
     T best[kLines];
     std::int32_t at[kLines];
-    for (std::int64_t j = 0; j < lines.inner; j += kLines) {
+    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(kLines * lines.extent); j += kLines) {
       const std::int64_t count = std::min(kLines, lines.inner - j);
-      best_of_lines<largest, last>(block + j, lines.extent, lines.inner, count, best, at);
+      best_of_lines<largest, last>(poll, block + j, lines.extent, lines.inner, count, best, at);
       for (std::int64_t k = 0; k < count; ++k) *to++ = at[k];
     }
   }
@@ -113,24 +115,26 @@ Status arg_extreme(Context &context, bool largest) {
     const auto best = largest ? last ? best_of<T, true, true> : best_of<T, true, false>
                       : last ? best_of<T, false, true>
                               : best_of<T, false, false>;
-    best(ordered.data, lines, out.as<std::int64_t>());
+    best(context, ordered.data, lines, out.as<std::int64_t>());
   });
   return {};
 }
 
 // Running sums (or products) of each line; integers wrap around, floats accumulate in double.
 template <class T, bool products>
-void cumulate_lines(const void *data, void *made, const Lines &lines, bool exclusive, bool reverse) {
+void cumulate_lines(const Context &context, const void *data, void *made, const Lines &lines, bool exclusive,
+                    bool reverse) {
+  Poll poll(context);
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
   const T *const from = static_cast<const T *>(data);
   T *const to = static_cast<T *>(made);
   for (std::int64_t o = 0; o < lines.outer; ++o) {
-    for (std::int64_t j = 0; j < lines.inner; ++j) {
+    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(1); ++j) {
       Sum sum = products ? 1 : 0;
       std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 : 0)) * lines.inner + j;
       const std::int64_t step = reverse ? -lines.inner : lines.inner;
       const auto run = [&](auto excludes) {
-        for (std::int64_t i = 0; i < lines.extent; ++i, at += step) {
+        for (std::int64_t i = 0; i < lines.extent && !poll.stopped(1); ++i, at += step) {
           const auto given = static_cast<Sum>(from[at]);
           const Sum next = products ? multiply(sum, given) : add(sum, given);
           to[at] = static_cast<T>(decltype(excludes)::value ? sum : next);
@@ -157,7 +161,7 @@ Status cumulate(Context &context) {
   if (in.rank == 0) row.rank = 1, row.dims[0] = 1;
   const Lines lines(row, axis);
   const bool known = dispatch<float, double, std::uint32_t, std::uint64_t>(unsigned_of(in.dtype), [&](auto tag) {
-    cumulate_lines<decltype(tag), products>(in.data, out.data, lines, exclusive, reverse);
+    cumulate_lines<decltype(tag), products>(context, in.data, out.data, lines, exclusive, reverse);
   });
   return known ? Status() : type_error(context, in.dtype);
 }

@@ -102,10 +102,13 @@ Status multiply(Context &context, const Product &p, const View &a, const View &b
     double *const a_zeros = qa.zero.data ? zeros : nullptr, *const b_zeros = qb.zero.data ? zeros + kTileRows : nullptr;
     for (std::int64_t i = 0; a_zeros && i < tile.rows; ++i) a_zeros[i] = qa.zero_of(a_batch, tile.row + i);
     for (std::int64_t j = 0; b_zeros && j < tile.columns; ++j) b_zeros[j] = qb.zero_of(b_batch, tile.column + j);
+    Poll poll(context);
     dot_tile(
         tile.rows, tile.columns, p.k,
         [&](std::int64_t k, std::int64_t count, TileA &to) {
+          if (poll.stopped(count * tile.rows)) return false;
           load_rows(a.data, rows + k * p.a.column, p.a.row, p.a.column, tile.rows, count, a_zeros, to.at[0]);
+          return true;
         },
         [&](std::int64_t k, std::int64_t count, TileB &to) {
           load_columns(b.data, columns + k * p.b.row, p.b.row, p.b.column, count, tile.columns, b_zeros, to);

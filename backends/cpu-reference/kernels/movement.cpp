@@ -24,7 +24,8 @@ Status copy_all(Context &context) {
 }
 
 // Copies a permuted view of the input: axis i of the output is axis perm[i] of `dims`.
-void permute(const View &in, const std::int64_t *dims, std::size_t rank, const std::uint32_t *perm, View *out) {
+void permute(const Context &context, const View &in, const std::int64_t *dims, std::size_t rank,
+             const std::uint32_t *perm, View *out) {
   std::int64_t strides[kMaxCopyRank], extents[kMaxCopyRank], from[kMaxCopyRank], to[kMaxCopyRank];
   dense_strides(dims, rank, strides);
   for (std::size_t i = 0; i < rank; ++i) {
@@ -32,7 +33,8 @@ void permute(const View &in, const std::int64_t *dims, std::size_t rank, const s
     from[i] = strides[perm[i]];
   }
   dense_strides(extents, rank, to);
-  copy_strided(in.width, rank, extents, out->data, to, in.data, from);
+  Poll poll(context);
+  copy_strided(in.width, rank, extents, out->data, to, in.data, from, &poll);
 }
 
 }  // namespace
@@ -53,7 +55,7 @@ Status kernel_transpose(Context &context) {
   }
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
-  permute(in, in.dims, in.rank, perm, out);
+  permute(context, in, in.dims, in.rank, perm, out);
   return {};
 }
 
@@ -68,7 +70,8 @@ Status kernel_concat(Context &context) {
     if (in.dims[axis] > out.dims[axis] - start) break;
     const std::int64_t row = in.dims[axis] * inner;
     const std::int64_t dims[] = {outer, row}, to[] = {out.dims[axis] * inner, 1}, from[] = {row, 1};
-    copy_strided(out.width, 2, dims, element(out, start * inner), to, in.data, from);
+    Poll poll(context);
+    copy_strided(out.width, 2, dims, element(out, start * inner), to, in.data, from, &poll);
     start += in.dims[axis];
   }
   if (start != out.dims[axis]) {
@@ -96,7 +99,8 @@ Status kernel_split(Context &context) {
     if (!out) continue;
     const std::int64_t row = sizes[i] * inner;
     const std::int64_t block[] = {outer, row}, to[] = {row, 1}, from[] = {in.dims[axis] * inner, 1};
-    copy_strided(in.width, 2, block, out->data, to, element(in, start * inner), from);
+    Poll poll(context);
+    copy_strided(in.width, 2, block, out->data, to, element(in, start * inner), from, &poll);
   }
   return {};
 }
@@ -120,7 +124,8 @@ Status kernel_slice(Context &context) {
     first += slice.start[i] * from[i];
     from[i] = slice.extent[i] > 1 ? from[i] * slice.step[i] : 0;  // a step may be as large as an integer gets
   }
-  copy_strided(in.width, in.rank, slice.extent, out->data, to, element(in, first), from);
+  Poll poll(context);
+  copy_strided(in.width, in.rank, slice.extent, out->data, to, element(in, first), from, &poll);
   return {};
 }
 
@@ -138,7 +143,8 @@ Status kernel_expand(Context &context) {
   for (std::uint32_t i = 0; i < in.rank; ++i) {
     if (in.dims[i] == 1) from[added + i] = 0;
   }
-  copy_strided(in.width, out->rank, out->dims, out->data, to, in.data, from);
+  Poll poll(context);
+  copy_strided(in.width, out->rank, out->dims, out->data, to, in.data, from, &poll);
   return {};
 }
 
@@ -165,7 +171,8 @@ Status kernel_tile(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
   dense_strides(block, 2 * in.rank, to);
-  copy_strided(in.width, 2 * in.rank, block, out->data, to, in.data, from);
+  Poll poll(context);
+  copy_strided(in.width, 2 * in.rank, block, out->data, to, in.data, from, &poll);
   return {};
 }
 
@@ -219,7 +226,7 @@ Status kernel_pad(Context &context) {
 
   const std::uint64_t zero = 0;
   const void *const constant = value && value->count > 0 ? value->data : &zero;
-  if (mode == PadMode::Constant) fill(out->data, out->count, constant, out->width);
+  if (mode == PadMode::Constant) fill(context, *out, constant);
   // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the
   // input: only what is around them has a place in its table (working memory is zeroed for each run).
   const std::uint32_t last = in.rank - 1;
@@ -240,7 +247,8 @@ Status kernel_pad(Context &context) {
   for (std::int64_t j = 0; j < inside; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
   for (std::int64_t j = inside_end; j < row; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
   std::int64_t written = 0;
-  for (Odometer index(pad.extent, last); !index.done(); index.next(), written += row) {
+  Poll poll(context);
+  for (Odometer index(pad.extent, last); !index.done() && !poll.stopped(row); index.next(), written += row) {
     std::int64_t from = 0;
     bool padded = false;
     for (std::uint32_t i = 0; i < last; ++i) {
@@ -293,8 +301,9 @@ Status kernel_center_crop_pad(Context &context) {
     from_first += crop.in_start[i] * from[i];
     to_first += crop.out_start[i] * to[i];
   }
+  Poll poll(context);
   if (in.count > 0)
-    copy_strided(in.width, in.rank, crop.length, element(*out, to_first), to, element(in, from_first), from);
+    copy_strided(in.width, in.rank, crop.length, element(*out, to_first), to, element(in, from_first), from, &poll);
   return {};
 }
 
@@ -328,11 +337,11 @@ Status kernel_depth_to_space(Context &context) {
   if (context.node().get_string("mode", "DCR") == "DCR") {
     const std::int64_t split[] = {n, block, block, c, h, w};
     const std::uint32_t perm[] = {0, 3, 4, 1, 5, 2};
-    permute(in, split, 6, perm, out);
+    permute(context, in, split, 6, perm, out);
   } else {
     const std::int64_t split[] = {n, c, block, block, h, w};
     const std::uint32_t perm[] = {0, 1, 4, 2, 5, 3};
-    permute(in, split, 6, perm, out);
+    permute(context, in, split, 6, perm, out);
   }
   return {};
 }
@@ -345,7 +354,7 @@ Status kernel_space_to_depth(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, 4, &out));
   const std::uint32_t depth_first[] = {0, 3, 5, 1, 2, 4}, column_first[] = {0, 1, 3, 5, 2, 4};
-  permute(in, split, 6, context.node().get_string("mode", "DCR") == "DCR" ? depth_first : column_first, out);
+  permute(context, in, split, 6, context.node().get_string("mode", "DCR") == "DCR" ? depth_first : column_first, out);
   return {};
 }
 

@@ -9,19 +9,34 @@ namespace quarry::reference {
 
 namespace {
 
+// Of the population; NaN of nothing. A mean that was rounded lies `rest` beside the true one, which is much where
+// elements differ by little.
 struct Moments {
-  double mean = 0, variance = 0;  // of the population; NaN of nothing
+  double mean = 0, variance = 0, rest = 0;
+  double from_mean(double value) const noexcept { return (value - mean) - rest; }
 };
 
 // for_each(visit) calls visit(value) for every element, in the same order each time.
 template <class ForEach>
 Moments moments_of(std::int64_t count, ForEach &&for_each) {
   const double n = static_cast<double>(count);
-  double sum = 0, squares = 0;
+  double sum = 0, squares = 0, rest = 0;
   for_each([&](double value) { sum += value; });
   const double mean = sum / n;
-  for_each([&](double value) { squares += (value - mean) * (value - mean); });
-  return {mean, squares / n};
+  for_each([&](double value) {
+    squares += (value - mean) * (value - mean);
+    rest += value - mean;
+  });
+  rest /= n;
+  const double variance = squares / n - rest * rest;
+  return {mean, variance < 0 ? 0 : variance, rest};
+}
+
+template <class T, class Visit>
+void visit_row(const Context &context, const T *from, std::int64_t count, Visit &&visit) {
+  in_parts(context, count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) visit(static_cast<double>(from[i]));
+  });
 }
 
 double epsilon_of(const Context &context) noexcept {
@@ -54,16 +69,15 @@ Status normalize_rows(Context &context, const Planes &planes, std::int64_t rows,
       if (context.stopped()) return;
       const T *from = x.as<const T>() + r * row;
       T *to = y->as<T>() + r * row;
-      const Moments m = moments_of(row, [&](auto &&visit) {
-        for (std::int64_t i = 0; i < row; ++i) visit(static_cast<double>(from[i]));
-      });
+      const Moments m = moments_of(row, [&](auto &&visit) { visit_row(context, from, row, visit); });
       const double deviation = std::sqrt(m.variance + epsilon);
       for (std::int64_t i = 0; i < row; i += planes.size) {
         const std::int64_t channel = (r * row + i) / planes.size % planes.channels;
         const double factor = real_at(scale, channel), offset = real_at(bias, channel);
-        for (std::int64_t k = i; k < i + planes.size; ++k) {
-          to[k] = static_cast<T>((static_cast<double>(from[k]) - m.mean) / deviation * factor + offset);
-        }
+        in_parts(context, planes.size, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t k = i + begin; k < i + end; ++k)
+            to[k] = static_cast<T>(m.from_mean(static_cast<double>(from[k])) / deviation * factor + offset);
+        });
       }
     });
   });
@@ -90,22 +104,27 @@ class RowOperand {
     }
     for (std::size_t i = 0; i < axis; ++i) outer_.push(x.dims[i], strides[i], false);
     const std::int64_t row = product(x.dims, axis, x.rank);
+    bool as_row = true;  // its elements lie as those of a row, as they nearly always do
+    std::int64_t dense = 1;
+    for (std::size_t i = x.rank; i-- > axis; dense *= x.dims[i]) as_row &= x.dims[i] == 1 || strides[i] == dense;
+    if (as_row) return {};
     offsets_ = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(row) * sizeof(std::int64_t)));
     std::int64_t at = 0;
-    for (Odometer index(x.dims + axis, x.rank - axis); !index.done(); index.next(), ++at) {
+    Poll poll(context);
+    for (Odometer index(x.dims + axis, x.rank - axis); !index.done() && !poll.stopped(1); index.next(), ++at) {
       for (std::size_t i = axis; i < x.rank; ++i) offsets_[at] += index[i - axis] * strides[i];
     }
     return {};
   }
   std::int64_t row(std::int64_t index) const noexcept { return view_ ? outer_.offset(index) : 0; }
   double at(std::int64_t row_offset, std::int64_t i, double fallback) const noexcept {
-    return view_ ? real_at(*view_, row_offset + offsets_[i]) : fallback;
+    return view_ ? real_at(*view_, row_offset + (offsets_ ? offsets_[i] : i)) : fallback;
   }
 
  private:
   const View *view_ = nullptr;
   AxisGroup outer_;
-  std::int64_t *offsets_ = nullptr;
+  std::int64_t *offsets_ = nullptr;  // of a row's elements; null: as in the row
 };
 
 // LayerNormalization, and with `centred` false RMSNormalization, whose mean is 0 by definition.
@@ -130,20 +149,19 @@ Status normalize_last_axes(Context &context, bool centred) {
       const T *from = x.as<const T>() + r * row;
       Moments m;
       if (centred) {
-        m = moments_of(row, [&](auto &&visit) {
-          for (std::int64_t i = 0; i < row; ++i) visit(static_cast<double>(from[i]));
-        });
+        m = moments_of(row, [&](auto &&visit) { visit_row(context, from, row, visit); });
       } else {
-        for (std::int64_t i = 0; i < row; ++i)
-          m.variance += static_cast<double>(from[i]) * static_cast<double>(from[i]);
+        visit_row(context, from, row, [&](double value) { m.variance += value * value; });
         m.variance /= static_cast<double>(row);
       }
       const double inverse = 1 / std::sqrt(m.variance + epsilon);
       const std::int64_t scale_row = scale.row(r), bias_row = bias.row(r);
-      for (std::int64_t i = 0; y && i < row; ++i) {
-        const double normal = (static_cast<double>(from[i]) - m.mean) * inverse;
-        set_real(*y, r * row + i, normal * scale.at(scale_row, i, 1) + bias.at(bias_row, i, 0));
-      }
+      in_parts(context, y ? row : 0, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double normal = m.from_mean(static_cast<double>(from[i])) * inverse;
+          set_real(*y, r * row + i, normal * scale.at(scale_row, i, 1) + bias.at(bias_row, i, 0));
+        }
+      });
       if (means) set_real(*means, r, m.mean);
       if (inverses) set_real(*inverses, r, inverse);
     });
@@ -174,8 +192,7 @@ Status kernel_batch_normalization(Context &context) {
       if (training) {
         m = moments_of(planes.batch * planes.size, [&](auto &&visit) {
           for (std::int64_t n = 0; n < planes.batch; ++n) {
-            const T *from = x.as<const T>() + (n * planes.channels + c) * planes.size;
-            for (std::int64_t i = 0; i < planes.size; ++i) visit(static_cast<double>(from[i]));
+            visit_row(context, x.as<const T>() + (n * planes.channels + c) * planes.size, planes.size, visit);
           }
         });
       }
@@ -184,8 +201,10 @@ Status kernel_batch_normalization(Context &context) {
         const std::int64_t first = (n * planes.channels + c) * planes.size;
         const T *from = x.as<const T>() + first;
         T *to = y->as<T>() + first;
-        for (std::int64_t i = 0; i < planes.size; ++i)
-          to[i] = static_cast<T>((static_cast<double>(from[i]) - m.mean) * factor + offset);
+        in_parts(context, planes.size, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i)
+            to[i] = static_cast<T>(m.from_mean(static_cast<double>(from[i])) * factor + offset);
+        });
       }
       if (running_mean) set_real(*running_mean, c, real_at(mean, c) * momentum + m.mean * (1 - momentum));
       if (running_variance)
@@ -234,7 +253,9 @@ Status kernel_mean_variance_normalization(Context &context) {
       if (context.stopped()) return;
       const auto for_each = [&](auto &&visit) {
         sets.for_lines(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
-          for (std::int64_t i = 0; i < length; ++i) visit(first + i * step);
+          in_parts(context, length, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) visit(first + i * step);
+          });
         });
       };
       const Moments m = moments_of(sets.gone.count(), [&](auto &&visit) {
@@ -242,7 +263,7 @@ Status kernel_mean_variance_normalization(Context &context) {
       });
       const double deviation = std::sqrt(m.variance) + kEpsilon;
       for_each([&](std::int64_t at) {
-        y->as<T>()[at] = static_cast<T>((static_cast<double>(x.as<const T>()[at]) - m.mean) / deviation);
+        y->as<T>()[at] = static_cast<T>(m.from_mean(static_cast<double>(x.as<const T>()[at])) / deviation);
       });
     });
   });
@@ -261,17 +282,21 @@ Status kernel_lp_normalization(Context &context) {
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
     parallel(context, length == 0 ? 0 : x.count / length, [&](std::int64_t line) {
+      if (context.stopped()) return;
       const std::int64_t first = line / inner * inner * length + line % inner;
       const T *from = x.as<const T>() + first;
       double norm = 0;
-      for (std::int64_t i = 0; i < length; ++i) {
-        const double value = std::abs(static_cast<double>(from[i * inner]));
-        norm += p == 1 ? value : value * value;
-      }
+      in_parts(context, length, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double value = std::abs(static_cast<double>(from[i * inner]));
+          norm += p == 1 ? value : value * value;
+        }
+      });
       if (p != 1) norm = std::sqrt(norm);
-      for (std::int64_t i = 0; i < length; ++i) {
-        y->as<T>()[first + i * inner] = norm == 0 ? T{} : static_cast<T>(static_cast<double>(from[i * inner]) / norm);
-      }
+      in_parts(context, length, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          y->as<T>()[first + i * inner] = norm == 0 ? T{} : static_cast<T>(static_cast<double>(from[i * inner]) / norm);
+      });
     });
   });
   return known ? Status() : type_error(context, x.dtype);
@@ -300,7 +325,8 @@ Status kernel_lrn(Context &context) {
       const std::int64_t c = plane % planes.channels;
       const std::int64_t begin = c - std::min(c, (size - 1) / 2),
                          end = c + std::min(planes.channels - 1 - c, size / 2) + 1;
-      for (std::int64_t i = 0; i < planes.size; ++i) {
+      Poll poll(context);
+      for (std::int64_t i = 0; i < planes.size && !poll.stopped(end - begin); ++i) {
         double squares = 0;
         for (std::int64_t k = begin; k < end; ++k) {
           const double value = static_cast<double>(x.as<const T>()[(plane - c + k) * planes.size + i]);

@@ -56,11 +56,12 @@ std::int64_t for_window(const Window &w, const std::int64_t *position, Line &&li
 // Calls body(plane, output index, position) for every output; planes are spread over the threads.
 template <class Body>
 void for_outputs(Context &context, const Window &w, std::int64_t planes, Body &&body) {
-  const std::int64_t out_size = product(w.out, 0, w.rank);
+  const std::int64_t out_size = product(w.out, 0, w.rank), taps = product(w.kernel, 0, w.rank);
   parallel(context, planes, [&](std::int64_t plane) {
     if (context.stopped()) return;
     std::int64_t index = plane * out_size;
-    for (Odometer at(w.out, w.rank); !at.done(); at.next()) body(plane, index++, at.index());
+    Poll poll(context);
+    for (Odometer at(w.out, w.rank); !at.done() && !poll.stopped(taps); at.next()) body(plane, index++, at.index());
   });
 }
 
@@ -139,11 +140,12 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
   constexpr std::int64_t kListed = 1 << 16;
   std::int64_t most = 1;
   for (std::uint32_t i = 0; i < last; ++i) most *= std::min(w.kernel[i], w.in[i]);
-  auto *const taps = static_cast<Span *>(context.scratch(static_cast<std::uint64_t>(row) * sizeof(Span)));
+  const std::int64_t listed = row <= kListed ? row : 0;  // of long rows each is found when it is wanted
+  auto *const taps = static_cast<Span *>(context.scratch(static_cast<std::uint64_t>(listed) * sizeof(Span)));
   const std::int64_t together = std::clamp<std::int64_t>(kListed / (most + 1), 1, std::max<std::int64_t>(rows, 1));
   auto *const lines = static_cast<std::int64_t *>(context.scratch(
       static_cast<std::uint64_t>(together) * static_cast<std::uint64_t>(most + 1) * sizeof(std::int64_t)));
-  for (std::int64_t i = 0; i < row; ++i) taps[i] = span_of(w, last, i);
+  for (std::int64_t i = 0; i < listed; ++i) taps[i] = span_of(w, last, i);
   const auto list_row = [&](const Odometer &at, std::int64_t *list) {
     Span spans[qir::kMaxSpatial];
     std::int64_t counts[qir::kMaxSpatial];
@@ -162,10 +164,11 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
   const auto pool_rows = [&](std::int64_t plane, std::int64_t first_row, std::int64_t row_count) {
     const T *const data = x.as<const T>() + plane * in_size;
     std::int64_t index = plane * out_size + first_row * row;
+    Poll asked(context);
     for (std::int64_t r = 0; r < row_count; ++r) {
       const std::int64_t *const begins = lines + r * (most + 1), count = *begins;
-      for (std::int64_t i = 0; i < row; ++i, ++index) {
-        const Span &span = taps[i];
+      for (std::int64_t i = 0; i < row && !asked.stopped(count * w.kernel[last]); ++i, ++index) {
+        const Span span = listed > 0 ? taps[i] : span_of(w, last, i);
         const std::int64_t first = span.start + span.first * step, width = span.last - span.first;
         T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
         std::int64_t best_at = 0;

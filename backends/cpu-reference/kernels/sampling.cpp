@@ -71,6 +71,7 @@ int axis_taps(const GridAxis &axis, GridMode mode, G at, Tap *taps) {
   const auto ratio = static_cast<double>(x - floor);
   int count = 0;
   const auto put = [&](std::int64_t index, double weight) {
+    if (weight == 0) return;  // an infinity there counts for nothing
     const std::int64_t source = axis.source(index);
     if (source != kOutside) taps[count++] = {source * axis.stride, weight};
   };
@@ -101,7 +102,7 @@ void sample_place(const View &in, std::int64_t plane, std::int64_t pixels, std::
     }
     double sum = 0;
     for (std::int64_t t = 0; t < count; ++t) sum += taps[t].weight * static_cast<double>(image[taps[t].offset]);
-    *to = round_to<T>(std::is_integral_v<T> ? std::trunc(sum) : sum);
+    *to = cast_to<T>(sum);
   }
 }
 
@@ -147,8 +148,9 @@ Status kernel_grid_sample(Context &context) {
     return type_error(context, in.dtype);
   const bool known = dispatch<float, double>(grid.dtype, [&](auto tag) {
     using G = decltype(tag);
-    for (std::int64_t n = 0; n < in.dims[0] && !context.stopped(); ++n) {
-      for (std::int64_t place = 0; place < places; ++place) {
+    Poll poll(context);
+    for (std::int64_t n = 0; n < in.dims[0]; ++n) {
+      for (std::int64_t place = 0; place < places && !poll.stopped(64 + 4 * channels); ++place) {
         const G *at = grid.as<const G>() + (n * places + place) * space;
         std::int64_t count = 1;
         taps[0] = {0, 1};
@@ -192,9 +194,10 @@ Status kernel_affine_grid(Context &context) {
   const bool known = dispatch<float, double>(theta.dtype, [&](auto tag) {
     using T = decltype(tag);
     T *to = out->as<T>();
+    Poll poll(context);
     for (std::int64_t n = 0; n < size[0]; ++n) {
       const T *matrix = theta.as<const T>() + n * space * (space + 1);
-      for (Odometer at(dims + 1, space); !at.done(); at.next()) {
+      for (Odometer at(dims + 1, space); !at.done() && !poll.stopped(16); at.next()) {
         for (std::uint32_t row = 0; row < space; ++row) {
           double sum = matrix[row * (space + 1) + space];
           for (std::uint32_t i = 0; i < space; ++i) {  // x is the last axis
@@ -245,8 +248,8 @@ Status kernel_deform_conv(Context &context) {
           std::int64_t k = 0;
           for (Odometer tap(conv.kernel, space); !tap.done(); tap.next(), ++k) {
             const std::int64_t entry = (n * offset_groups + g) * taps + k;
-            Tap corners[1u << kMaxSpatial] = {
-                {0, mask ? static_cast<double>(mask->as<const T>()[entry * places + place]) : 1.0}};
+            Tap corners[1u << kMaxSpatial] = {{0, 1}};
+            const double factor = mask ? static_cast<double>(mask->as<const T>()[entry * places + place]) : 1;
             std::int64_t count = 1;
             for (std::uint32_t i = 0; i < space; ++i) {
               const std::int64_t base = at[i] * conv.stride[i] + tap[i] * conv.dilation[i] - conv.pad_begin[i];
@@ -258,7 +261,7 @@ Status kernel_deform_conv(Context &context) {
               }
               const double floor = std::floor(x), ratio = x - floor;
               const auto low = static_cast<std::int64_t>(floor);
-              const bool has_low = low >= 0, has_high = low + 1 < conv.in[i];
+              const bool has_low = low >= 0, has_high = low + 1 < conv.in[i] && ratio != 0;
               for (std::int64_t c = 0; c < count; ++c) {
                 const Tap corner = corners[c];
                 if (has_high)
@@ -272,7 +275,7 @@ Status kernel_deform_conv(Context &context) {
               double sum = 0;
               for (std::int64_t t = 0; t < count; ++t)
                 sum += corners[t].weight * static_cast<double>(image[corners[t].offset]);
-              seen[c * taps + k] = sum;
+              seen[c * taps + k] = sum * factor;
             }
           }
         }

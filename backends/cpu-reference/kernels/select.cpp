@@ -248,7 +248,7 @@ Status kernel_non_zero(Context &context) {
     const std::int64_t found = count_nonzero(in, mask), dims[] = {std::max<std::int64_t>(in.rank, 1), found};
     View *out;
     status = make_output(context, 0, dims, 2, &out);
-    if (!status && found != 0) list_nonzero(in, mask, found, out->as<std::int64_t>());
+    if (status.ok() && found != 0) list_nonzero(in, mask, found, out->as<std::int64_t>());
   });
   return status;
 }

@@ -25,22 +25,28 @@ Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.r
 class Fourier {
  public:
   Fourier(Context &context, std::int64_t length, bool inverse)
-      : length_(length), roots_(room(context, length)), work_(room(context, length)) {
-    for (std::int64_t k = 0; k < length; ++k) roots_[k] = root(k, length, inverse);
+      : poll_(context), length_(length), roots_(room(context, length)), work_(room(context, length)) {
+    const auto told = [&] { return stopped_ = stopped_ || context.stopped(); };  // (large rooms take long)
+    if (told()) return;
+    for (std::int64_t k = 0; k < length && !poll_.stopped(16); ++k) roots_[k] = root(k, length, inverse);
     for (std::int64_t factor = least_factor(length); factor > 1; factor = least_factor(length)) length /= factor;
     if (length <= kLongSum) return;
     core_ = length;
     padded_ = 1;
     while (padded_ < 2 * core_ - 1) padded_ *= 2;
-    long_roots_ = room(context, padded_), chirp_ = room(context, core_), filter_ = room(context, padded_),
-    line_ = room(context, padded_), line_work_ = room(context, padded_);
-    for (std::int64_t k = 0; k < padded_; ++k) long_roots_[k] = root(k, padded_, false);
+    for (Complex **place : {&long_roots_, &filter_, &line_, &line_work_}) {
+      if (told()) return;
+      *place = room(context, padded_);
+    }
+    chirp_ = room(context, core_);
+    if (told()) return;
+    for (std::int64_t k = 0; k < padded_ && !poll_.stopped(16); ++k) long_roots_[k] = root(k, padded_, false);
     std::int64_t square = 0;  // k * k modulo 2 core_
-    for (std::int64_t k = 0; k < core_; ++k) {
+    for (std::int64_t k = 0; k < core_ && !poll_.stopped(16); ++k) {
       chirp_[k] = root(square, 2 * core_, inverse);
       square = (square + 2 * k + 1) % (2 * core_);
     }
-    for (std::int64_t k = 0; k < core_; ++k) {
+    for (std::int64_t k = 0; k < core_ && !poll_.stopped(1); ++k) {
       const Complex value = {chirp_[k].re / static_cast<double>(padded_), -chirp_[k].im / static_cast<double>(padded_)};
       filter_[k] = value;
       if (k > 0) filter_[padded_ - k] = value;
@@ -51,7 +57,9 @@ class Fourier {
     return static_cast<Complex *>(context.scratch(static_cast<std::uint64_t>(length) * sizeof(Complex)));
   }
   // Unscaled; `data` has `length` entries.
-  void run(Complex *data) const { run(data, work_, length_); }
+  void run(Complex *data) const {
+    if (!stopped_) run(data, work_, length_);
+  }
 
  private:
   static constexpr std::int64_t kSmallFactor = 31, kLongSum = 64;
@@ -66,21 +74,21 @@ class Fourier {
       if (n % factor == 0) return factor;
     return 1;
   }
-  static void split_by_two(Complex *data, Complex *work, std::int64_t n, const Complex *roots, std::int64_t length) {
-    if (n == 1) return;
+  void split_by_two(Complex *data, Complex *work, std::int64_t n, const Complex *roots, std::int64_t length) const {
+    if (n == 1 || poll_.stopped(n)) return;
     if (n == 2) {
       const Complex first = data[0];
       data[0] = first + data[1], data[1] = first - data[1];
       return;
     }
     const std::int64_t half = n / 2, turn = length / n;
-    for (std::int64_t i = 0; i < half; ++i) {
+    for (std::int64_t i = 0; i < half && !poll_.stopped(1); ++i) {
       work[i] = data[2 * i];
       work[half + i] = data[2 * i + 1];
     }
     split_by_two(work, data, half, roots, length);
     split_by_two(work + half, data + half, half, roots, length);
-    for (std::int64_t k = 0; k < half; ++k) {
+    for (std::int64_t k = 0; k < half && !poll_.stopped(1); ++k) {
       const Complex odd = work[half + k] * roots[k * turn];
       data[k] = work[k] + odd;
       data[half + k] = work[k] - odd;
@@ -88,6 +96,7 @@ class Fourier {
   }
 
   void run(Complex *data, Complex *work, std::int64_t n) const {
+    if (poll_.stopped(n)) return;
     const std::int64_t turn = length_ / n;  // root k of this length is roots_[k * turn]
     if ((n & (n - 1)) == 0) return split_by_two(data, work, n, roots_, length_);
     const std::int64_t factor = least_factor(n);
@@ -108,9 +117,9 @@ class Fourier {
     }
     const std::int64_t part = n / factor;
     for (std::int64_t f = 0; f < factor; ++f)
-      for (std::int64_t i = 0; i < part; ++i) work[f * part + i] = data[i * factor + f];
+      for (std::int64_t i = 0; i < part && !poll_.stopped(1); ++i) work[f * part + i] = data[i * factor + f];
     for (std::int64_t f = 0; f < factor; ++f) run(work + f * part, data + f * part, part);
-    for (std::int64_t k = 0; k < part; ++k) {
+    for (std::int64_t k = 0; k < part && !poll_.stopped(factor); ++k) {
       for (std::int64_t f = 1; f < factor; ++f) work[f * part + k] = work[f * part + k] * roots_[f * k * turn];
       for (std::int64_t out = 0; out < factor; ++out) {
         Complex sum = work[k];
@@ -128,17 +137,20 @@ class Fourier {
   // j * k = (j * j + k * k - (k - j) * (k - j)) / 2: of what the data and the chirp come to, a convolution with its
   // inverse is the transform but for the chirp.
   void convolve(Complex *data) const {
-    for (std::int64_t i = 0; i < core_; ++i) line_[i] = data[i] * chirp_[i];
-    std::fill(line_ + core_, line_ + padded_, Complex{0, 0});
+    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i) line_[i] = data[i] * chirp_[i];
+    for (std::int64_t i = core_; i < padded_ && !poll_.stopped(1); ++i) line_[i] = {0, 0};
     split_by_two(line_, line_work_, padded_, long_roots_, padded_);
-    for (std::int64_t i = 0; i < padded_; ++i) {  // back: forwards with the parts exchanged
+    for (std::int64_t i = 0; i < padded_ && !poll_.stopped(1); ++i) {  // back: forwards with the parts exchanged
       const Complex value = line_[i] * filter_[i];
       line_[i] = {value.im, value.re};
     }
     split_by_two(line_, line_work_, padded_, long_roots_, padded_);
-    for (std::int64_t i = 0; i < core_; ++i) data[i] = Complex{line_[i].im, line_[i].re} * chirp_[i];
+    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i)
+      data[i] = Complex{line_[i].im, line_[i].re} * chirp_[i];
   }
 
+  mutable Poll poll_;
+  bool stopped_ = false;  // before there was all room
   std::int64_t length_, core_ = 0, padded_ = 0;
   Complex *roots_, *work_;
   Complex *long_roots_ = nullptr, *chirp_ = nullptr, *filter_ = nullptr, *line_ = nullptr, *line_work_ = nullptr;
@@ -164,10 +176,11 @@ Status window(Context &context, double a0, double a1, double a2) {
     using T = decltype(tag);
     // The second half is the first one backwards.
     const std::int64_t mirror = periodic ? size : size - 1;
-    for (std::int64_t i = 0; i <= mirror / 2 && i < size; ++i) {
+    Poll poll(context);
+    for (std::int64_t i = 0; i <= mirror / 2 && i < size && !poll.stopped(16); ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
       const double value = a0 - a1 * std::cos(angle) + (a2 == 0 ? 0 : a2 * std::cos(2 * angle));
-      out->as<T>()[i] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);  // as Cast has it
+      out->as<T>()[i] = cast_to<T>(value);
       if (mirror - i < size) out->as<T>()[mirror - i] = out->as<T>()[i];
     }
   });
@@ -208,9 +221,10 @@ Status kernel_dft(Context &context) {
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     for (std::int64_t o = 0; o < outer && !context.stopped(); ++o) {
-      for (std::int64_t j = 0; j < inner; ++j) {
-        std::fill_n(line, length, Complex{0, 0});
-        for (std::int64_t i = 0; i < used; ++i) {
+      for (std::int64_t j = 0; j < inner && !context.stopped(); ++j) {
+        Poll poll(context);
+        for (std::int64_t i = used; i < length && !poll.stopped(1); ++i) line[i] = {0, 0};
+        for (std::int64_t i = 0; i < used && !poll.stopped(1); ++i) {
           const T *value = in.as<const T>() + ((o * in.dims[axis] + i) * inner + j) * parts;
           line[i] = {static_cast<double>(value[0]), parts == 2 ? static_cast<double>(value[1]) : 0.0};
           // The other half of a real signal's spectrum mirrors the first; the middle and the start are real.
@@ -218,7 +232,7 @@ Status kernel_dft(Context &context) {
           if (to_real && (i == 0 || 2 * i == length)) line[i].im = 0;
         }
         fourier.run(line);
-        for (std::int64_t i = 0; i < dims[axis]; ++i) {
+        for (std::int64_t i = 0; i < dims[axis] && !poll.stopped(1); ++i) {
           T *to = out->as<T>() + ((o * dims[axis] + i) * inner + j) * dims[in.rank - 1];
           to[0] = static_cast<T>(line[i].re * scale);
           if (!to_real) to[1] = static_cast<T>(line[i].im * scale);
@@ -304,7 +318,8 @@ Status kernel_mel_weight_matrix(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, 2, &out));
   if (out->count == 0) return {};
-  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  const std::uint64_t zero = 0;
+  fill(context, *out, &zero);
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double low = mel(edge[0]), step = (mel(edge[1]) - low) / static_cast<double>(bands + 2);
   // The spectrum bin of edge i; band b rises from edge b to b + 1 and falls to b + 2.
@@ -321,16 +336,16 @@ Status kernel_mel_weight_matrix(Context &context) {
   const bool known = dispatch_number(out->dtype, [&](auto tag) {
     using T = decltype(tag);
     std::int64_t left, center = bin_of(0), right = bin_of(1);
+    Poll poll(context);
     for (std::int64_t band = 0; band < bands; ++band) {
       left = center, center = right, right = bin_of(band + 2);
       const auto put = [&](std::int64_t bin, double value) {
-        if (bin < bins)
-          out->as<T>()[bin * bands + band] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);
+        if (bin < bins) out->as<T>()[bin * bands + band] = cast_to<T>(value);
       };
       if (left == center) put(center, 1);
-      for (std::int64_t bin = left; left < center && bin <= center; ++bin)
+      for (std::int64_t bin = left; left < center && bin <= center && !poll.stopped(4); ++bin)
         put(bin, static_cast<double>(bin - left) / static_cast<double>(center - left));
-      for (std::int64_t bin = center; bin < std::min(right, bins); ++bin)
+      for (std::int64_t bin = center; bin < std::min(right, bins) && !poll.stopped(4); ++bin)
         put(bin, static_cast<double>(right - bin) / static_cast<double>(right - center));
     }
   });

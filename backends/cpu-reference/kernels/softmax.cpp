@@ -18,9 +18,9 @@ struct Lines {
 };
 
 template <class T>
-double greatest_of(const T *line, const Lines &lines) noexcept {
+double greatest_of(Poll &poll, const T *line, const Lines &lines) noexcept {
   double greatest = -std::numeric_limits<double>::infinity();
-  for (std::int64_t i = 0; i < lines.length; ++i) {
+  for (std::int64_t i = 0; i < lines.length && !poll.stopped(1); ++i) {
     const double value = static_cast<double>(line[i * lines.step]);
     if (!(value <= greatest)) greatest = value;  // NaN stays or comes out of the sum
   }
@@ -29,13 +29,14 @@ double greatest_of(const T *line, const Lines &lines) noexcept {
 
 // log(sum(exp(x - greatest))) and its terms are what all of them are made of.
 template <class T>
-double sum_of_exponentials(const T *line, const Lines &lines, double greatest) noexcept {
+double sum_of_exponentials(Poll &poll, const T *line, const Lines &lines, double greatest) noexcept {
   double sum = 0;
-  for (std::int64_t i = 0; i < lines.length; ++i) sum += std::exp(static_cast<double>(line[i * lines.step]) - greatest);
+  for (std::int64_t i = 0; i < lines.length && !poll.stopped(1); ++i)
+    sum += std::exp(static_cast<double>(line[i * lines.step]) - greatest);
   return sum;
 }
 
-// body(from, to, lines) for every line.
+// body(poll, from, to, lines) for every line.
 template <class Body>
 Status for_lines(Context &context, Body &&body) {
   const View &x = *context.input(0);
@@ -47,7 +48,8 @@ Status for_lines(Context &context, Body &&body) {
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
     parallel(context, lines.count, [&](std::int64_t line) {
-      if (!context.stopped()) body(x.as<const T>() + lines.first(line), y->as<T>() + lines.first(line), lines);
+      Poll poll(context);
+      if (!context.stopped()) body(poll, x.as<const T>() + lines.first(line), y->as<T>() + lines.first(line), lines);
     });
   });
   return known ? Status() : type_error(context, x.dtype);
@@ -56,9 +58,9 @@ Status for_lines(Context &context, Body &&body) {
 }  // namespace
 
 Status kernel_softmax(Context &context) {
-  return for_lines(context, [](const auto *from, auto *to, const Lines &lines) {
-    const double greatest = greatest_of(from, lines), sum = sum_of_exponentials(from, lines, greatest);
-    for (std::int64_t i = 0; i < lines.length; ++i) {
+  return for_lines(context, [](Poll &poll, const auto *from, auto *to, const Lines &lines) {
+    const double greatest = greatest_of(poll, from, lines), sum = sum_of_exponentials(poll, from, lines, greatest);
+    for (std::int64_t i = 0; i < lines.length && !poll.stopped(1); ++i) {
       const double value = std::exp(static_cast<double>(from[i * lines.step]) - greatest) / sum;
       to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(value);
     }
@@ -66,9 +68,10 @@ Status kernel_softmax(Context &context) {
 }
 
 Status kernel_log_softmax(Context &context) {
-  return for_lines(context, [](const auto *from, auto *to, const Lines &lines) {
-    const double greatest = greatest_of(from, lines), log_sum = std::log(sum_of_exponentials(from, lines, greatest));
-    for (std::int64_t i = 0; i < lines.length; ++i) {
+  return for_lines(context, [](Poll &poll, const auto *from, auto *to, const Lines &lines) {
+    const double greatest = greatest_of(poll, from, lines),
+                 log_sum = std::log(sum_of_exponentials(poll, from, lines, greatest));
+    for (std::int64_t i = 0; i < lines.length && !poll.stopped(1); ++i) {
       to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(
           static_cast<double>(from[i * lines.step]) - greatest - log_sum);
     }
@@ -77,12 +80,12 @@ Status kernel_log_softmax(Context &context) {
 
 // 1 for the first of the greatest, 0 for the others.
 Status kernel_hardmax(Context &context) {
-  return for_lines(context, [](const auto *from, auto *to, const Lines &lines) {
+  return for_lines(context, [](Poll &poll, const auto *from, auto *to, const Lines &lines) {
     std::int64_t best = 0;
-    for (std::int64_t i = 1; i < lines.length; ++i) {
+    for (std::int64_t i = 1; i < lines.length && !poll.stopped(1); ++i) {
       if (from[i * lines.step] > from[best * lines.step]) best = i;
     }
-    for (std::int64_t i = 0; i < lines.length; ++i)
+    for (std::int64_t i = 0; i < lines.length && !poll.stopped(1); ++i)
       to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(i == best);
   });
 }
@@ -169,6 +172,7 @@ Status class_loss(Context &context, bool logits) {
     if (loss && !each) set_real(*loss, 0, reduction == "sum" ? total : total / weight_total);
     return {};
   }
+  Poll poll(context);
   for (std::int64_t i = 0; i < targets.count; ++i) {
     if ((i & 255) == 0 && context.stopped()) return {};
     const std::int64_t target = integer_at(targets, i), first = classes == 0 ? 0 : lines.first(i);
@@ -176,8 +180,8 @@ Status class_loss(Context &context, bool logits) {
     if (logits && classes != 0) {
       dispatch<float, double>(scores.dtype, [&](auto tag) {
         const auto *line = scores.as<const decltype(tag)>() + first;
-        const double greatest = greatest_of(line, lines);
-        shift = greatest + std::log(sum_of_exponentials(line, lines, greatest));
+        const double greatest = greatest_of(poll, line, lines);
+        shift = greatest + std::log(sum_of_exponentials(poll, line, lines, greatest));
       });
       for (std::int64_t c = 0; log_probabilities && c < classes; ++c) {
         set_real(*log_probabilities, first + c * lines.step, real_at(scores, first + c * lines.step) - shift);

@@ -89,7 +89,8 @@ void copy_row(CopyAxis row, void *to, const void *from) noexcept {
 }  // namespace
 
 void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to,
-                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides) noexcept {
+                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides,
+                  Poll *poll) noexcept {
   // Axes that follow each other in both places become one; the last one is the row.
   CopyAxis axes[kMaxCopyRank + 1] = {{1, 1, 1}};
   std::size_t count = 0;
@@ -117,7 +118,13 @@ void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dim
       to_offset += at[i] * axes[i].to;
       from_offset += at[i] * axes[i].from;
     }
-    row_copy(row, static_cast<char *>(to) + to_offset * width, static_cast<const char *>(from) + from_offset * width);
+    constexpr std::int64_t kPiece = 1 << 20;
+    for (std::int64_t i = 0; i < row.extent; i += kPiece) {
+      const CopyAxis piece = {std::min(kPiece, row.extent - i), row.to, row.from};
+      if (poll && poll->stopped(piece.extent)) return;
+      row_copy(piece, static_cast<char *>(to) + (to_offset + i * row.to) * width,
+               static_cast<const char *>(from) + (from_offset + i * row.from) * width);
+    }
   }
 }
 
@@ -129,6 +136,14 @@ void fill(void *to, std::int64_t count, const void *value, std::uint32_t width) 
   auto *const bytes = static_cast<std::byte *>(to);
   const std::size_t part = static_cast<std::size_t>(kFew) * width, all = static_cast<std::size_t>(count) * width;
   for (std::size_t at = part; at < all; at += part) std::memcpy(bytes + at, bytes, std::min(part, all - at));
+}
+
+void fill(const Context &context, const View &out, const void *value) noexcept {
+  constexpr std::int64_t kPiece = 1 << 20;
+  for (std::int64_t at = 0; at < out.count; at += kPiece) {
+    if (at > 0 && context.stopped()) return;
+    fill(out.as<char>() + at * out.width, std::min(kPiece, out.count - at), value, out.width);
+  }
 }
 
 Status copy_bits(Context &context) {

@@ -2,6 +2,7 @@
 // What many kernels do with views: read integers and axes, make outputs, copy strided blocks, walk over indices.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -81,12 +82,41 @@ Status index_error(const Context &context, std::int64_t index, std::int64_t exte
 // The kernel lists another type in kernels.inc than it has loops for.
 Status type_error(const Context &context, DType dtype);
 
+// For loops whose length values say, and not the sizes of inputs: asks whether to stop once for so much work.
+class Poll {
+ public:
+  explicit Poll(const Context &context) noexcept : context_(context) {}
+  // `work`: about how many elements this step touches.
+  bool stopped(std::int64_t work) noexcept {
+    if ((work_ += work) < kWork) return stopped_;
+    work_ = 0;
+    return stopped_ = stopped_ || context_.stopped();
+  }
+
+ private:
+  static constexpr std::int64_t kWork = 1 << 16;
+  const Context &context_;
+  std::int64_t work_ = 0;
+  bool stopped_ = false;
+};
+
+// Calls part(begin, end) for [0, count), which may be as long as a tensor; between parts it is asked whether to stop.
+template <class Part>
+void in_parts(const Context &context, std::int64_t count, Part &&part) {
+  constexpr std::int64_t kPart = 1 << 16;
+  for (std::int64_t begin = 0; begin < count && (begin == 0 || !context.stopped()); begin += kPart)
+    part(begin, std::min(count, begin + kPart));
+}
+
 // Copies a block of `dims` elements of `width` bytes; strides count elements and may be 0 or negative.
 inline constexpr std::size_t kMaxCopyRank = 2 * qir::kMaxRank;
+// `poll` (may be nullptr): it may be stopped on the way.
 void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to,
-                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides) noexcept;
-// `count` elements, each with the bytes at `value`.
+                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides,
+                  Poll *poll = nullptr) noexcept;
+// `count` elements, each with the bytes at `value`; those of an output, which may be stopped on the way.
 void fill(void *to, std::int64_t count, const void *value, std::uint32_t width) noexcept;
+void fill(const Context &context, const View &out, const void *value) noexcept;
 
 // An index over `dims` in row-major order: for (Odometer at(dims, rank); !at.done(); at.next()). At rank 0 there is
 // one.
@@ -136,6 +166,11 @@ T round_to(double value) noexcept {
     return static_cast<T>(rounded);
   }
 }
+// As Cast has it: integers lose the fraction.
+template <typename T>
+T cast_to(double value) noexcept {
+  return round_to<T>(std::is_integral_v<T> && !std::is_same_v<T, bool> ? __builtin_trunc(value) : value);
+}
 
 // Sums and products as memory holds them: integers wrap around.
 template <class T>
@@ -152,13 +187,20 @@ T multiply(T a, T b) noexcept {
 // Calls body(index) for [0, count) over the caller's threads.
 template <class F>
 void parallel(Context &context, std::int64_t count, F &&body) {
+  struct All {
+    Context &context;
+    std::remove_reference_t<F> &body;
+  } all{context, body};
   context.parallel_for(
       static_cast<std::uint64_t>(count),
       [](void *user, std::uint64_t begin, std::uint64_t end) {
-        for (std::uint64_t i = begin; i < end; ++i)
-          (*static_cast<std::remove_reference_t<F> *>(user))(static_cast<std::int64_t>(i));
+        const All &call = *static_cast<const All *>(user);
+        for (std::uint64_t i = begin; i < end; ++i) {
+          if ((i - begin) % 256 == 255 && call.context.stopped()) return;  // millions of bodies that ask take long too
+          call.body(static_cast<std::int64_t>(i));
+        }
       },
-      &body);
+      &all);
 }
 
 }  // namespace quarry::reference

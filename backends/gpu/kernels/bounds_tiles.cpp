@@ -208,9 +208,17 @@ Status bounds_winograd_output(const Form &form, Bounds &out) {
                      pixels = form.nest.dims[3];
   bool fits = (step == 2 || step == 4) && f("OUT", 0) >= 1 && f("OUT", 1) >= 1 && f("OUT", 0) * f("OUT", 1) == pixels;
   for (std::size_t i = 0; i < 2; ++i) fits = fits && f("PATCHES", i) == (f("OUT", i) + step - 1) / step;
-  for (std::uint32_t d = 0; d < rank; ++d) fits &= form.nest.strides[0][d] == 0;
-  if (!fits || !is_real(*number_of(form.operands[0].dtype))) return bad_form(form, "patches that are none");
+  for (std::uint32_t d = 0; d < rank; ++d)
+    fits &= form.nest.strides[0][d] == 0 && form.nest.strides[2][d] == 0 && (d == 0 || form.nest.strides[1][d] == 0);
+  for (std::size_t i = 0; i < 2; ++i) fits = fits && f("IN", i) >= 1 && f("PAD", i) >= 0 && f("PAD", i) < 3;
+  const std::int64_t inputs = f("CHANNELS");
+  fits = fits && inputs >= 1 && inputs <= INT32_MAX / 9;
+  for (std::size_t o = 0; o < 3; ++o) fits = fits && is_real(*number_of(form.operands[o].dtype));
+  if (!fits) return bad_form(form, "patches that are none");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  add_distance(out.ranges[1], inputs, f("X_CHANNEL"));
+  for (std::size_t i = 0; i < 2; ++i) add_distance(out.ranges[1], f("IN", i), f("X", i));
+  add_distance(out.ranges[2], side * side * channels * inputs, 1);
   const std::int64_t patches = f("PATCHES", 0) * f("PATCHES", 1);
   add_distance(out.ranges[0], channels * batch * patches, 1);
   add_distance(out.ranges[0], side * side, channels * batch * patches);

@@ -65,8 +65,9 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
       const float wy = SPACE > 1 ? FN(weight)(GRID_FIRST + j, py - y) : 1;
       for (int k = 0; k < GRID_TAPS(IN_2, 1); ++k) {
         const int ix = FN(source)(w + GRID_FIRST + k, IN_2);
-        if (iz < 0 || iy < 0 || ix < 0) continue;
-        sum += wz * wy * FN(weight)(GRID_FIRST + k, px - w) * LOAD0(x + iz * X_0 + iy * X_1 + ix * X_2);
+        const float weight = wz * wy * FN(weight)(GRID_FIRST + k, px - w);
+        if (iz < 0 || iy < 0 || ix < 0 || weight == 0) continue;
+        sum += weight * LOAD0(x + iz * X_0 + iy * X_1 + ix * X_2);
       }
     }
   }

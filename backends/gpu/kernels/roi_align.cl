@@ -22,8 +22,11 @@ __kernel void KERNEL(ARGUMENTS) {
       y = max(y, 0.0f), x = max(x, 0.0f);
       const int y0 = min((int)y, IN_0 - 1), x0 = min((int)x, IN_1 - 1), y1 = min(y0 + 1, IN_0 - 1), x1 = min(x0 + 1, IN_1 - 1);
       const float fy = y0 == y1 ? 0 : y - y0, fx = x0 == x1 ? 0 : x - x0;
-      const float a = (1 - fy) * (1 - fx) * LOAD0(at + y0 * X_0 + x0 * X_1), b = (1 - fy) * fx * LOAD0(at + y0 * X_0 + x1 * X_1),
-                  c = fy * (1 - fx) * LOAD0(at + y1 * X_0 + x0 * X_1), d = fy * fx * LOAD0(at + y1 * X_0 + x1 * X_1);
+      // What has a weight of 0 is not looked at: it may be an infinity.
+      const float a = (1 - fy) * (1 - fx) * LOAD0(at + y0 * X_0 + x0 * X_1),
+                  b = fx == 0 ? 0 : (1 - fy) * fx * LOAD0(at + y0 * X_0 + x1 * X_1),
+                  c = fy == 0 ? 0 : fy * (1 - fx) * LOAD0(at + y1 * X_0 + x0 * X_1),
+                  d = fx == 0 || fy == 0 ? 0 : fy * fx * LOAD0(at + y1 * X_0 + x1 * X_1);
       sum += a + b + c + d;
       greatest = fmax(greatest, fmax(fmax(a, b), fmax(c, d)));
     }

@@ -25,7 +25,7 @@ class Writer {
   Number number(std::size_t i) const {
     return means_real(node_.inputs[i]) ? Number::Float : *number_of(l_.dtype(node_.inputs[i]));
   }
-  bool has(std::size_t i) const { return qir::input_of(node_, i) != qir::kAbsent; }
+  bool has(std::size_t i) const { return node_.inputs[i] != qir::kAbsent; }
   std::uint32_t operator()(std::size_t i) {
     const std::int32_t id = node_.inputs[i];
     if (id != chained_) return of(id, l_.view(id));

@@ -52,7 +52,7 @@ Status lower_lrn(Lowering &l, const qir::Node &node) {
     return refuse(ErrorId::backend_type, node, "found f64 or no channels, expected images of f32 or f16");
   const std::int64_t size = node.get_int("size", 1);
   const auto bits = [](float value) -> std::int64_t { return std::bit_cast<std::int32_t>(value); };
-  const std::int64_t fields[] = {size,
+  const std::int64_t fields[] = {std::min(size, 2 * x.dims[1]),  // there are no more
                                  x.dims[1],
                                  x.strides[1],
                                  bits(node.get_float("alpha", 1e-4f) / static_cast<float>(size)),
@@ -151,7 +151,7 @@ Result<Taps> taps_of(const qir::Node &node, const qir::ResizeAxis &axis) {
 
 Status lower_resize(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
-  const std::int32_t si = qir::input_of(node, 2);
+  const std::int32_t si = node.inputs[2];
   std::optional<Vector<float>> scales = Vector<float>();
   if (si != qir::kAbsent) scales = l.reals(si);
   if (!scales) return refuse(ErrorId::backend_limit, node, "found scales that the run computes, expected constants");

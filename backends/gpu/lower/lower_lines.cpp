@@ -263,7 +263,7 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   Dims dims;
   Dims scale_strides, bias_strides;
   View scale = l.view(node.inputs[1]);
-  const std::int32_t bi = qir::input_of(node, 2);
+  const std::int32_t bi = node.inputs[2];
   View bias;
   if (bi != qir::kAbsent) bias = l.view(bi);
   if (by_channel) {

@@ -14,6 +14,11 @@ using qir::Op;
 
 namespace {
 
+// The number of a diagonal: beyond the matrix they are all alike.
+std::int64_t clamped(std::int64_t k, const Dims &shape) {
+  return std::clamp(k, -shape[shape.size() - 2], shape[shape.size() - 1]);
+}
+
 Status view_as(Lowering &l, const qir::Node &node, View v) {
   l.define(node.outputs[0], std::move(v));
   return {};
@@ -28,7 +33,7 @@ Status lower_view(Lowering &l, const qir::Node &node) {
     case Op::Dropout:
       if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)
         return refuse(ErrorId::backend_limit, node, "found the mask wanted as a result");
-      if (const std::int32_t mode = qir::input_of(node, 2);
+      if (const std::int32_t mode = node.inputs[2];
           mode != qir::kAbsent &&
           (!l.tensor(mode).is_constant || *static_cast<const std::uint8_t *>(l.tensor(mode).data.data) != 0))
         return refuse(ErrorId::backend_limit, node, "found training_mode, expected none");
@@ -195,12 +200,12 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
 }
 
 Status lower_pad(Lowering &l, const qir::Node &node) {
-  const std::int32_t xi = node.inputs[0], vi = qir::input_of(node, 2);
+  const std::int32_t xi = node.inputs[0], vi = node.inputs[2];
   const View x = l.view(xi);
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> pads, l.integers(node, 1, "pads"));
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> axes, l.integers(node, 3, "axes"));
   qir::PadGeometry pad;
-  QR_RETURN_IF_ERROR(qir::resolve_pad(node, x.dims, pads, qir::input_of(node, 3) != qir::kAbsent, axes, &pad));
+  QR_RETURN_IF_ERROR(qir::resolve_pad(node, x.dims, pads, node.inputs[3] != qir::kAbsent, axes, &pad));
   const std::string_view mode = node.get_string("mode", "constant");
   if (strided::count_of(x.dims) == 0 && mode != "constant")
     return refuse(ErrorId::backend_limit, node, "found an input without elements");
@@ -250,14 +255,16 @@ Status lower_coordinates(Lowering &l, const qir::Node &node) {
     const std::uint32_t x = operand(node.inputs[0], l.view(node.inputs[0]));
     const std::uint32_t row = coordinate(rank - 2), column = coordinate(rank - 1);
     const std::uint32_t edge =
-        code.add(Element::Add, row, code.constant(Number::Long, k.empty() ? 0.0 : static_cast<double>(k[0])));
+        code.add(Element::Add, row,
+                 code.constant(Number::Long, static_cast<double>(clamped(k.empty() ? 0 : k[0], l.shape(yi)))));
     const bool upper = node.get_int("upper", 1) != 0;
     const std::uint32_t keep = code.add(upper ? Element::GreaterOrEqual : Element::LessOrEqual, column, edge);
     elements.at = code.select(type, keep, x, code.constant(type, 0));
   } else if (node.op == Op::EyeLike) {
     const Number type = *number_of(l.dtype(yi));
     const std::uint32_t diagonal =
-        code.add(Element::Add, coordinate(0), code.constant(Number::Long, static_cast<double>(node.get_int("k", 0))));
+        code.add(Element::Add, coordinate(0),
+                 code.constant(Number::Long, static_cast<double>(clamped(node.get_int("k", 0), l.shape(yi)))));
     elements.at = code.select(type, code.add(Element::Equal, diagonal, coordinate(1)), code.constant(type, 1),
                               code.constant(type, 0));
   } else {

@@ -94,7 +94,7 @@ Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std
 Status lower_conv(Lowering &l, const qir::Node &node) {
   if (is_integer_product(l, node)) return lower_integer_product(l, node);
   const bool transposed = node.op == qir::Op::ConvTranspose;
-  const std::int32_t xi = node.inputs[0], wi = node.inputs[1], bi = qir::input_of(node, 2);
+  const std::int32_t xi = node.inputs[0], wi = node.inputs[1], bi = node.inputs[2];
   if (l.dtype(xi) != l.dtype(wi) || !is_real(*number_of(l.dtype(xi))))
     return refuse(ErrorId::backend_type, node, "found weights of another type");
   qir::ConvGeometry c;
@@ -249,7 +249,7 @@ Status lower_matmul(Lowering &l, const qir::Node &node) {
 
 Status lower_gemm(Lowering &l, const qir::Node &node) {
   if (is_integer_product(l, node)) return lower_integer_product(l, node);
-  const std::int32_t ai = node.inputs[0], bi = node.inputs[1], ci = qir::input_of(node, 2);
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1], ci = node.inputs[2];
   const bool trans_a = node.get_int("transA", 0) != 0, trans_b = node.get_int("transB", 0) != 0;
   const View a = l.view(ai), b = l.view(bi);
   const std::int64_t m = a.dims[trans_a ? 1 : 0], k = a.dims[trans_a ? 0 : 1], n = b.dims[trans_b ? 0 : 1];

@@ -198,7 +198,7 @@ bool sums_are_wide(const qir::Tensor &x, const qir::Tensor &w, std::int64_t coun
 // The code behind a sum: bias, the real number that it means, and how that is stored. `axis`: channels of the result.
 Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, Elements &elements) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
-  const std::int32_t bi = qir::input_of(node, 2);
+  const std::int32_t bi = node.inputs[2];
   Code &code = elements.code;
   std::uint32_t r = Code::kValue;
   // A bias has its channels last, but for convolutions.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions by Winograd's form: patches of the image and filters become numbers, whose products are fewer than those
 // of the window, and these become pixels again (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks).
+#include <cmath>
+
 #include "backends/gpu/kernels/bounds.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/lower/rules.h"
@@ -54,7 +56,13 @@ std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::
       weights.dtype != DType::F32 || l.dtype(node.inputs[0]) != DType::F32 || c.rank != 2 || c.group != 1)
     return 0;
   for (int i = 0; i < 2; ++i)
-    if (c.kernel[i] != 3 || c.stride[i] != 1 || c.dilation[i] != 1) return 0;
+    if (c.kernel[i] != 3 || c.stride[i] != 1 || c.dilation[i] != 1 || c.pad_begin[i] < 0 || c.pad_begin[i] > 2)
+      return 0;
+  // What comes of an image's numbers can be repaired (winograd_output.cl), what comes of filters cannot.
+  const auto *const w = static_cast<const float *>(weights.data.data);
+  constexpr float kMost = 1e30f;
+  for (std::uint64_t i = 0; i < weights.data.size / sizeof(float); ++i)
+    if (!(std::fabs(w[i]) < kMost)) return 0;
   return step;
 }
 
@@ -66,6 +74,9 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
                      patches = c.batch * down * across, panels = (patches + kPanel - 1) / kPanel;
   const View patched = l.between({numbers, panels, channels, kPanel}, DType::F32),
              products = l.between({numbers, filters, patches}, DType::F32);
+  const qir::Bytes turned =
+      turned_filters(l, static_cast<const float *>(l.tensor(node.inputs[1]).data.data), filters * channels, step);
+  const View w = l.constant(turned, {numbers, filters, channels});
   {
     const Dims nest{c.batch, channels, down * across};
     const Arg base[] = {{{x.value, x.offset, nest, {x.strides[0], x.strides[1], 0}}, DType::F32}};
@@ -76,9 +87,6 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
                               {{patched.value, patched.offset, nest, Dims(3, 0)}, DType::F32}));
   }
   {
-    const qir::Bytes turned =
-        turned_filters(l, static_cast<const float *>(l.tensor(node.inputs[1]).data.data), filters * channels, step);
-    const View w = l.constant(turned, {numbers, filters, channels});
     const Dims nest{numbers, filters, patches};
     const Arg base[] = {{{w.value, w.offset, nest, {filters * channels, channels, 0}}, DType::F32},
                         {{patched.value, patched.offset, nest, {panels * channels * kPanel, 0, 0}}, DType::F32}};
@@ -86,8 +94,14 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
     QR_RETURN_IF_ERROR(l.emit(Kernel::MatMulTile, nest, product_fields(filters, patches, channels, 1, kPanel, kPanel),
                               base, none, {products, DType::F32}));
   }
-  const std::int64_t fields[] = {step, c.out[0], c.out[1], down, across};
-  const Arg base[] = {{{products.value, products.offset, dims, Dims(dims.size(), 0)}, DType::F32}};
+  const std::int64_t fields[] = {step,         c.out[0],       c.out[1],      down,    across,
+                                 channels,     x.strides[1],   c.in[0],       c.in[1], x.strides[2],
+                                 x.strides[3], c.pad_begin[0], c.pad_begin[1]};
+  Dims images(dims.size(), 0);
+  images[0] = x.strides[0];
+  const Arg base[] = {{{products.value, products.offset, dims, Dims(dims.size(), 0)}, DType::F32},
+                      {{x.value, x.offset, dims, images}, DType::F32},
+                      {{w.value, w.offset, dims, Dims(dims.size(), 0)}, DType::F32}};
   return l.emit(Kernel::WinogradOutput, dims, fields, base, elements,
                 {l.result(elements.result), l.dtype(elements.result)});
 }

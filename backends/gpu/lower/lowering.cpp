@@ -45,7 +45,9 @@ Status lower_rewritten(Lowering &, const qir::Node &node) {
                 "run, a type)");
 }
 Status lower_late(Lowering &, const qir::Node &node) {
-  return refuse(ErrorId::backend_limit, node, "found extents that are known, expected it where extents are of the run");
+  return refuse(
+      ErrorId::backend_limit, node,
+      "found shapes that are known, expected data-dependent ones: it is run by the host alone (gpu.tail=host)");
 }
 bool is_rewritten(qir::Op op) noexcept {
   const OperatorRow *const row = find_operator(op);
@@ -123,7 +125,7 @@ Lowering::Lowering(const qir::Graph &graph, qir::Store &store, const Target &tar
 }
 
 Result<Vector<std::int64_t>> Lowering::integers(const qir::Node &node, std::size_t input, const char *what) const {
-  const std::int32_t id = qir::input_of(node, input);
+  const std::int32_t id = node.inputs[input];
   if (id == qir::kAbsent) return Vector<std::int64_t>();
   const qir::Tensor &t = tensor(id);
   if (!t.is_constant)
@@ -167,6 +169,7 @@ View Lowering::constant(qir::Bytes contents, Dims dims) {
   if (added) {
     at->second = new_value(contents.size);
     plan_.values[at->second].place = Place::Constant;
+    entries_.emplace(at->second, constants_.entries.size());
     constants_.entries.push_back({at->second, contents});
   }
   Dims strides = strided::row_major(dims);
@@ -174,9 +177,8 @@ View Lowering::constant(qir::Bytes contents, Dims dims) {
 }
 
 const qir::Bytes *Lowering::contents(const View &view) const {
-  for (const Constants::Entry &entry : constants_.entries)
-    if (entry.value == static_cast<std::uint32_t>(view.value)) return &entry.contents;
-  return nullptr;
+  const auto found = entries_.find(static_cast<std::uint32_t>(view.value));
+  return found == entries_.end() ? nullptr : &constants_.entries[found->second].contents;
 }
 
 const View &Lowering::view(std::int32_t id) {
@@ -361,7 +363,7 @@ void Lowering::fuse_with(Elements &elements, bool (*fits)(const void *, const Vi
     const std::int32_t id = elements.result;
     if (uses_.is_output(id)) return;
     // All of its readers are one node: x * x reads twice.
-    const auto &users = uses_.users(id);
+    const auto users = uses_.users(id);
     if (users.empty() || std::ranges::any_of(users, [&](std::int32_t user) { return user != users[0]; })) return;
     const auto n = static_cast<std::size_t>(users[0]);
     const qir::Node &node = graph_.nodes[n];

@@ -144,6 +144,7 @@ class Lowering {
   HashMap<std::int32_t, const qir::Quantization *> quants_;  // per value of stored integers
   StringMap<std::uint32_t> names_;
   HashMap<const void *, std::uint32_t> constant_values_;
+  HashMap<std::uint32_t, std::size_t> entries_;  // per value of a constant: its entry
   Vector<Status> *refused_ = nullptr;
   Vector<String> kernels_;  // per node that was given: by what it runs
   Vector<std::int32_t> into_;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+
+#include "backends/gpu/opencl/pocl.h"
 
 namespace quarry::opencl {
 
@@ -63,6 +62,7 @@ void read(const Library &library, Device &d) {
   unsigned major = 0, minor = 0;
   if (std::sscanf(d.version.c_str(), "OpenCL %u.%u", &major, &minor) == 2) d.numeric = major * 100 + minor;
   reader.value(CL_DEVICE_TYPE, d.type);
+  reader.value(CL_DEVICE_SINGLE_FP_CONFIG, d.f32);
   reader.value(CL_DEVICE_MAX_COMPUTE_UNITS, d.compute_units);
   reader.value(CL_DEVICE_MAX_CLOCK_FREQUENCY, d.clock_mhz);
   reader.value(CL_DEVICE_GLOBAL_MEM_SIZE, d.memory_bytes);
@@ -95,18 +95,6 @@ String judge(const Device &d) {
   return {};
 }
 
-// PoCL ends the process when it is asked for its devices where it finds no processors: hwloc, its library, looks for
-// them in /sys, but for other places that the environment names.
-const char *why_pocl_would_abort(std::string_view platform) {
-  if (platform != kPocl) return nullptr;
-  for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
-    if (std::getenv(elsewhere)) return nullptr;
-  for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})
-    if (access(place, X_OK) == 0) return nullptr;
-  return "found no /sys/devices/system/cpu/cpu0/topology, expected the processors there, without which PoCL ends the "
-         "process: mount /sys";
-}
-
 int rank_of(const Device &d) { return d.type & CL_DEVICE_TYPE_GPU ? 0 : d.type & CL_DEVICE_TYPE_ACCELERATOR ? 1 : 2; }
 
 }  // namespace
@@ -134,7 +122,25 @@ const char *Device::type_name() const noexcept {
 
 String Device::identity() const { return name + "|" + version + "|" + driver; }
 
+namespace {
+
+Device refused_pocl(cl_platform_id platform, const char *why) {
+  Device device;
+  device.platform = platform, device.platform_name = device.name = kPocl, device.type = CL_DEVICE_TYPE_CPU;
+  device.why_not = why;
+  return device;
+}
+
+}  // namespace
+
 Result<Vector<Device>> find_devices(const Library &library) {
+  Vector<Device> devices;
+  // From 5 on it makes its device as soon as anybody asks for platforms.
+  const char *const pocl_aborts = why_pocl_would_abort();
+  if (pocl_aborts && pocl_is_installed()) {
+    devices.push_back(refused_pocl(nullptr, pocl_aborts));
+    return devices;
+  }
   cl_uint count = 0;
   const cl_int asked = library->GetPlatformIDs(0, nullptr, &count);
   if (asked != CL_SUCCESS || count == 0)
@@ -145,17 +151,14 @@ Result<Vector<Device>> find_devices(const Library &library) {
         kNoDevice);
   Vector<cl_platform_id> platforms(count);
   QR_RETURN_IF_ERROR(check("GetPlatformIDs", library->GetPlatformIDs(count, platforms.data(), nullptr)));
-  Vector<Device> devices;
   String names;
   for (const cl_platform_id platform : platforms) {
     const String name = text_of([&](std::size_t size, void *out, std::size_t *needed) {
       return library->GetPlatformInfo(platform, CL_PLATFORM_NAME, size, out, needed);
     });
     names += (names.empty() ? "" : ", ") + name;
-    if (const char *const why = why_pocl_would_abort(name)) {
-      Device &device = devices.emplace_back();
-      device.platform = platform, device.platform_name = device.name = name, device.type = CL_DEVICE_TYPE_CPU;
-      device.why_not = why;
+    if (pocl_aborts && name == kPocl) {
+      devices.push_back(refused_pocl(platform, pocl_aborts));
       continue;
     }
     cl_uint found = 0;
@@ -201,6 +204,8 @@ String describe(const Device &d) {
   out += format("memory: %s\n", d.shares_memory ? "shared with the host" : "its own");
   out += format("f16: %s; f64: %s\n", d.computes_half() ? "computes (cl_khr_fp16)" : "stores, and computes in f32",
                 d.computes_double() ? "computes (cl_khr_fp64)" : "none");
+  out += format("quotients of f32: %s\n", d.divides_exactly() ? "rounded as on the processor"
+                                                              : "to 3 ULP, so that a quantised value may be 1 off");
   out += format("integers of 8 bits: %s\n",
                 d.computes_dots() ? "dot products (cl_khr_integer_dot_product)" : "one by one");
   out += d.replay.way == Replay::Way::None ? "kernels of a run: handed over one by one (" + d.replay.text + ")\n"

@@ -17,6 +17,7 @@ struct Device {
   cl_device_id id = nullptr;  // none: its platform cannot be asked
   String platform_name, name, vendor, driver, version, c_version, profile, extensions;
   cl_device_type type = 0;
+  cl_device_fp_config f32 = 0;
   std::uint32_t numeric = 0;  // 102: OpenCL 1.2
   std::uint32_t compute_units = 0, clock_mhz = 0;
   std::uint64_t memory_bytes = 0, max_allocation = 0, local_bytes = 0;
@@ -31,6 +32,8 @@ struct Device {
 
   bool has(std::string_view extension) const noexcept { return names_extension(extensions, extension); }
   bool computes_half() const noexcept { return has("cl_khr_fp16"); }
+  // Quotients and roots of f32 are rounded as IEEE 754 has it, where a program asks for that; else they are 3 ULP off.
+  bool divides_exactly() const noexcept { return f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT; }
   bool computes_double() const noexcept { return has("cl_khr_fp64"); }
   // Sums of four products of integers of 8 bits, in OpenCL C 3.0.
   bool computes_dots() const noexcept { return numeric >= 300 && has("cl_khr_integer_dot_product"); }

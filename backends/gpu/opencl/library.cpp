@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "base/paths.h"
+
 namespace quarry::opencl {
 
 namespace {
@@ -97,8 +99,9 @@ Result<std::shared_ptr<const Library>> Library::open() {
                                 printable(path, 1000).c_str(), missing),
                          kHowToGet);
   Dl_info info;
-  if (dladdr(reinterpret_cast<void *>(library->api_.GetPlatformIDs), &info) != 0 && info.dli_fname)
-    library->path_ = info.dli_fname;
+  const auto *const in_it = reinterpret_cast<void *>(library->api_.GetPlatformIDs);
+  if (String file; dladdr(in_it, &info) != 0 && !(file = library_file(info.dli_fname, in_it)).empty())
+    library->path_ = std::move(file);
   return std::shared_ptr<const Library>(std::move(library));
 }
 

@@ -78,4 +78,20 @@ using Program = Handle<cl_program, &Api::ReleaseProgram>;
 using Kernel = Handle<cl_kernel, &Api::ReleaseKernel>;
 using Event = Handle<cl_event, &Api::ReleaseEvent>;
 
+// Parts of buffers and views of them, released last first: NVIDIA's driver (580.159) ends the process where two parts
+// overlap, kernels used them, and the one that was made first is released first.
+class Parts {
+ public:
+  Parts() noexcept = default;
+  Parts(Parts &&) noexcept = default;
+  ~Parts() { clear(); }
+  void push_back(Memory part) { list_.push_back(std::move(part)); }
+  void clear() noexcept {
+    while (!list_.empty()) list_.pop_back();
+  }
+
+ private:
+  Vector<Memory> list_;
+};
+
 }  // namespace quarry::opencl

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/pocl.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/checked.h"
 
@@ -27,6 +31,16 @@ String folder() {
   if (const auto path = named("XDG_CACHE_HOME"); !path.empty()) return String(path) + "/pocl";
   if (const auto path = named("HOME"); !path.empty()) return String(path) + "/.cache/pocl";
   return "/tmp/pocl";
+}
+
+// Whether a file of OpenCL's loader, which holds a library's name, names PoCL.
+bool names_pocl(const String &path) {
+  std::FILE *const file = std::fopen(path.c_str(), "re");
+  if (!file) return false;
+  char line[1024] = {};
+  const bool found = std::fgets(line, sizeof line, file) && std::strstr(line, "pocl");
+  std::fclose(file);
+  return found;
 }
 
 // ---- binaries -----------------------------------------------------------------------------------
@@ -154,6 +168,30 @@ String flaw_of_entries(std::span<const std::uint8_t> bytes) {
 }
 
 }  // namespace
+
+// hwloc, its library, looks in /sys, but for other places that the environment names.
+const char *why_pocl_would_abort() noexcept {
+  for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
+    if (std::getenv(elsewhere)) return nullptr;
+  for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})
+    if (access(place, X_OK) == 0) return nullptr;
+  return "found no /sys/devices/system/cpu/cpu0/topology, expected the processors there, without which PoCL ends the "
+         "process that asks for drivers of OpenCL: mount /sys, or take PoCL's file out of /etc/OpenCL/vendors";
+}
+
+// The two variables are ocl-icd's and Khronos' own; either names a folder or, the first, one file.
+bool pocl_is_installed() {
+  const char *place = std::getenv("OCL_ICD_VENDORS");
+  if (!place) place = std::getenv("OCL_ICD_FILENAMES");
+  if (!place) place = std::getenv("OPENCL_VENDOR_PATH");
+  if (!place) place = "/etc/OpenCL/vendors";
+  if (std::strstr(place, "pocl")) return true;
+  const std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir(place), closedir);
+  if (!folder) return names_pocl(place);
+  while (const dirent *const entry = readdir(folder.get()))
+    if (std::strstr(entry->d_name, ".icd") && names_pocl(String(place) + "/" + entry->d_name)) return true;
+  return false;
+}
 
 String flaw_of_binary(std::span<const std::uint8_t> binary) {
   if (binary.size() < sizeof kMagic || std::memcmp(binary.data(), kMagic, sizeof kMagic) != 0) return {};

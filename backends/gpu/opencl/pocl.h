@@ -12,6 +12,11 @@
 
 namespace quarry::opencl {
 
+// PoCL ends the process when it is asked for its devices where it finds no processors. Null: it finds some.
+const char *why_pocl_would_abort() noexcept;
+// Whether OpenCL's loader will open it.
+bool pocl_is_installed();
+
 // The right to build programs of some hash with PoCL, of one thread of one process at a time.
 class BuildLock {
  public:

@@ -84,7 +84,7 @@ std::optional<BlockMatrix> read_packed(const qir::Graph &graph, const qir::Node 
   const auto bits = static_cast<std::uint32_t>(node.get_int("bits", 4));
   std::optional<BlockMatrix> m =
       matrix_of(node.get_int("K", 0), node.get_int("N", 0), node.get_int("block_size", 0), bits);
-  const std::int32_t zero_id = qir::input_of(node, 3);
+  const std::int32_t zero_id = node.inputs[3];
   const qir::Tensor &packed = qir::at(graph, node.inputs[1]), &scales = qir::at(graph, node.inputs[2]);
   const float *const given = qir::constant_floats(graph, node.inputs[2]);
   if (!m || (bits != 4 && bits != 8) || !packed.is_constant || !given ||
@@ -228,7 +228,7 @@ const qir::Tensor *BlockSources::find(const void *reals) const noexcept {
 }
 
 bool multiplies_blocks(const qir::Graph &graph, const qir::Node &node) {
-  if (!is_product(node.op) || qir::input_of(node, 2) != qir::kAbsent) return false;
+  if (!is_product(node.op) || node.inputs[2] != qir::kAbsent) return false;
   const qir::Tensor &x = qir::at(graph, node.inputs[0]), &y = qir::at(graph, node.outputs[0]);
   if (!x.quant || !y.quant || x.is_constant || x.dtype != y.dtype) return false;
   const std::optional<BlockMatrix> m = read(node, qir::at(graph, node.inputs[1]));
@@ -243,11 +243,11 @@ bool block_product(Lowering &l, const qir::Node &node) {
   const qir::Tensor *const stored = w.quant ? &w : l.block_source(w.data.data);
   if (!packed && !stored) return false;
   const std::optional<BlockMatrix> m = packed ? read_packed(graph, node) : read(node, *stored);
-  const std::int32_t bias_id = qir::input_of(node, packed ? 5 : 2);
+  const std::int32_t bias_id = node.inputs[packed ? 5 : 2];
   if (!m || !is_plain_product(graph, node, bias_id, m->outs)) return false;
   if (quantised ? !multiplies_blocks(graph, node)
                 : x.dtype != DType::F32 || l.soc().arch < 69 || !has_half_form(*m) ||
-                      (packed && qir::input_of(node, 4) != qir::kAbsent))
+                      (packed && node.inputs[4] != qir::kAbsent))
     return false;
 
   std::uint32_t strides[2] = {1, 1};

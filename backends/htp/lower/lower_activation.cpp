@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations with parameters.
+#include <algorithm>
 #include <limits>
 
 #include "backends/htp/lower/rules.h"
@@ -14,20 +15,30 @@ constexpr std::uint32_t kNeuronHardSigmoid = 2, kNeuronSoftplus = 7;
 }  // namespace
 
 Status clip(Lowering &l, const qir::Node &node) {
-  const std::int32_t low_id = qir::input_of(node, 1), high_id = qir::input_of(node, 2);
+  const std::int32_t low_id = node.inputs[1], high_id = node.inputs[2];
   const std::optional<float> low = scalar_of(l, low_id), high = scalar_of(l, high_id);
-  if ((low_id != qir::kAbsent && !low) || (high_id != qir::kAbsent && !high))
-    return refuse(ErrorId::backend_limit, "bounds are known only at run time, expected constants",
-                  "write the bounds as constants, or as Max and Min");
   const Order order = l.order(node.inputs[0]);
-  const std::int32_t x = l.stored(node.inputs[0], order);
-  if (!low && !high) {
+  std::int32_t x = l.stored(node.inputs[0], order);
+  if (!low && !high && low_id == qir::kAbsent && high_id == qir::kAbsent) {
     l.same_as(node.outputs[0], x, order);
     return {};
   }
-  DraftNode &made = l.node("ReluMinMax", {x}, {l.result(node.outputs[0], order)});
-  l.param(made, "min_value", low.value_or(std::numeric_limits<float>::lowest()));
-  l.param(made, "max_value", high.value_or(std::numeric_limits<float>::max()));
+  if ((low_id == qir::kAbsent || low) && (high_id == qir::kAbsent || high)) {
+    DraftNode &made = l.node("ReluMinMax", {x}, {l.result(node.outputs[0], order)});
+    l.param(made, "min_value", low.value_or(std::numeric_limits<float>::lowest()));
+    l.param(made, "max_value", high.value_or(std::numeric_limits<float>::max()));
+    return {};
+  }
+  // Bounds of the run. Where they cross, the upper one counts.
+  const Vector<std::uint32_t> ones(std::max<std::size_t>(order.size(), 1), 1);
+  for (std::size_t i = 1; i <= 2; ++i) {
+    if (node.inputs[i] == qir::kAbsent) continue;
+    const bool last = i == 2 || high_id == qir::kAbsent;
+    const std::int32_t bound = l.reshaped(l.natural(node.inputs[i]), ones),
+                       y = last ? l.result(node.outputs[0], order) : l.between(node.outputs[0], "~", l.drafted(x).dims);
+    l.node(i == 1 ? "ElementWiseMaximum" : "ElementWiseMinimum", {x, bound}, {y});
+    x = y;
+  }
   return {};
 }
 

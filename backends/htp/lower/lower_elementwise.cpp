@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on elements, and casts.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "backends/htp/lower/rules.h"
+#include "base/float16.h"
 #include "formats/qir/quantization.h"
 
 namespace quarry::htp::rules {
@@ -110,6 +112,11 @@ std::int32_t scalar_like(Lowering &l, std::int32_t like, const char *name, float
       const std::int32_t integer = static_cast<std::int32_t>(value);
       return l.constant(name, dtype, {1}, &integer, sizeof integer);
     }
+    case DataType::F16:
+    case DataType::BF16: {
+      const std::uint16_t half = dtype == DataType::F16 ? f32_to_f16(value) : f32_to_bf16(value);
+      return l.constant(name, dtype, {1}, &half, sizeof half);
+    }
     default: return l.constant(name, DataType::F32, {1}, &value, sizeof value);
   }
 }
@@ -127,6 +134,16 @@ Status unary(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+// Of integers the library has none.
+Status negative(Lowering &l, const qir::Node &node) {
+  const DType dtype = l.tensor(node.inputs[0]).dtype;
+  if (l.tensor(node.inputs[0]).quant || (dtype != DType::I32 && dtype != DType::I64)) return unary(l, node);
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  l.node("ElementWiseSubtract", {scalar_like(l, node.inputs[0], "zero", 0), x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
 Status identity(Lowering &l, const qir::Node &node) {
   if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)
     return refuse(ErrorId::backend_limit, "the mask of Dropout is asked for, expected its first output alone");
@@ -139,7 +156,14 @@ Status identity(Lowering &l, const qir::Node &node) {
 Status binary(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
   const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
-  l.node(name_of(node.op), {a, b}, {l.result(node.outputs[0], order)});
+  const std::int32_t y = l.result(node.outputs[0], order);
+  if (node.op == Op::Equal && l.tensor(node.inputs[0]).dtype == DType::Bool) {  // the library compares no bools
+    const std::int32_t differs = l.between(node.outputs[0], "~differs", l.drafted(y).dims);
+    l.node("ElementWiseXor", {a, b}, {differs});
+    l.node("ElementWiseNot", {differs}, {y});
+    return {};
+  }
+  l.node(name_of(node.op), {a, b}, {y});
   return {};
 }
 
@@ -207,7 +231,25 @@ Status where(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
   const std::int32_t condition = l.broadcast(node.inputs[0], order), a = l.broadcast(node.inputs[1], order),
                      b = l.broadcast(node.inputs[2], order);
-  l.node("ElementWiseSelect", {condition, a, b}, {l.result(node.outputs[0], order)});
+  const std::int32_t y = l.result(node.outputs[0], order);
+  if (l.tensor(node.outputs[0]).dtype == DType::Bool) {  // the library chooses between no bools
+    const Vector<std::uint32_t> dims = l.drafted(y).dims;
+    const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs, Vector<std::uint32_t> shape) {
+      const std::int32_t made = l.between(node.outputs[0], "~bools", std::move(shape));
+      l.node(type, inputs, {made});
+      return made;
+    };
+    const auto both = [&](std::int32_t one, std::int32_t other) {
+      Vector<std::uint32_t> shape = l.drafted(one).dims;
+      const Vector<std::uint32_t> &more = l.drafted(other).dims;
+      for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = std::max(shape[i], more[i]);
+      return step("ElementWiseAnd", {one, other}, std::move(shape));
+    };
+    const std::int32_t otherwise = step("ElementWiseNot", {condition}, l.drafted(condition).dims);
+    l.node("ElementWiseOr", {both(condition, a), both(otherwise, b)}, {y});
+    return {};
+  }
+  l.node("ElementWiseSelect", {condition, a, b}, {y});
   return {};
 }
 
@@ -227,8 +269,44 @@ Status cast(Lowering &l, const qir::Node &node) {
   }
   // What is counted in steps of 1 is read by its steps.
   const bool to_real = to == DataType::F32 || to == DataType::F16;
-  l.node(to_real && is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize" : "Cast", {x},
-         {l.result(node.outputs[0], order)});
+  // Its Cast has no 16 bits; its Convert has them, of steps of 1.
+  const bool from_wide = l.drafted(x).dtype == DataType::UQ16 || l.drafted(x).dtype == DataType::SQ16;
+  const char *const how = to_real && is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize"
+                          : from_wide && to == DataType::I32                  ? "Convert"
+                                                                              : "Cast";
+  // Its Casts to s8 and from it are 128 off: reals between, which have its numbers exactly.
+  const DraftTensor given = l.drafted(x);
+  const auto step = [&](const char *type, std::int32_t from, const char *name, DataType dtype) {
+    const std::int32_t made = l.between(node.name + name, dtype, given.dims);
+    l.node(type, {from}, {made});
+    return made;
+  };
+  if (to == DataType::SQ8 &&
+      (given.dtype == DataType::F32 || given.dtype == DataType::F16 || given.dtype == DataType::I32)) {
+    const std::int32_t whole = given.dtype == DataType::I32 ? x : step("Cast", x, ".whole", DataType::I32);
+    l.node("Quantize", {step("Cast", whole, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  const bool is_lower = given.dtype == DataType::SQ8 && to == DataType::UQ8;
+  if (is_lower || (given.dtype == DataType::UQ8 && to == DataType::SQ8)) {  // what the other type does not have wraps
+    const std::int32_t real = step("Dequantize", x, ".real", DataType::F32);
+    const float last = is_lower ? 0 : 127, turn = is_lower ? 256 : -256;
+    const std::int32_t limit = l.constant(node.name + ".last", DataType::F32, {1}, &last, sizeof last),
+                       way = l.constant(node.name + ".turn", DataType::F32, {1}, &turn, sizeof turn);
+    const std::int32_t wraps = l.between(node.name + ".wraps", DataType::Bool8, given.dims),
+                       turned = l.between(node.name + ".turned", DataType::F32, given.dims),
+                       chosen = l.between(node.name + ".chosen", DataType::F32, given.dims);
+    l.node(is_lower ? "ElementWiseLess" : "ElementWiseGreater", {real, limit}, {wraps});
+    l.node("ElementWiseAdd", {real, way}, {turned});
+    l.node("ElementWiseSelect", {wraps, turned, real}, {chosen});
+    l.node("Quantize", {chosen}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  if (given.dtype == DataType::SQ8 && to == DataType::I32) {
+    l.node("Cast", {step("Dequantize", x, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  l.node(how, {x}, {l.result(node.outputs[0], order)});
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on images: channels last.
 #include <algorithm>
+#include <bit>
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
@@ -18,6 +19,8 @@ void window_params(Lowering &l, DraftNode &made, const qir::Window &w) {
                                  static_cast<std::uint32_t>(w.pad_begin[1]), static_cast<std::uint32_t>(w.pad_end[1])};
   l.param(made, "pad_amount", pads, {2, 2});
 }
+
+std::int64_t reach_of(const qir::Window &w, std::uint32_t axis) { return (w.kernel[axis] - 1) * w.dilation[axis] + 1; }
 
 // So much must stand behind the input for the last window to lie in it.
 std::int64_t needed_behind(const qir::Window &w, int axis) {
@@ -59,7 +62,7 @@ void average_by_sums(Lowering &l, const qir::Node &node, const qir::Window &w, b
   const std::uint32_t channels = dims.back();
   const float whole = static_cast<float>(w.kernel[0] * w.kernel[1]);
   const Vector<float> part(static_cast<std::size_t>(w.kernel[0] * w.kernel[1]) * channels, 1 / whole);
-  const std::int32_t weights =
+  std::int32_t weights =
       l.constant(node.name + ".part", qnn::DataType::F32,
                  {static_cast<std::uint32_t>(w.kernel[0]), static_cast<std::uint32_t>(w.kernel[1]), 1, channels},
                  part.data(), part.size() * 4);
@@ -69,16 +72,20 @@ void average_by_sums(Lowering &l, const qir::Node &node, const qir::Window &w, b
     for (const float column : columns) factors.push_back(whole / (row * column));
   const bool even = std::all_of(factors.begin(), factors.end(), [](float f) { return f == 1; });
   const std::int32_t sums = even ? y : l.between(node.outputs[0], "~sums", dims);
-  DraftNode &made = l.node("DepthWiseConv2d", {x, weights}, {sums});
+  qir::Window given = w;
+  for (std::uint32_t i = 0; i < 2; ++i)  // as much behind as the last window reaches, not what is given
+    given.pad_end[i] =
+        std::max<std::int64_t>((w.out[i] - 1) * w.stride[i] + reach_of(w, i) - w.in[i] - w.pad_begin[i], 0);
+  x = padded_apart(l, x, given);
+  weights = as_wide_as_stride(l, weights, given);
+  // The depthwise one is wrong of one channel.
+  DraftNode &made = l.node(channels == 1 ? "Conv2d" : "DepthWiseConv2d", {x, weights}, {sums});
   l.param(made, "stride", unsigned_of({w.stride, 2}));
   l.param(made, "dilation", unsigned_of({w.dilation, 2}));
   std::uint32_t pads[4];
   for (int i = 0; i < 2; ++i) {
-    pads[2 * i] = static_cast<std::uint32_t>(w.pad_begin[i]);
-    // As much behind as the last window reaches, which may be less than the padding that is given.
-    const std::int64_t reach =
-        (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - w.in[i] - w.pad_begin[i];
-    pads[2 * i + 1] = static_cast<std::uint32_t>(std::max<std::int64_t>(reach, 0));
+    pads[2 * i] = static_cast<std::uint32_t>(given.pad_begin[i]);
+    pads[2 * i + 1] = static_cast<std::uint32_t>(given.pad_end[i]);
   }
   l.param(made, "pad_amount", std::span<const std::uint32_t>(pads), {2, 2});
   if (even) return;
@@ -111,18 +118,46 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
   if (is_average && !l.tensor(node.inputs[0]).quant &&
       (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding)))
     return average_by_sums(l, node, w, counts_padding, x, y);
-  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
   qir::Window given = w;
+  if (!is_average) x = padded_apart(l, x, given, true);
+  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
   const bool rounds_up = node.get_int("ceil_mode", 0) != 0;
   // ONNX drops a window that begins in the padding behind: what the windows of a maximum reach is told instead.
   if (!is_average && rounds_up)
-    for (int i = 0; i < 2; ++i) given.pad_end[i] = needed_behind(w, i);
+    for (int i = 0; i < 2; ++i) given.pad_end[i] = needed_behind(given, i);
   window_params(l, made, given);
   if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
   if (is_average && rounds_up) l.param(made, "rounding_mode", std::uint32_t{1});
 }
 
 }  // namespace
+
+std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &w, bool lowest) {
+  const DraftTensor from = l.drafted(x);
+  Vector<std::uint32_t> amounts(2 * from.dims.size());
+  bool any = false;
+  for (std::uint32_t i = 0; i < w.rank; ++i) {
+    if (std::max(w.pad_begin[i], w.pad_end[i]) < reach_of(w, i)) continue;
+    any = true;
+    amounts[2 * (i + 1)] = static_cast<std::uint32_t>(w.pad_begin[i]);
+    amounts[2 * (i + 1) + 1] = static_cast<std::uint32_t>(w.pad_end[i]);
+    w.in[i] += w.pad_begin[i] + w.pad_end[i];
+    w.pad_begin[i] = w.pad_end[i] = 0;
+  }
+  if (!any) return x;
+  std::int32_t value = from.encoding.scales.empty() ? 0 : from.encoding.zero_points[0];
+  if (lowest && from.encoding.scales.empty()) {
+    const float least = -65504;
+    value = std::bit_cast<std::int32_t>(least);
+  } else if (lowest) {
+    value = from.dtype == qnn::DataType::SQ8 ? -128 : from.dtype == qnn::DataType::SQ16 ? -32768 : 0;
+  }
+  // A clip that clips nothing, or the library would put it into the window again.
+  const std::int32_t padded = padded_by_parts(l, x, amounts, value),
+                     made = l.between(from.name, from.dtype, l.drafted(padded).dims, from.encoding);
+  clip_nothing(l, padded, made);
+  return made;
+}
 
 Status pool(Lowering &l, const qir::Node &node) {
   if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)

@@ -64,8 +64,7 @@ Status modulo(Lowering &l, const qir::Node &node) {
 // The device has no product of integers with a result of 32 bits. It is computed in f16, whose sums have 11 bits: what
 // passes 65504 is brought down by 2^-k, and put together again of a whole and a fraction.
 Status matmul_integer(Lowering &l, const qir::Node &node) {
-  const std::optional<std::int32_t> zeros[2] = {zero_point(l, qir::input_of(node, 2)),
-                                                zero_point(l, qir::input_of(node, 3))};
+  const std::optional<std::int32_t> zeros[2] = {zero_point(l, node.inputs[2]), zero_point(l, node.inputs[3])};
   if (!zeros[0] || !zeros[1])
     return refuse(ErrorId::backend_limit,
                   "a zero point for each row or column, or one known only at run time; expected "
@@ -166,10 +165,10 @@ Status matmul_nbits(Lowering &l, const qir::Node &node) {
                      block = node.get_int("block_size", 0);
   const qir::Tensor &packed = l.tensor(node.inputs[1]), &x = l.tensor(node.inputs[0]);
   const float *const scales = qir::constant_floats(l.graph(), node.inputs[2]);
-  const std::int32_t zero_id = qir::input_of(node, 3), bias = qir::input_of(node, 5);
+  const std::int32_t zero_id = node.inputs[3], bias = node.inputs[5];
   if (x.dtype != DType::F32 || !packed.is_constant || !scales || (bits != 4 && bits != 8) || block <= 0 ||
       (zero_id != qir::kAbsent && (!l.tensor(zero_id).is_constant || l.tensor(zero_id).dtype != DType::U8)) ||
-      qir::input_of(node, 4) != qir::kAbsent)
+      node.inputs[4] != qir::kAbsent)
     return refuse(ErrorId::backend_limit,
                   "expected f32 data, constant weights of 4 or 8 bits with f32 scales and u8 "
                   "zero points, and no order of groups");

@@ -85,16 +85,51 @@ Status statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vect
 
 }  // namespace
 
+namespace {
+
+// The library has no scale of s8 beside u8 or u16: the same numbers as u8.
+std::int32_t unsigned_scale(Lowering &l, std::int32_t scale) {
+  const DraftTensor from = l.drafted(scale);
+  if (from.dtype != DataType::SQ8 || from.type != qnn::TensorType::Static || from.encoding.scales.size() != 1)
+    return scale;
+  auto *const bytes = static_cast<std::uint8_t *>(l.store().allocate(from.data.size));
+  for (std::uint64_t i = 0; i < from.data.size; ++i)
+    bytes[i] = static_cast<const std::uint8_t *>(from.data.data)[i] ^ 0x80;
+  Encoding encoding = from.encoding;
+  encoding.zero_points[0] += 128;
+  return l.constant(from.name, DataType::UQ8, from.dims, {bytes, from.data.size}, std::move(encoding));
+}
+
+// The library rounds what is normalised and its shift to steps of the result one by one, which is another step in a
+// quarter of the elements of 8 bits, and what reads them (other norms, attention) makes more of it. Of 16 bits it is
+// none.
+Encoding in_256ths(Encoding encoding) {
+  for (float &scale : encoding.scales) scale /= 256;
+  for (std::int32_t &zero_point : encoding.zero_points) zero_point *= 256;
+  return encoding;
+}
+
+}  // namespace
+
 Status layer_normalization(Lowering &l, const qir::Node &node) {
   const bool rms = node.op == Op::RMSNormalization;
   const std::size_t rank = l.rank(node.inputs[0]), first = axis_of(node, "axis", -1, rank);
   const std::int32_t x = l.natural(node.inputs[0]);
-  std::int32_t scale = l.natural(node.inputs[1]);
-  std::int32_t shift = rms || qir::input_of(node, 2) == qir::kAbsent ? -1 : l.natural(node.inputs[2]);
+  std::int32_t scale = unsigned_scale(l, l.natural(node.inputs[1]));
+  std::int32_t shift = rms || node.inputs[2] == qir::kAbsent ? -1 : l.natural(node.inputs[2]);
   Vector<std::uint32_t> axes;
   for (std::size_t i = first; i < rank; ++i) axes.push_back(static_cast<std::uint32_t>(i));
-  // The library has rows with one scale for each element, so several axes become one.
-  const bool one_axis = axes.size() == 1;
+  // The library has rows with one scale for each element, so several axes become one; and its RmsNorm is wrong in every
+  // batch but the first.
+  const Vector<std::uint32_t> all = l.drafted(x).dims;
+  const auto given_elements = [&](std::int32_t operand) {
+    const DraftTensor &given = l.drafted(operand);
+    return tensor_bytes(given) / std::max<std::size_t>(element_bytes(given.dtype), 1);
+  };
+  const bool has_batches =
+      rank > 2 && std::any_of(all.begin(), all.end() - 2, [](std::uint32_t extent) { return extent != 1; });
+  const bool one_axis = axes.size() == 1 && !(rms && has_batches) && given_elements(scale) == all.back() &&
+                        (shift < 0 || given_elements(shift) == all.back());
   std::int32_t from = x, to = -1;
   if (one_axis) {
     to = l.result(node.outputs[0]);
@@ -106,9 +141,16 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
     for (std::int32_t *const operand : {&scale, &shift}) {
       if (*operand < 0) continue;
       const DraftTensor given = l.drafted(*operand);
-      if (tensor_bytes(given) != rows[1] * element_bytes(given.dtype))
+      if (given_elements(*operand) == 1 && rows[1] != 1) {  // one for all
+        const std::int32_t number = l.reshaped(*operand, {1});
+        *operand = l.between(given.name, given.dtype, {rows[1]}, given.encoding);
+        l.param(l.node("Tile", {number}, {*operand}), "multiples", Vector<std::uint32_t>{rows[1]});
+        continue;
+      }
+      if (given_elements(*operand) != rows[1])
         return refuse(ErrorId::backend_limit,
-                      "a scale or bias of fewer elements than are normalised, expected as many");
+                      "a scale or bias of other elements than are normalised, expected as many, or one for all",
+                      "multiply and add behind the node, which then has a scale of ones");
       if (given.type == qnn::TensorType::Static) {
         *operand = l.constant(given.name, given.dtype, {rows[1]}, given.data, given.encoding);
       } else {
@@ -117,10 +159,18 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
       }
     }
   }
+  const std::int32_t narrow = to;
+  if (shift >= 0 && l.drafted(from).dtype == DataType::UQ8 && l.drafted(to).dtype == DataType::UQ8) {
+    const DraftTensor x8 = l.drafted(from), y8 = l.drafted(to);
+    const std::int32_t wide = l.between(x8.name + "~16", DataType::UQ16, x8.dims, in_256ths(x8.encoding));
+    l.node("Convert", {from}, {wide});
+    from = wide, to = l.between(y8.name + "~16", DataType::UQ16, y8.dims, in_256ths(y8.encoding));
+  }
   DraftNode &made = l.node(rms ? "RmsNorm" : "LayerNorm", {from, scale, shift}, {to});
   l.param(made, "epsilon", node.get_float("epsilon", 1e-5f));
   l.param(made, "axes", one_axis ? axes : Vector<std::uint32_t>{1});
-  if (!one_axis) l.node("Reshape", {to}, {l.result(node.outputs[0])});
+  if (to != narrow) l.node("Convert", {to}, {narrow});
+  if (!one_axis) l.node("Reshape", {narrow}, {l.result(node.outputs[0])});
   return rms ? Status() : statistics(l, node, x, axes);
 }
 

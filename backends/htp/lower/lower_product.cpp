@@ -19,7 +19,7 @@ namespace {
 // The bias as the device wants it: where weights have a scale per channel it must have one too, of scale(x) * scale(w),
 // or it is taken as zero without a word.
 Result<std::int32_t> bias_of(Lowering &l, const qir::Node &node, std::size_t input, std::uint32_t channels) {
-  const std::int32_t id = qir::input_of(node, input);
+  const std::int32_t id = node.inputs[input];
   if (id == qir::kAbsent) return std::int32_t{-1};
   const qir::Tensor &bias = l.tensor(id), &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
   if (!x.quant) {
@@ -158,6 +158,38 @@ void widen(qir::ConvGeometry &g) {
 
 }  // namespace
 
+std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &w) {
+  const DraftTensor from = l.drafted(weights);
+  if (from.type != qnn::TensorType::Static || from.dims.size() != 4 || w.rank != 2) return weights;
+  Vector<std::uint32_t> dims = from.dims;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    if (w.dilation[i] != 1 || w.stride[i] <= w.kernel[i]) continue;
+    dims[i] = static_cast<std::uint32_t>(w.stride[i]);
+    w.pad_end[i] += w.stride[i] - w.kernel[i];
+    w.kernel[i] = w.stride[i];
+  }
+  if (dims == from.dims) return weights;
+  const std::size_t size = element_bytes(from.dtype), row = from.dims[3] * size;
+  const std::uint64_t bytes = std::uint64_t{dims[0]} * dims[1] * row;
+  auto *const made = static_cast<std::uint8_t *>(l.store().allocate(bytes));
+  const Vector<std::int32_t> &zeros = from.encoding.zero_points;
+  for (std::uint32_t y = 0; y < dims[0]; ++y) {
+    for (std::uint32_t x = 0; x < dims[1]; ++x) {
+      std::uint8_t *const to = made + (std::uint64_t{y} * dims[1] + x) * row;
+      if (y < from.dims[0] && x < from.dims[1]) {
+        std::memcpy(to, static_cast<const std::uint8_t *>(from.data.data) + (std::uint64_t{y} * from.dims[1] + x) * row,
+                    row);
+        continue;
+      }
+      for (std::uint32_t c = 0; c < dims[3]; ++c) {
+        const std::int32_t zero = zeros.empty() ? 0 : zeros[zeros.size() > 1 ? c : 0];
+        std::memcpy(to + c * size, &zero, size);
+      }
+    }
+  }
+  return l.constant(from.name, from.dtype, std::move(dims), {made, bytes}, from.encoding);
+}
+
 Status conv(Lowering &l, const qir::Node &node) {
   if (block_product(l, node)) return {};
   qir::ConvGeometry g;
@@ -176,6 +208,8 @@ Status conv(Lowering &l, const qir::Node &node) {
   const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
   if (g.rank == 2) of.weights = exact_weights(l, node.inputs[0], of.weights, !dilated && !depthwise);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
+  of.x = padded_apart(l, of.x, g);
+  if (depthwise) of.weights = as_wide_as_stride(l, of.weights, g);
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(depthwise     ? "DepthWiseConv2d"
                              : g.rank == 3 ? "Conv3d"
@@ -210,17 +244,12 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   // out = (in - 1) * stride + kernel - pads; what is asked for beyond that is less of the end's padding. The library's
   // own output_padding is not used: it leaves the rows that it adds undefined.
   const Vector<std::uint32_t> padding(g.rank, 0);
-  // Behind what the kernel reaches there are zeros: amounts before and behind of N, H, W, C.
-  std::uint32_t beyond[8] = {};
   for (std::uint32_t i = 0; i < g.rank; ++i) {
     g.pad_end[i] = (g.in[i] - 1) * g.stride[i] + g.kernel[i] - g.pad_begin[i] - g.out[i];
-    const bool may_reach_out =
-        g.rank == 2 && rank == 4 && qir::input_of(node, 2) == qir::kAbsent && !l.tensor(node.inputs[0]).quant;
-    if (g.pad_end[i] < 0 && may_reach_out)
-      beyond[3 + 2 * i] = static_cast<std::uint32_t>(-g.pad_end[i]), g.pad_end[i] = 0;
     if (g.pad_begin[i] < 0 || g.pad_end[i] < 0)
       return refuse(ErrorId::backend_limit,
-                    format("an output of %lld, expected at most the %lld that the kernel reaches, and no negative pads",
+                    format("an output of %lld by weights that are no constant, expected at most the %lld that the "
+                           "kernel reaches, and no negative pads",
                            static_cast<long long>(g.out[i]), static_cast<long long>(g.out[i] + g.pad_end[i])),
                     "cut the output, or pad it by a Pad behind the node");
   }
@@ -228,25 +257,60 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   std::int32_t w = weights_of(l, node.inputs[1], order);
   if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, true);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
+  // Uneven padding of three axes it computes as another one, and padding that takes away a whole kernel too: the whole
+  // result is made, and cut.
+  bool cuts = false;
+  for (std::uint32_t i = 0; i < g.rank; ++i)
+    cuts = cuts || (g.rank == 3 && g.pad_begin[i] != g.pad_end[i]) ||
+           std::max(g.pad_begin[i], g.pad_end[i]) >= g.kernel[i];
   give_image(l, node.outputs[0], [&](std::int32_t y) {
-    std::int32_t reached = y;
-    if (beyond[3] + beyond[5] > 0) {
+    std::int32_t whole = y;
+    Vector<std::int32_t> ranges;
+    qir::Window given = g;
+    if (cuts) {
       Vector<std::uint32_t> dims = l.drafted(y).dims;
-      dims[1] -= beyond[3], dims[2] -= beyond[5];
-      reached = l.between(node.outputs[0], "~reached", dims);
+      for (const std::uint32_t extent : dims) {
+        const std::int32_t range[] = {0, static_cast<std::int32_t>(extent), 1};
+        ranges.insert(ranges.end(), range, range + 3);
+      }
+      for (std::uint32_t i = 0; i < g.rank; ++i) {
+        const auto before = static_cast<std::uint32_t>(g.pad_begin[i]),
+                   behind = static_cast<std::uint32_t>(g.pad_end[i]);
+        ranges[3 * (i + 1)] += static_cast<std::int32_t>(before),
+            ranges[3 * (i + 1) + 1] += static_cast<std::int32_t>(before);
+        dims[i + 1] += before + behind;
+        given.pad_begin[i] = given.pad_end[i] = 0;
+      }
+      whole = l.between(node.outputs[0], "~whole", dims);
     }
-    DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {image.x, w, bias}, {reached});
-    const std::size_t space = g.rank;
-    l.param(made, "stride", unsigned_of({g.stride, space}));
-    l.param(made, "pad_amount", pads_of(g), {g.rank, 2});
-    l.param(made, "group", static_cast<std::uint32_t>(g.group));
-    l.param(made, "output_padding", padding);
-    if (reached != y) {
-      DraftNode &pad = l.node("Pad", {reached}, {y});
-      l.param(pad, "scheme", std::uint32_t{0});
-      l.param(pad, "pad_amount", std::span<const std::uint32_t>(beyond), {4, 2});
-      l.param(pad, "pad_constant_value", 0.0f);
+    const auto write = [&](std::int32_t x, std::int32_t weights, std::int32_t own_bias, std::int64_t groups,
+                           std::int32_t to) {
+      DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {x, weights, own_bias}, {to});
+      const std::size_t space = g.rank;
+      l.param(made, "stride", unsigned_of({g.stride, space}));
+      l.param(made, "pad_amount", pads_of(given), {g.rank, 2});
+      l.param(made, "group", static_cast<std::uint32_t>(groups));
+      l.param(made, "output_padding", padding);
+    };
+    if (g.rank == 3 && g.group > 1) {  // each by itself: the library is wrong there too
+      const auto groups = static_cast<std::uint32_t>(g.group), ins = static_cast<std::uint32_t>(g.in_channels) / groups,
+                 outs = static_cast<std::uint32_t>(g.out_channels) / groups;
+      Vector<std::int32_t> parts;
+      for (std::uint32_t i = 0; i < groups; ++i) {
+        Vector<std::uint32_t> dims = l.drafted(whole).dims;
+        dims.back() = outs;
+        const DraftTensor like = l.drafted(whole);
+        parts.push_back(l.between(like.name, like.dtype, std::move(dims), like.encoding));
+        write(part_of(l, image.x, 4, i * ins, (i + 1) * ins), part_of(l, w, 3, i * ins, (i + 1) * ins),
+              bias < 0 ? bias : part_of(l, bias, 0, i * outs, (i + 1) * outs), 1, parts.back());
+      }
+      DraftNode &all = l.node("Concat", {}, {whole});
+      all.inputs = std::move(parts);
+      l.param(all, "axis", std::uint32_t{4});
+    } else {
+      write(image.x, w, bias, g.group, whole);
     }
+    if (cuts) strided_slice(l, whole, ranges, 0, y);
   });
   return {};
 }
@@ -256,7 +320,7 @@ Status gemm(Lowering &l, const qir::Node &node) {
   const float alpha = node.get_float("alpha", 1), beta = node.get_float("beta", 1);
   const bool turn_a = node.get_int("transA", 0) != 0, turn_b = node.get_int("transB", 0) != 0;
   const qir::Tensor &b = l.tensor(node.inputs[1]);
-  const std::int32_t c_id = qir::input_of(node, 2);
+  const std::int32_t c_id = node.inputs[2];
   const qir::Shape &out = l.tensor(node.outputs[0]).shape;
   const std::uint32_t columns = static_cast<std::uint32_t>(out[1]);
   const bool scaled = alpha != 1 || (beta != 1 && c_id != qir::kAbsent);
@@ -272,7 +336,7 @@ Status gemm(Lowering &l, const qir::Node &node) {
   if (!row) {
     const qir::Tensor &c = l.tensor(c_id);
     const std::int64_t count = *element_count(c.shape.data(), c.shape.size());
-    row = c.is_constant && count == columns && (c.shape.size() == 1 || c.shape[0] == 1);
+    row = c.is_constant && count == columns && (c.shape.size() < 2 || c.shape[0] == 1);
   }
   if (b.is_constant && row && !scaled) {
     const std::int32_t w =

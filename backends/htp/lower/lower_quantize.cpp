@@ -2,6 +2,7 @@
 // Where quantised and float parts meet. The integers on the quantised side have the node's own scale and zero point,
 // whatever the type of the model's tensor says of them.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/htp/lower/rules.h"
 #include "formats/qir/quantization.h"
@@ -55,6 +56,51 @@ std::int32_t saturated(Lowering &l, std::int32_t x, DType dtype, const Encoding 
   return made;
 }
 
+// Somebody reads the integers as such, or by another scale.
+bool is_read_as_integers(const qir::Graph &graph, std::int32_t id, const Encoding &encoding) {
+  return std::ranges::any_of(graph.nodes, [&](const qir::Node &node) {
+    if (std::ranges::find(node.inputs, id) == node.inputs.end()) return false;
+    if (node.op != qir::Op::DequantizeLinear) return true;
+    const std::optional<qir::Quantization> read = qir::read_quantization(graph, node);
+    return !read || read->scales != encoding.scales || read->zero_points != encoding.zero_points;
+  });
+}
+
+bool is_wide(DataType dtype) { return dtype == DataType::UQ16 || dtype == DataType::SQ16; }
+
+// A number as an operand beside integers: one step of its scale.
+std::int32_t step_of(Lowering &l, DataType dtype, float value) {
+  const bool is_signed = dtype == DataType::SQ16 || dtype == DataType::SQ8, wide = element_bytes(dtype) == 2;
+  Encoding encoding;
+  encoding.scales = {value == 0 ? 1.0f : std::fabs(value)};
+  encoding.zero_points = {value < 0 && !is_signed ? 1 : 0};
+  const std::int16_t stored = static_cast<std::int16_t>(value == 0 ? 0 : value > 0 ? 1 : is_signed ? -1 : 0);
+  const std::int8_t byte = static_cast<std::int8_t>(stored);
+  return l.constant("number", dtype, {1}, wide ? static_cast<const void *>(&stored) : &byte, wide ? 2 : 1,
+                    std::move(encoding));
+}
+
+// The same stored integers by another scale and zero point: (stored - zero) * scale, times a factor, and more. The
+// library itself has nothing that reads them in another way, and takes for the same what only casts or reshapes.
+std::int32_t reread(Lowering &l, std::int32_t x, DataType dtype, const Encoding &to) {
+  const DraftTensor from = l.drafted(x);
+  Encoding scaled;
+  scaled.scales = to.scales, scaled.zero_points = from.encoding.zero_points;
+  const float factor = to.scales[0] / from.encoding.scales[0],
+              shift = static_cast<float>(from.encoding.zero_points[0] - to.zero_points[0]) * to.scales[0];
+  if (factor != 1) {
+    const std::int32_t made = l.between(from.name, dtype, from.dims, scaled);
+    l.node("ElementWiseMultiply", {x, step_of(l, dtype, factor)}, {made});
+    x = made;
+  }
+  if (shift != 0) {
+    const std::int32_t made = l.between(from.name, dtype, from.dims, to);
+    l.node("ElementWiseAdd", {x, step_of(l, dtype, shift)}, {made});
+    x = made;
+  }
+  return x;
+}
+
 }  // namespace
 
 Status quantize(Lowering &l, const qir::Node &node) {
@@ -64,6 +110,16 @@ Status quantize(Lowering &l, const qir::Node &node) {
   std::int32_t x = l.stored(node.inputs[0], order);
   if (encoding.scales.size() == 1 && is_dequantized(l.graph(), node.outputs[0]))
     x = saturated(l, x, l.tensor(node.outputs[0]).dtype, encoding);
+  if (is_plain_small(l.tensor(node.outputs[0])) && is_read_as_integers(l.graph(), node.outputs[0], encoding)) {
+    const DraftTensor from = l.drafted(x);
+    const std::int32_t scaled = l.between(from.name, dtype, from.dims, std::move(encoding));
+    l.node("Quantize", {x}, {scaled});
+    Encoding steps;
+    steps.scales = {1}, steps.zero_points = {0};
+    l.same_as(node.outputs[0], reread(l, scaled, dtype, steps), order);
+    l.has_encoded(node.outputs[0], scaled);
+    return {};
+  }
   const std::int32_t y = l.result(node.outputs[0], order);
   l.drafted(y).dtype = dtype;
   l.drafted(y).encoding = std::move(encoding);
@@ -75,15 +131,22 @@ Status dequantize(Lowering &l, const qir::Node &node) {
   const Order order = l.order(node.inputs[0]);
   QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.inputs[0]).dtype));
   QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node));
-  const std::int32_t x = l.stored(node.inputs[0], order);
+  std::int32_t x = l.stored(node.inputs[0], order);
+  const auto is_same = [&](std::int32_t id) {
+    const Encoding &own = l.drafted(id).encoding;
+    return own.scales == encoding.scales && own.zero_points == encoding.zero_points;
+  };
+  if (const std::int32_t scaled = l.encoded(node.inputs[0]); scaled >= 0 && is_same(scaled)) x = scaled;
   DraftTensor &from = l.drafted(x);
-  const bool same = from.encoding.scales == encoding.scales && from.encoding.zero_points == encoding.zero_points;
+  const bool same = is_same(x);
   if (!same && from.type != qnn::TensorType::Native && is_plain_small(l.tensor(node.inputs[0])) &&
       l.users(node.inputs[0]) == 1) {
     // Plain integers from outside: they are given their meaning.
     from.dtype = dtype;
     from.encoding = std::move(encoding);
-  } else if (!same && is_plain_small(l.tensor(node.inputs[0])) && encoding.scales.size() == 1) {
+  } else if (!same && is_plain_small(l.tensor(node.inputs[0])) && is_wide(dtype)) {
+    x = reread(l, x, dtype, encoding);
+  } else if (!same && is_plain_small(l.tensor(node.inputs[0]))) {
     const Vector<std::uint32_t> dims = from.dims;
     const std::int32_t counted = l.between(node.name, DataType::F32, dims),
                        moved = l.between(node.name, DataType::F32, dims);

@@ -19,7 +19,7 @@ struct Axis : qir::ResizeAxis {
 
 // The scales of the model, or none where sizes are given; the sizes likewise.
 std::span<const float> given_scales(Lowering &l, const qir::Node &node) {
-  const std::int32_t id = qir::input_of(node, 2);
+  const std::int32_t id = node.inputs[2];
   const float *const values = id == qir::kAbsent ? nullptr : qir::constant_floats(l.graph(), id);
   return values ? std::span<const float>(values, l.tensor(id).data.size / sizeof(float)) : std::span<const float>();
 }
@@ -39,7 +39,7 @@ Result<Vector<Axis>> axes_of(Lowering &l, const qir::Node &node) {
     axis.in = in[i], axis.out = g.extent[i], axis.scale = static_cast<float>(g.scale[i]), axis.axis = i;
   }
   if (qir::coordinates_of(node) == Coordinates::Crop) {
-    const std::int32_t id = qir::input_of(node, 1);
+    const std::int32_t id = node.inputs[1];
     const float *const roi = id == qir::kAbsent ? nullptr : qir::constant_floats(l.graph(), id);
     const std::size_t count = g.axes.size;
     if (!roi || l.tensor(id).data.size != 2 * count * sizeof(float))

@@ -26,14 +26,24 @@ Status roi_align(Lowering &l, const qir::Node &node) {
 
 // An index below 0 counts from the end.
 Status one_hot(Lowering &l, const qir::Node &node) {
-  const std::optional<float> depth = scalar_of(l, node.inputs[1]);
   const float *const values = qir::constant_floats(l.graph(), node.inputs[2]);
-  const std::size_t rank = l.rank(node.outputs[0]);
-  if (!depth || !values || *depth < 1)
-    return refuse(ErrorId::backend_limit, "depth or values are no constants, or values no f32; expected f32 constants");
-  const std::int64_t extent = static_cast<std::int64_t>(*depth);
+  const qir::Shape &out = l.tensor(node.outputs[0]).shape;
+  const std::size_t axis = axis_of(node, "axis", -1, out.size());
+  const std::int64_t extent = out[axis];
   QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 0, {&extent, 1}));
-  const std::size_t axis = axis_of(node, "axis", -1, rank);
+  if (!values) {  // the library's own has constants of f32
+    Vector<std::uint32_t> dims = Lowering::dims_of(out, natural_order(out.size())), one = dims, each(dims.size(), 1);
+    one[axis] = 1, each[axis] = dims[axis];
+    Vector<std::int32_t> numbers;
+    for (std::uint32_t i = 0; i < dims[axis]; ++i) numbers.push_back(static_cast<std::int32_t>(i));
+    const std::int32_t classes =
+        l.constant(node.name + ".classes", DataType::I32, each, numbers.data(), numbers.size() * sizeof(std::int32_t));
+    const std::int32_t is_it = l.between(node.name + ".is_it", DataType::Bool8, dims), both = l.natural(node.inputs[2]);
+    l.node("ElementWiseEqual", {l.reshaped(at, one), classes}, {is_it});
+    l.node("ElementWiseSelect", {is_it, part_of(l, both, 0, 1, 2), part_of(l, both, 0, 0, 1)},
+           {l.result(node.outputs[0])});
+    return {};
+  }
   DraftNode &made = l.node("OneHot", {at}, {l.result(node.outputs[0])});
   l.param(made, "depth", static_cast<std::uint32_t>(extent));
   l.param(made, "axis", static_cast<std::uint32_t>(axis));

@@ -25,8 +25,22 @@ std::optional<std::int64_t> number(Lowering &l, const qir::Node &node, std::size
 
 struct Transform {
   std::int64_t length = 0, in = 0, out = 0;  // of the transform; samples that are there; frequencies that are wanted
-  bool complex_in = false, inverse = false;
+  bool complex_in = false, inverse = false, real_out = false;
 };
+// Of one half of the frequencies the real samples, [in * 2, out]: the other half is its mirror.
+Vector<float> real_matrix_of(const Transform &t) {
+  Vector<float> matrix(static_cast<std::size_t>(t.in * 2 * t.out));
+  const double turn = 2 * std::acos(-1.0) / static_cast<double>(t.length);
+  for (std::int64_t k = 0; k < t.in; ++k) {
+    const double factor = (k == 0 || 2 * k == t.length ? 1.0 : 2.0) / static_cast<double>(t.length);
+    for (std::int64_t n = 0; n < t.out; ++n) {
+      const double angle = turn * static_cast<double>(n * k % t.length);
+      matrix[static_cast<std::size_t>(2 * k * t.out + n)] = static_cast<float>(factor * std::cos(angle));
+      matrix[static_cast<std::size_t>((2 * k + 1) * t.out + n)] = static_cast<float>(-factor * std::sin(angle));
+    }
+  }
+  return matrix;
+}
 // [in * (1 or 2), out * 2]: real and imaginary parts lie beside each other. `window`: a factor for each sample.
 Vector<float> matrix_of(const Transform &t, const float *window) {
   const std::int64_t parts = t.complex_in ? 2 : 1;
@@ -67,7 +81,7 @@ Status fourier(Lowering &l, const qir::Node &node) {
   const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
   const std::size_t rank = shape.size();
   std::int64_t axis = static_cast<std::int64_t>(rank) - 2;
-  if (qir::input_of(node, 2) != qir::kAbsent) {
+  if (node.inputs[2] != qir::kAbsent) {
     const std::optional<std::int64_t> given = number(l, node, 2);
     if (!given) return refuse(ErrorId::backend_limit, "the axis is known only at run time, expected a constant");
     axis = *given < 0 ? *given + static_cast<std::int64_t>(rank) : *given;
@@ -77,15 +91,17 @@ Status fourier(Lowering &l, const qir::Node &node) {
   const auto at = static_cast<std::size_t>(axis);
   Transform t;
   t.length = shape[at];
-  if (qir::input_of(node, 1) != qir::kAbsent) {
+  if (node.inputs[1] != qir::kAbsent) {
     const std::optional<std::int64_t> given = number(l, node, 1);
     if (!given) return refuse(ErrorId::backend_limit, "the length is known only at run time, expected a constant");
     t.length = *given;
   }
   t.in = std::min(t.length, shape[at]), t.out = l.tensor(node.outputs[0]).shape[at];
   t.complex_in = shape.back() == 2, t.inverse = node.get_int("inverse", 0) != 0;
-  if (t.in != shape[at] || l.tensor(node.outputs[0]).shape.back() != 2)
-    return refuse(ErrorId::backend_limit, "a transform of a part of the samples, or to real numbers, expected neither");
+  t.real_out = l.tensor(node.outputs[0]).shape.back() == 1;
+  if (t.in != shape[at] ||
+      (t.real_out && (!t.inverse || !t.complex_in || t.in != t.length / 2 + 1 || t.out != t.length)))
+    return refuse(ErrorId::backend_limit, "a transform of a part of the samples, expected of all");
   if (!fits(t)) return too_large(t);
   Order order;
   for (std::size_t i = 0; i + 1 < rank; ++i)
@@ -95,11 +111,11 @@ Status fourier(Lowering &l, const qir::Node &node) {
   Dims rows = {1, u32(t.in * shape.back())};
   for (std::size_t i = 0; i + 2 < rank; ++i) rows[0] *= u32(shape[order[i]]);
   const std::int32_t flat = l.between(node.inputs[0], "~rows", rows),
-                     product = l.between(node.outputs[0], "~rows", {rows[0], u32(t.out * 2)});
-  const Vector<float> matrix = matrix_of(t, nullptr);
+                     product = l.between(node.outputs[0], "~rows", {rows[0], u32(t.out * (t.real_out ? 1 : 2))});
+  const Vector<float> matrix = t.real_out ? real_matrix_of(t) : matrix_of(t, nullptr);
   l.node("Reshape", {x}, {flat});
   l.node("MatMul",
-         {flat, l.constant(node.name + ".matrix", DataType::F32, {rows[1], u32(t.out * 2)}, matrix.data(),
+         {flat, l.constant(node.name + ".matrix", DataType::F32, {rows[1], l.drafted(product).dims[1]}, matrix.data(),
                            matrix.size() * sizeof(float))},
          {product});
   l.node("Reshape", {product}, {l.result(node.outputs[0], order)});
@@ -110,12 +126,12 @@ Status fourier(Lowering &l, const qir::Node &node) {
 Status short_fourier(Lowering &l, const qir::Node &node) {
   const qir::Shape &shape = l.tensor(node.inputs[0]).shape, &out = l.tensor(node.outputs[0]).shape;
   const std::optional<std::int64_t> step = number(l, node, 1);
-  const std::int32_t window_id = qir::input_of(node, 2);
+  const std::int32_t window_id = node.inputs[2];
   const float *const window = window_id == qir::kAbsent ? nullptr : qir::constant_floats(l.graph(), window_id);
   if (!step || (window_id != qir::kAbsent && !window) || l.tensor(node.inputs[0]).dtype != DType::F32)
     return refuse(ErrorId::backend_limit, "step or window are known only at run time, expected constants and f32 data");
   std::optional<std::int64_t> length;
-  if (qir::input_of(node, 3) != qir::kAbsent) length = number(l, node, 3);
+  if (node.inputs[3] != qir::kAbsent) length = number(l, node, 3);
   else if (window) length = l.tensor(window_id).shape[0];
   if (!length || out.size() != 4) return refuse(ErrorId::backend_limit, "the length of a frame is no constant");
   if (window && l.tensor(window_id).shape[0] != *length)

@@ -104,8 +104,29 @@ Status mean_variance_normalization(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// The library has no product along an axis: halves are multiplied until one is left; an element that has no partner
-// waits behind them.
+// The library has none: halves are multiplied until one is left; an element that has no partner waits behind them.
+std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place) {
+  const DraftTensor like = l.drafted(x);
+  Vector<std::uint32_t> dims = like.dims;
+  const auto fresh = [&] { return l.between(like.name, like.dtype, dims, like.encoding); };
+  while (dims[place] > 1) {
+    const std::uint32_t half = dims[place] / 2, odd = dims[place] % 2;
+    const std::int32_t a = part_of(l, x, place, 0, half), b = part_of(l, x, place, half, 2 * half),
+                       rest = odd ? part_of(l, x, place, 2 * half, dims[place]) : -1;
+    dims[place] = half;
+    std::int32_t product = fresh();
+    l.node("ElementWiseMultiply", {a, b}, {product});
+    if (odd) {
+      ++dims[place];
+      const std::int32_t with = fresh();
+      l.param(l.node("Concat", {product, rest}, {with}), "axis", static_cast<std::uint32_t>(place));
+      product = with;
+    }
+    x = product;
+  }
+  return x;
+}
+
 Status reduce_product(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(want_float(l, node));
   const std::size_t rank = l.rank(node.inputs[0]);
@@ -113,40 +134,8 @@ Status reduce_product(Lowering &l, const qir::Node &node) {
   bool gone[qir::kMaxRank] = {};
   QR_RETURN_IF_ERROR(qir::resolve_reduce(node, given, rank, &gone));
   std::int32_t x = l.natural(node.inputs[0]);
-  Vector<std::uint32_t> dims = l.drafted(x).dims;
-  const auto part = [&](std::size_t axis, std::uint32_t from, std::uint32_t to) {
-    Vector<std::int32_t> ranges;
-    Vector<std::uint32_t> shape = dims;
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      ranges.push_back(i == axis ? static_cast<std::int32_t>(from) : 0);
-      ranges.push_back(static_cast<std::int32_t>(i == axis ? to : dims[i]));
-      ranges.push_back(1);
-    }
-    shape[axis] = to - from;
-    const std::int32_t made = l.between(node.inputs[0], "~part", shape);
-    DraftNode &slice = l.node("StridedSlice", {x}, {made});
-    l.param(slice, "ranges", ranges, {static_cast<std::uint32_t>(dims.size()), 3});
-    for (const char *const mask : {"begin_mask", "end_mask", "shrink_axes", "new_axes_mask"})
-      l.param(slice, mask, std::uint32_t{0});
-    return made;
-  };
-  for (std::size_t axis = 0; axis < rank; ++axis) {
-    while (gone[axis] && dims[axis] > 1) {
-      const std::uint32_t half = dims[axis] / 2, odd = dims[axis] % 2;
-      const std::int32_t a = part(axis, 0, half), b = part(axis, half, 2 * half);
-      const std::int32_t rest = odd ? part(axis, 2 * half, dims[axis]) : -1;
-      dims[axis] = half;
-      std::int32_t product = l.between(node.inputs[0], "~product", dims);
-      l.node("ElementWiseMultiply", {a, b}, {product});
-      if (odd) {
-        ++dims[axis];
-        const std::int32_t with = l.between(node.inputs[0], "~product", dims);
-        l.param(l.node("Concat", {product, rest}, {with}), "axis", static_cast<std::uint32_t>(axis));
-        product = with;
-      }
-      x = product;
-    }
-  }
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    if (gone[axis]) x = product_along(l, x, axis);
   l.node("Reshape", {x}, {l.result(node.outputs[0])});
   return {};
 }

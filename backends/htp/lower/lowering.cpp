@@ -9,6 +9,8 @@
 #include "backends/htp/lower/block_weights.h"
 #include "base/checked.h"
 #include "formats/qir/quantization.h"
+#include "passes/cut.h"
+#include "passes/passes.h"
 
 namespace quarry::htp {
 
@@ -36,7 +38,22 @@ std::uint32_t place_of(const Order &order, std::size_t axis) noexcept {
 Status refuse(ErrorId id, String reason, std::string_view hint) { return Status::error(id, reason, hint); }
 
 Lowering::Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, Draft &draft)
-    : graph_(graph), soc_(soc), store_(store), draft_(draft), values_(graph.tensors.size()) {}
+    : graph_(graph),
+      soc_(soc),
+      store_(store),
+      draft_(draft),
+      users_(graph.tensors.size()),
+      is_border_(graph.tensors.size()),
+      is_output_(graph.tensors.size()),
+      values_(graph.tensors.size()) {
+  for (const qir::Node &node : graph.nodes)
+    for (const std::int32_t id : node.inputs)
+      if (id != qir::kAbsent) ++users_[static_cast<std::size_t>(id)];
+  for (const std::int32_t id : graph.inputs) is_border_[static_cast<std::size_t>(id)] = true;
+  for (const std::int32_t id : graph.outputs)
+    ++users_[static_cast<std::size_t>(id)], is_border_[static_cast<std::size_t>(id)] = true,
+                                            is_output_[static_cast<std::size_t>(id)] = true;
+}
 
 bool is_plain_small(const qir::Tensor &tensor) noexcept {
   return !tensor.quant && (tensor.dtype == DType::U8 || tensor.dtype == DType::I8 || tensor.dtype == DType::U16 ||
@@ -173,6 +190,16 @@ std::int32_t Lowering::constant(std::string_view name, DataType dtype, Vector<st
   return add({String(name), TensorType::Static, dtype, std::move(dims), std::move(encoding), data});
 }
 
+std::int32_t Lowering::reshaped(std::int32_t draft_id, Vector<std::uint32_t> dims) {
+  const DraftTensor from = drafted(draft_id);
+  if (from.dims == dims) return draft_id;
+  if (from.type == TensorType::Static)
+    return constant(from.name, from.dtype, std::move(dims), from.data, from.encoding);
+  const std::int32_t made = between(from.name, from.dtype, std::move(dims), from.encoding);
+  node("Reshape", {draft_id}, {made});
+  return made;
+}
+
 // ---- constants ----------------------------------------------------------------------------------
 
 namespace {
@@ -247,16 +274,15 @@ const qir::Tensor *Lowering::block_source(const void *reals) const noexcept {
   return block_sources_ ? block_sources_->find(reals) : nullptr;
 }
 
-std::size_t Lowering::users(std::int32_t id) const {
-  auto count = std::count(graph_.outputs.begin(), graph_.outputs.end(), id);
-  for (const qir::Node &node : graph_.nodes) count += std::count(node.inputs.begin(), node.inputs.end(), id);
-  return static_cast<std::size_t>(count);
-}
+std::size_t Lowering::users(std::int32_t id) const { return users_[static_cast<std::size_t>(id)]; }
 
-bool Lowering::is_of_convolution(std::int32_t draft_id) const {
-  for (std::size_t n = draft_.nodes.size(); n-- > 0;) {
-    const DraftNode &node = draft_.nodes[n];
-    if (std::ranges::find(node.outputs, draft_id) == node.outputs.end()) continue;
+bool Lowering::is_of_convolution(std::int32_t draft_id) {
+  draft_makers_.resize(draft_.tensors.size(), -1);
+  for (; draft_nodes_met_ < draft_.nodes.size(); ++draft_nodes_met_)
+    for (const std::int32_t id : draft_.nodes[draft_nodes_met_].outputs)
+      draft_makers_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(draft_nodes_met_);
+  while (draft_id >= 0 && draft_makers_[static_cast<std::size_t>(draft_id)] >= 0) {
+    const DraftNode &node = draft_.nodes[static_cast<std::size_t>(draft_makers_[static_cast<std::size_t>(draft_id)])];
     const std::string_view type = node.type;
     if (std::ranges::find(kConvolutions, type) != std::end(kConvolutions)) return true;
     if (std::ranges::find(kPutIntoConvolutions, type) == std::end(kPutIntoConvolutions)) return false;
@@ -343,7 +369,7 @@ std::int32_t Lowering::broadcast(std::int32_t id, const Order &order) {
 
 std::int32_t Lowering::result(std::int32_t id, const Order &order) {
   const qir::Tensor &tensor = this->tensor(id);
-  const bool is_output = std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  const bool is_output = is_output_[static_cast<std::size_t>(id)];
   const Result<DataType> dtype = type_of(tensor);
   const std::int32_t made = add({tensor.name,
                                  is_output && is_natural(order) ? TensorType::AppRead : TensorType::Native,
@@ -413,9 +439,8 @@ Status Lowering::check_types(const qir::Node &node) const {
     for (const std::int32_t id : *list) {
       if (id == qir::kAbsent) continue;
       const qir::Tensor &tensor = this->tensor(id);
-      QR_RETURN_IF_ERROR(type_of(tensor).status());
-      for (const auto *borders : {&graph_.inputs, &graph_.outputs})
-        if (std::find(borders->begin(), borders->end(), id) != borders->end()) QR_RETURN_IF_ERROR(check_border(id));
+      QR_RETURN_IF_ERROR(type_of(tensor).take_status());
+      if (is_border_[static_cast<std::size_t>(id)]) QR_RETURN_IF_ERROR(check_border(id));
       // Concat leaves out what holds nothing (the cache of a first run), and axes may be none.
       const bool may_be_empty = list == &node.inputs && (node.op == qir::Op::Concat || id != node.inputs[0]);
       for (const std::int64_t extent : tensor.shape) {
@@ -425,8 +450,8 @@ Status Lowering::check_types(const qir::Node &node) const {
               ErrorId::backend_limit,
               format("tensor %s: found shape %s, expected one that is known before the run",
                      printable(tensor.name).c_str(), shape_text(tensor.shape.data(), tensor.shape.size()).c_str()),
-              "bind symbolic extents by the option shape; for extents that depend on data cut the model before this "
-              "node");
+              "bind symbolic extents by the option shape; option htp.tail=host has the host run what hangs on extents "
+              "that depend on data");
         if (extent == 0 || extent > std::numeric_limits<std::uint32_t>::max())
           return refuse(ErrorId::backend_limit, format("tensor %s: found shape %s, expected extents of at least 1",
                                                        printable(tensor.name).c_str(),
@@ -449,10 +474,15 @@ Status Lowering::lower_node(const qir::Node &node) {
                   format("custom operator %s version %lld: this backend has no package for it",
                          qir::op_text(node).c_str(), static_cast<long long>(node.custom->version)),
                   "name the package by the option op_packages");
-  if (!row)
-    return refuse(
-        ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
-        "docs/htp.md says what is taken; cut the model before and behind this node and run it on another backend");
+  if (!row) {
+    const bool is_open = passes::is_control_flow(node) || std::ranges::any_of(node.outputs, [&](std::int32_t id) {
+                           return id != qir::kAbsent && !passes::known(tensor(id).shape);
+                         });
+    return refuse(ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
+                  is_open ? "option htp.tail=host has the host run it, and what hangs on it"
+                          : "docs/htp.md says what is taken; cut the model before and behind this node and run it on "
+                            "another backend");
+  }
   QR_RETURN_IF_ERROR(check_types(node));
   for (const auto *list : {&node.inputs, &node.outputs})
     for (const std::int32_t id : *list)
@@ -492,10 +522,10 @@ void Lowering::border(std::int32_t id, bool output) {
     draft_.outputs.push_back(std::move(made));
     return;
   }
-  const bool taken = std::any_of(draft_.outputs.begin(), draft_.outputs.end(),
-                                 [&](const Border &other) { return other.tensor == value.tensor; });
+  const bool taken = given_.contains(value.tensor);
   if (value.tensor >= 0 && is_natural(value.order) && drafted(value.tensor).type == TensorType::AppRead && !taken) {
     made.tensor = value.tensor;
+    given_.insert(value.tensor);
   } else {
     const DraftTensor &like = drafted(value.tensor);
     const Order order = natural_order(tensor.shape.size());
@@ -545,7 +575,7 @@ Status Lowering::run(Vector<Status> &refused) {
 
 Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::Node &node, std::size_t input,
                                            const char *what) {
-  const std::int32_t id = qir::input_of(node, input);
+  const std::int32_t id = node.inputs[input];
   Vector<std::int64_t> values;
   if (id == qir::kAbsent) return values;
   const qir::Tensor &tensor = lowering.tensor(id);

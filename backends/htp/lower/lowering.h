@@ -46,7 +46,7 @@ class Lowering {
 
   // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (products with
   // constants and so on) behind it.
-  bool is_of_convolution(std::int32_t draft_id) const;
+  bool is_of_convolution(std::int32_t draft_id);
 
   // ---- what nodes read ----
   Order order(std::int32_t id) const;  // in which a value is stored now; natural for constants
@@ -61,6 +61,13 @@ class Lowering {
   // The value of `id` is what another tensor holds, its axes stored in this order; converted where quantisations
   // differ.
   void same_as(std::int32_t id, std::int32_t draft_id, Order order);
+  // Plain integers that a QuantizeLinear made are stored in steps of 1; this is the tensor with its scale and zero
+  // point, in the same order, for who dequantises it by these. -1: there is none.
+  void has_encoded(std::int32_t id, std::int32_t draft_id) { encoded_[id] = draft_id; }
+  std::int32_t encoded(std::int32_t id) const {
+    const auto found = encoded_.find(id);
+    return found == encoded_.end() ? -1 : found->second;
+  }
   // The value of `id` is a constant of the model.
   void constant_is(std::int32_t id, std::int32_t constant) {
     values_[static_cast<std::size_t>(id)].constant = constant;
@@ -74,6 +81,9 @@ class Lowering {
                         std::size_t bytes, Encoding encoding = {}) {
     return constant(name, dtype, std::move(dims), store_.copy(data, bytes), std::move(encoding));
   }
+
+  // A drafted tensor in another shape of as many elements.
+  std::int32_t reshaped(std::int32_t draft_id, Vector<std::uint32_t> dims);
 
   DraftNode &node(const char *type, std::initializer_list<std::int32_t> inputs,
                   std::initializer_list<std::int32_t> outputs);
@@ -126,7 +136,13 @@ class Lowering {
   const BlockSources *block_sources_ = nullptr;
   const qir::Node *at_ = nullptr;  // whose rule runs
   StringMap<std::uint32_t> names_;
-  Vector<Value> values_;  // per tensor of the graph: as its maker gave it
+  Vector<std::uint32_t> users_;  // per tensor of the graph: nodes and outputs that read it
+  Vector<bool> is_border_, is_output_;
+  Vector<Value> values_;               // per tensor of the graph: as its maker gave it
+  Vector<std::int32_t> draft_makers_;  // per tensor of the draft, of the nodes that were met
+  std::size_t draft_nodes_met_ = 0;
+  HashMap<std::int32_t, std::int32_t> encoded_;
+  HashSet<std::int32_t> given_;  // draft tensors that borders have
   using Copy = std::pair<std::int32_t, Order>;
   std::map<Copy, std::int32_t, std::less<>, Alloc<std::pair<const Copy, std::int32_t>>> copies_;
 };

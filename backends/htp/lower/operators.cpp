@@ -31,7 +31,7 @@ bool is_rewritten(qir::Op op) noexcept {
 bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node) {
   using qir::Op;
   const auto constant = [&](std::size_t i) {
-    const std::int32_t id = qir::input_of(node, i);
+    const std::int32_t id = node.inputs[i];
     if (id == qir::kAbsent) return true;
     const qir::Tensor &t = qir::at(graph, id);
     return t.is_constant && element_count(t.shape.data(), t.shape.size()) == 1;
@@ -42,8 +42,8 @@ bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node) {
   };
   switch (node.op) {
     case Op::Asin: return !qir::at(graph, node.inputs[0]).quant;
-    case Op::ConvTranspose: return dilated();
-    case Op::Pad: return true;  // where it cuts
+    case Op::ConvTranspose: return true;  // where the kernel has holes, or more is asked for than it reaches
+    case Op::Pad: return true;            // where it cuts
     case Op::MaxPool: return dilated() || (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent);
     case Op::TopK: return true;
     case Op::MatMulInteger: return !constant(2) || !constant(3);

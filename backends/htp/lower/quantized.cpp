@@ -7,6 +7,7 @@
 #include "backends/htp/lower/lowering.h"
 #include "base/checked.h"
 #include "formats/qir/graph_edit.h"
+#include "formats/qir/infer.h"
 #include "formats/qir/quantization.h"
 
 namespace quarry::htp {
@@ -112,6 +113,18 @@ bool divides_by_constant(const qir::Graph &graph, const qir::Node &node) {
   return true;
 }
 
+// Averages that are tens of steps off: of one channel, and where padding counts and windows lie side by side.
+bool averages_wrongly(const qir::Graph &graph, const qir::Node &node) {
+  qir::Window w;
+  const qir::Shape &shape = qir::at(graph, node.inputs[0]).shape;
+  if (node.op != Op::AveragePool || !qir::resolve_pool(node, shape, &w).ok()) return false;
+  const bool counts = node.get_int("count_include_pad", 0) != 0;
+  for (std::uint32_t i = 0; i < w.rank; ++i)
+    if ((w.pad_begin[i] > 0 || w.pad_end[i] > 0) && (shape[1] == 1 || (counts && w.stride[i] == w.kernel[i])))
+      return true;
+  return false;
+}
+
 // Operators whose result is where or whether something is larger.
 bool reads_order(Op op) noexcept {
   return op == Op::ArgMax || op == Op::ArgMin || op == Op::Equal || op == Op::Greater || op == Op::GreaterOrEqual ||
@@ -125,13 +138,28 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
   if (multiplies_blocks(graph, node)) return true;
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
-      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node))
+      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node) || averages_wrongly(graph, node))
     return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
   if (row->form == Form::Neither) return false;
   const qir::Tensor &y = qir::at(graph, node.outputs[0]);
   return y.quant && dtype_bits(y.dtype) == (row->form == Form::Bits8 ? 8u : 16u);
+}
+
+void forget_axis_quantization(qir::Graph &graph) {
+  const qir::Uses uses(graph);
+  for (const qir::Node &node : graph.nodes) {
+    if (node.op != Op::QuantizeLinear) continue;
+    const std::int32_t id = node.outputs[0];
+    qir::Tensor &made = qir::at(graph, id);
+    if (!made.quant || made.quant->per_tensor() || std::ranges::find(graph.outputs, id) != graph.outputs.end())
+      continue;
+    if (std::ranges::all_of(uses.users(id), [&](std::int32_t user) {
+          return graph.nodes[static_cast<std::size_t>(user)].op == Op::DequantizeLinear;
+        }))
+      made.quant.reset();
+  }
 }
 
 void adapt_quantized(qir::Graph &graph) {
@@ -158,7 +186,8 @@ void adapt_quantized(qir::Graph &graph) {
       for (std::size_t i = 1; i < count; ++i)  // two integer types have no comparison
         all = all && qir::at(graph, stored[static_cast<std::size_t>(node.inputs[i])]).dtype ==
                          qir::at(graph, stored[static_cast<std::size_t>(node.inputs[0])]).dtype;
-      for (std::size_t i = 0; all && i < count; ++i) node.inputs[i] = stored[static_cast<std::size_t>(node.inputs[i])];
+      for (std::size_t i = 0; all && i < count; ++i)
+        node.inputs.set(i, stored[static_cast<std::size_t>(node.inputs[i])]);
     }
     // Sums in f16 lose units.
     if (node.op == Op::CumSum && stored[static_cast<std::size_t>(node.inputs[0])] >= 0 &&
@@ -170,8 +199,8 @@ void adapt_quantized(qir::Graph &graph) {
           dtype_bits(qir::at(graph, from).dtype) == 16 &&
           qir::at(graph, from).dtype == qir::at(graph, user.outputs[0]).dtype) {
         absorbed[at] = true;
-        node.inputs[0] = from;
-        node.outputs[0] = user.outputs[0];
+        node.inputs.set(0, from);
+        node.outputs.set(0, user.outputs[0]);
       }
     }
     const bool moves = qir::moves_real_values(graph, node) && qir::moved_inputs(node) == 1 && node.op != Op::Identity &&

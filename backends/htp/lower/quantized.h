@@ -10,6 +10,10 @@ namespace quarry::htp {
 
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 
+// The library has no scales along an axis but of weights: what a QuantizeLinear makes of those, and DequantizeLinear
+// alone read, are plain integers, which these two are then written out for.
+void forget_axis_quantization(qir::Graph &graph);
+
 // What the library wants of quantised graphs: it moves integers as they are, so a node that moves values between two
 // quantisations is followed by an Identity that converts them; and comparisons and ArgMax read the stored integers,
 // which in f16 would be equal where they are not.

@@ -10,7 +10,7 @@ namespace quarry::htp::rules {
 #define QR_HTP_RULE(name) Status name(Lowering &l, const qir::Node &node);
 // clang-format off
 // lower_elementwise.cpp
-QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
+QR_HTP_RULE(negative) QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
 QR_HTP_RULE(reciprocal)
 // lower_activation.cpp
 QR_HTP_RULE(clip) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus)
@@ -63,6 +63,25 @@ std::int32_t scalar_like(Lowering &l, std::int32_t like, const char *name, float
 // Indices from 0, of data that has these extents (lower_index.cpp).
 Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t input,
                                 std::span<const std::int64_t> extents);
+// [N, space..., C]: what a window's padding reaches over a whole window is written as a Pad of its own, for which the
+// library computes something else; the window has it no longer.
+// `lowest`: of the least number, not of 0.
+std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &window, bool lowest = false);
+// Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
+// stride leaves elements out (lower_product.cpp).
+std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &window);
+// lower_movement.cpp: a constant of one stored number (its bits) in the type of a drafted tensor; it before and
+// behind the elements of each stored axis, beside them; begin, end and step
+// of each stored axis, and a bit for each that ends before its first element; the elements from `from` to `to` of one;
+// one from its last element to its first.
+std::int32_t filled_like(Lowering &l, std::int32_t like, const Vector<std::uint32_t> &dims, std::int32_t stored);
+std::int32_t padded_by_parts(Lowering &l, std::int32_t x, const Vector<std::uint32_t> &amounts, std::int32_t stored);
+void clip_nothing(Lowering &l, std::int32_t x, std::int32_t y);
+void strided_slice(Lowering &l, std::int32_t x, const Vector<std::int32_t> &ranges, std::uint32_t open, std::int32_t y);
+std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32_t from, std::uint32_t to);
+void backwards(Lowering &l, std::int32_t x, std::size_t place, std::int32_t y);
+// The product along an axis, whose extent is 1 then (lower_statistics.cpp).
+std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place);
 // A shape as the library has it.
 Vector<std::uint32_t> unsigned_of(std::span<const std::int64_t> values);
 

@@ -50,6 +50,7 @@ class Unsigned {
  private:
   // The host has f32 there, or the model has the signed type, which an Identity converts.
   void borders() {
+    HashMap<std::int32_t, std::int32_t> inside;  // by input: what is read instead
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
       const std::int32_t id = graph_.inputs[i];
       if (!is_signed_value(qir::at(graph_, id))) continue;
@@ -59,10 +60,15 @@ class Unsigned {
       }
       const std::int32_t inner = twin(id);
       shift(qir::at(graph_, inner));
-      qir::replace_uses(graph_, id, inner);
+      inside.emplace(id, inner);
       before_.push_back(identity(id, inner));
-      kept_.push_back(id);
+      kept_.insert(id);
     }
+    const auto turn = [&](std::int32_t &id) {
+      if (const auto found = inside.find(id); found != inside.end()) id = found->second;
+    };
+    for (qir::Node &node : graph_.nodes) std::ranges::for_each(node.inputs, turn);
+    std::ranges::for_each(graph_.outputs, turn);
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const std::int32_t id = graph_.outputs[i];
       if (!is_signed_value(qir::at(graph_, id)) || kept(id)) continue;
@@ -74,11 +80,11 @@ class Unsigned {
       std::swap(qir::at(graph_, id).name, qir::at(graph_, outer).name);
       graph_.outputs[i] = outer;
       behind_.push_back(identity(id, outer));
-      kept_.push_back(outer);
+      kept_.insert(outer);
     }
   }
 
-  bool kept(std::int32_t id) const { return std::find(kept_.begin(), kept_.end(), id) != kept_.end(); }
+  bool kept(std::int32_t id) const { return kept_.contains(id); }
 
   // Of the same type. What stands at an output may be an input too, so whose twin is shifted its border says.
   std::int32_t twin(std::int32_t id) {
@@ -104,7 +110,7 @@ class Unsigned {
       const std::optional<qir::Quantization> said = qir::read_quantization(graph_, node);
       if (like.is_constant || !like.quant || !said || !said->per_tensor() || *said == *like.quant) return;
       node.inputs.resize(1);
-      qir::give_quantization(graph_, store_, node, like);
+      qir::give_quantization(graph_, store_, names_, node, like);
       return;
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -119,16 +125,17 @@ class Unsigned {
       for (std::uint64_t at = size - 1; at < from.data.size; at += size) bytes[at] ^= 0x80;
       made.data = {bytes, from.data.size};
       shift(made);
-      node.inputs[i] = static_cast<std::int32_t>(graph_.tensors.size());
+      node.inputs.set(i, static_cast<std::int32_t>(graph_.tensors.size()));
       graph_.tensors.push_back(std::move(made));
     }
   }
 
   qir::Graph &graph_;
   qir::Store &store_;
+  qir::Names names_{graph_};
   HostBorders &host_;
   Vector<qir::Node> before_, behind_;
-  Vector<std::int32_t> kept_;  // at a border of the model, in the model's type
+  HashSet<std::int32_t> kept_;  // at a border of the model, in the model's type
 };
 
 }  // namespace

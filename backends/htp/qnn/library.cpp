@@ -12,6 +12,7 @@
 
 #include "backends/htp/qnn/log.h"
 #include "base/os_error.h"
+#include "base/paths.h"
 
 namespace quarry::qnn {
 
@@ -112,7 +113,7 @@ LibraryPlaces library_places(std::string_view option) {
   if (const char *const set = std::getenv("QUARRY_QNN_PATH")) places.environment = set;
   static const char here = 0;
   Dl_info info;
-  if (dladdr(&here, &info) != 0 && info.dli_fname) places.plugin_folder = folder_of(info.dli_fname);
+  if (dladdr(&here, &info) != 0) places.plugin_folder = folder_of(library_file(info.dli_fname, &here));
   return places;
 }
 
@@ -126,12 +127,13 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
     if (places.plugin_folder.empty() || !is_file(path)) path = kHtpFile;
   }
   auto opened = open_file(path);
-  if (!opened.ok()) return path == kHtpFile ? missing(places) : opened.status();
+  if (!opened.ok()) return path == kHtpFile ? missing(places) : opened.take_status();
   auto library = std::allocate_shared<Library>(Alloc<Library>());
   // The loader knows where the file is that it found by its name.
   Dl_info info;
   void *const query = dlsym(*opened, "QnnInterface_getProviders");
-  library->path_ = query && dladdr(query, &info) != 0 && info.dli_fname ? String(info.dli_fname) : path;
+  if (query && dladdr(query, &info) != 0) library->path_ = library_file(info.dli_fname, query);
+  if (library->path_.empty()) library->path_ = path;
   QR_RETURN_IF_ERROR(library->judge(*opened));
   const String folder = folder_of(library->path_);
   QR_ASSIGN_OR_RETURN(void *const system, open_file(folder.empty() ? String(kSystemFile) : folder + "/" + kSystemFile));

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests share: the digits model with ONNX Runtime's stored scores, and models written by hand."""
 import os
+import signal
 import sys
 
 import numpy as np
 import pytest
 
 import quarry
+
+# A shell that runs the tests in the background has SIGINT ignored, which Python and its children keep.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 DIGITS = os.path.join(ROOT, "models", "digits")
@@ -37,6 +41,7 @@ def onnx_model(op, inputs, outputs, attributes=b""):
 
 class Digits:
     model = os.path.join(DIGITS, "digits.onnx")
+    facts = os.path.join(ROOT, "models", "facts.onnx")
 
     def __init__(self):
         self.images = np.load(os.path.join(DIGITS, "test_images.npy")).reshape(-1, 1, 1, 8, 8).astype(np.float32) / 255

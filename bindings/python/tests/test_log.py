@@ -48,3 +48,12 @@ def test_what_the_function_raises_stays_there(digits, capfd):
 def test_a_runtime_with_a_logger_is_pickled():
     again = pickle.loads(pickle.dumps(quarry.Runtime(log=logging.getLogger("app"), log_level="info")))
     assert again._made_with["log"] is logging.getLogger("app") and again._made_with["log_level"] == "info"
+
+
+def test_a_line_of_a_broken_contract_says_whose(caplog):
+    lib, ffi = quarry._library.lib, quarry._library.ffi
+    handle = ffi.new_handle(logging.getLogger("app"))
+    topic, message = quarry._library.Text("run"), quarry._library.Text("found")
+    for flags in (0, lib.QR_LOG_CALLER_MISBEHAVES, lib.QR_LOG_PLUGIN_MISBEHAVES, 1 << 20):
+        quarry.runtime._write_log(handle, lib.QR_LOG_ERROR, flags, topic.c, message.c)
+    assert [(record.levelno, record.misbehaves) for record in caplog.records] == [(logging.ERROR, who) for who in ("", "caller", "plugin", "")]

@@ -96,8 +96,17 @@ def test_signals(digits, session):
     signal.reset()
     session.run(digits.images[0], signal=signal)
     assert signal.fileno() >= 0
-    with pytest.raises(ValueError):
-        signal.set_timeout(0)
+    for passed in (0, -1, -1e300, float("-inf"), 1e-12):
+        signal.set_timeout(passed)
+        with pytest.raises(quarry.DeadlineExceeded):
+            session.run(digits.images[0], signal=signal)
+        with pytest.raises(quarry.DeadlineExceeded):
+            session.run(digits.images[0], timeout=passed)
+    signal.set_timeout(float("inf"))
+    session.run(digits.images[0], signal=signal)
+    with pytest.raises(ValueError, match="nan"):
+        signal.set_timeout(float("nan"))
+    signal.set_timeout(None)
     long = quarry.Session(onnx_model("MatMul", [("a", 1, [3000, 3000]), ("b", 1, [3000, 3000])], [("c", 1, [3000, 3000])]), backend="cpu-reference", threads=1)
     big = np.ones((3000, 3000), np.float32)
     with pytest.raises(quarry.DeadlineExceeded) as caught:
@@ -150,3 +159,41 @@ def test_the_program_of_the_package():
     done = subprocess.run([sys.executable, "-m", "quarry", "run", f"{ROOT}/models/digits/digits.onnx", f"{ROOT}/models/digits/images/digit_3.png"],
                           capture_output=True, text=True)
     assert done.returncode == 0 and "3" in done.stdout
+
+
+def test_memory_before_there_is_a_session(digits, session):
+    memory = quarry.Memory(None, 4096, backend="cpu")
+    image = memory.tensor((1, 1, 8, 8))
+    image.write(digits.images[0])
+    np.testing.assert_array_equal(session.run(image)[0], session.run(digits.images[0])[0])
+    own = digits.images[1].copy()
+    registered = quarry.Memory.register(None, own, backend="cpu", runtime=quarry.default_runtime())
+    np.testing.assert_array_equal(session.run(registered.tensor((1, 1, 8, 8)))[0], session.run(own)[0])
+    fd = os.memfd_create("image")
+    os.truncate(fd, 4096)
+    assert quarry.Memory.import_fd(None, fd, 4096, backend="cpu").size_bytes == 4096
+    os.close(fd)
+    with pytest.raises(quarry.Error):
+        quarry.Memory(None, 4096, backend="no such")
+    with pytest.raises(TypeError, match="session"):
+        quarry.Memory(session, 4096, backend="cpu")
+    other = quarry.Memory(None, 4096, backend="cpu", runtime=quarry.Runtime())
+    with pytest.raises(quarry.InvalidArgument, match="QR-R0006"):
+        session.run(other.tensor((1, 1, 8, 8)))
+
+
+def test_a_library_of_another_abi_is_refused():
+    class Library:
+        QR_ABI_MAJOR, QR_ABI_MINOR = 1, 4
+
+        def __init__(self, version):
+            if version is not None:
+                self.qr_abi_version = lambda: version
+
+    check = quarry._library.check_abi
+    check(Library(0x10004), "lib")
+    check(Library(0x10005), "lib")
+    for version, words in ((0x10003, "1.3"), (0x20004, "2.4"), (0x00004, "0.4"), (None, "0.0")):
+        with pytest.raises(ImportError, match=f"C ABI {words}, expected 1.4"):
+            check(Library(version), "lib")
+    assert quarry.abi_version() == (quarry._library.lib.QR_ABI_MAJOR, quarry._library.lib.QR_ABI_MINOR)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """quarry.quantize: the digits model by its own images."""
+import io
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,54 @@ def test_step_by_step(digits, tmp_path):
     assert quantizer.write(tmp_path / "a.onnx")["samples"] == 2
     assert quantizer.report_html().startswith("<!")
     assert {"activations", "weights", "overrides"} <= {option.key for option in quarry.quantize_options()}
+
+
+def test_sources_and_targets(digits, tmp_path):
+    def shown(model, **keywords):
+        quantizer = quarry.Quantizer(model, **keywords)
+        for image in digits.images[:4]:
+            quantizer.add(image)
+        return quantizer
+
+    quantizer = shown(digits.model)
+    quantizer.write(tmp_path / "a.onnx")
+    expected = (tmp_path / "a.onnx").read_bytes()
+    content, file = open(digits.model, "rb").read(), io.BytesIO()
+    parts = {}
+    quarry.Model(content).export(Parts(parts), name="d.onnx.data")
+    for source, keywords in ((content, {}), (io.BytesIO(content), {}), (parts["d.onnx"], {"external": parts})):
+        again = shown(source, **keywords)
+        assert again.write_bytes() == expected and again.report()["samples"] == 4
+    with open(digits.model, "rb") as model:
+        assert shown(model.fileno()).write(file)["samples"] == 4
+    assert file.getvalue() == expected
+    # A calibration too.
+    saved = quantizer.save(note="mine")
+    quantizer.save(tmp_path / "state", "mine")
+    assert saved == (tmp_path / "state").read_bytes()
+    other = quarry.Quantizer(digits.model)
+    assert other.restore(saved) == "mine" and other.samples == 4 and other.write_bytes() == expected
+    with pytest.raises(TypeError, match="write_bytes"):
+        other.write(None)
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(28, "full")
+
+    for call in (lambda: other.write(Full()), lambda: other.save(Full())):
+        with pytest.raises(OSError, match="full"):
+            call()
+
+
+class Parts:
+    def __init__(self, files):
+        self.files = files
+
+    def begin(self, name, size, more):
+        self.name, self.files[name] = name, b""
+
+    def write(self, data):
+        self.files[self.name] += bytes(data)
 
 
 def test_a_calibration_that_is_taken_up(digits, tmp_path):

@@ -36,8 +36,10 @@ def test_a_full_queue_is_busy_and_a_wait_may_be_limited():
     run = session.submit([ONES, ONES])
     with pytest.raises(quarry.Busy):
         session.submit([ONES, ONES])
-    with pytest.raises(quarry.DeadlineExceeded):
-        run.wait(timeout=0.001)
+    for timeout in (0.001, 0, -1):
+        with pytest.raises(quarry.DeadlineExceeded) as caught:
+            run.wait(timeout=timeout)
+        assert caught.value.id == "QR-R0020" and not run.done and session._kept
     assert run.wait()[0][0, 0] == SIZE
     assert not session._kept
 
@@ -49,8 +51,10 @@ def test_a_queued_run_is_aborted():
     with pytest.raises(quarry.Cancelled):
         run.wait()
     signal = quarry.Signal(timeout=0.001)
-    with pytest.raises(quarry.DeadlineExceeded):
-        session.submit([ONES, ONES], signal=signal).wait()
+    run = session.submit([ONES, ONES], signal=signal)
+    with pytest.raises(quarry.DeadlineExceeded) as caught:
+        run.wait()
+    assert caught.value.id != "QR-R0020" and run.done
     assert not session._kept
 
 

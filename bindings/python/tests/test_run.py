@@ -31,7 +31,7 @@ def test_every_way_to_give_inputs(digits, session):
 def test_arrays_are_used_where_they_lie(digits, session):
     image, scores = digits.images[3], np.empty((1, 10), np.float32)
     session.run(image)
-    assert int(quarry._library.ffi.cast("uintptr_t", session._in.items[0].data)) == image.ctypes.data
+    assert int(quarry._library.ffi.cast("uintptr_t", session._in.items[0].const_data)) == image.ctypes.data
     found = session.run(image, out=[scores])
     assert found[0] is scores
     np.testing.assert_array_equal(scores, session.run(image)[0])
@@ -67,7 +67,7 @@ def test_what_speaks_dlpack_is_an_input(digits, session):
 
     image = digits.images[5]
     np.testing.assert_array_equal(session.run(Foreign(image))[0], session.run(image)[0])
-    assert int(quarry._library.ffi.cast("uintptr_t", session._in.items[0].data)) == image.ctypes.data
+    assert int(quarry._library.ffi.cast("uintptr_t", session._in.items[0].const_data)) == image.ctypes.data
     np.testing.assert_array_equal(np.from_dlpack(session.run(image)[0]), session.run(image)[0])
 
 
@@ -82,6 +82,71 @@ def test_a_wrong_array_is_refused_by_the_library(session, array, words):
     assert isinstance(caught.value, ValueError) and caught.value.code == quarry.Code.INVALID_ARGUMENT and caught.value.hint
     # and the session goes on
     session.run(np.zeros((1, 1, 8, 8), np.float32))
+
+
+def test_a_refused_run_leaves_nothing_behind(digits):
+    """Every way to be refused, before and within the library, and in between right runs by the short way."""
+    session = quarry.Session(digits.model, threads=1)
+    image, wide = digits.images[0], digits.images[0].astype(np.float64)
+    wanted = session.run(image)[0]
+    memory = quarry.Memory(session, 4096)
+    signal = quarry.Signal()
+    signal.abort()
+
+    class Breaks:
+        def __array__(self, *arguments, **keywords):
+            raise KeyError("broken")
+
+    refused = [
+        lambda: session.run(wide),
+        lambda: session.run(wide, out=[]),
+        lambda: session.run(wide, out=[np.empty((1, 10))]),
+        lambda: session.run(wide, timeout=1, signal=signal),
+        lambda: session.run(wide, timeout=float("nan")),
+        lambda: session.run(wide, signal=signal),
+        lambda: session.run(image, signal=signal),
+        lambda: session.run(image, out=[]),
+        lambda: session.run(image, out=["no array"]),
+        lambda: session.run(image.reshape(1, 64), out=[]),
+        lambda: session.run(np.zeros([1] * 9)),
+        lambda: session.run(np.zeros([1] * 9), out=[np.empty((1, 10), np.float32)]),
+        lambda: session.run(np.array([["a"]])),
+        lambda: session.run(Breaks()),
+        lambda: session.run(memory.tensor((1, 1, 8, 8)), out=[]),
+        lambda: session.run(memory.tensor((1, 1, 8, 8), np.float64), out=[]),
+        lambda: session.run(memory.tensor((1, 1, 8, 8), offset=4090)),
+        lambda: session.run(image, out=[memory.tensor((1, 10), np.int32)]),
+        lambda: session.run([image, image]),
+        lambda: session.submit(wide),
+    ]
+    for number, call in enumerate(refused):
+        with pytest.raises(Exception):
+            call()
+        np.testing.assert_array_equal(session.run(image)[0], wanted, f"after call {number}")
+        np.testing.assert_array_equal(session.run(image, out=[np.empty((1, 10), np.float32)])[0], wanted, f"after call {number}")
+        np.testing.assert_array_equal(session.submit(image).wait()[0], wanted, f"after call {number}")
+    # Of several inputs one may have been set when another is refused.
+    both = quarry.Session(onnx_model("Add", [("a", 1, [2]), ("b", 1, [2])], [("c", 1, [2])]))
+    right, wrong = np.array([1, 2], np.float32), np.array([1, 2])
+    assert both.run([right, right])[0].tolist() == [2, 4]
+    for given in ([wrong, np.zeros([1] * 9)], [wrong, Breaks()], [right, wrong], [wrong, right], [np.zeros([1] * 9), wrong]):
+        with pytest.raises(Exception):
+            both.run(given)
+        with pytest.raises(Exception):
+            both.run(given, out=[])
+        assert both.run([right, right])[0].tolist() == [2, 4]
+
+
+def test_memory_for_an_output_has_its_type_and_gets_its_shape(digits, session):
+    memory = quarry.Memory(session, 4096)
+    with pytest.raises(ValueError, match="I32.*expected F32"):
+        session.run(digits.images[0], out=[memory.tensor((1, 10), np.int32)])
+    found, = session.run(digits.images[0], out=[memory.tensor((20,), np.float32)])
+    assert found.shape == (1, 10)
+    np.testing.assert_array_equal(found.numpy(), session.run(digits.images[0])[0])
+    for shape, offset in (((-1, 10), 0), ((-2, -5), 0), ((1, 10), -4)):
+        with pytest.raises(ValueError, match="below 0"):
+            memory.tensor(shape, offset=offset)
 
 
 def test_a_wrong_place_for_an_output_is_refused(digits, session):
@@ -182,3 +247,13 @@ def test_one_array_in_two_types(digits, session):
     with pytest.raises(quarry.InvalidArgument):
         session.run(image[0])
     np.testing.assert_array_equal(session.run(image)[0], session.run(image)[0])
+
+
+def test_room_and_the_session_s_memory_by_turns():
+    session = quarry.Session(onnx_model("NonZero", [("x", 1, [2, 3])], [("y", 7, [2, "n"])]))
+    for given in (np.eye(2, 3, dtype=np.float32), np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)):
+        given.flags.writeable = False
+        expected, room = np.stack(given.nonzero()), np.empty((2, 6), np.int64)
+        for out in (None, [room], [None], [room]):
+            np.testing.assert_array_equal(session.run(given, out=out)[0], expected)
+        assert (session._in.items[0].data, session._out.items[0].flags) == (quarry._library.NULL, 0)

@@ -14,12 +14,14 @@
 //   without=cl_khr_command_buffer,...   extensions that the device does not have, or
 //   with=cl_qcom_recordable_queues,...   that it has; Qualcomm's recordings are played by the layer itself
 //   hidden=clEndRecordingQCOM           a function that the driver does not have
-//   with=cl_khr_external_memory_dma_buf  descriptors are mapped by the layer, which checks the order of calls
-//   recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
+//   with=cl_khr_external_memory_dma_buf  descriptors are mapped by the layer, which copies the pages and checks the
+//   order of calls recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
 //   images=0                             the device has no images; images=4: none wider or higher than that
 // The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet;
+// "parts out of order": sub-buffers, since the process began, that were released before a later one that overlaps
+// them, which ends NVIDIA's driver;
 // "acquired": dma-bufs that the device has now; "KernelsAcquired": kernels that were handed over while it had one.
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -42,12 +44,17 @@
 
 namespace {
 
+struct Part {
+  cl_mem of;
+  size_t at, size;
+  long number;  // a later one has a higher one
+};
 struct State {
   std::mutex mutex;
   std::string script = std::getenv("CL_SCRIPT") ? std::getenv("CL_SCRIPT") : "";
   std::map<std::string, long> counts;
-  std::map<cl_mem, std::pair<cl_mem, size_t>> parts;  // sub-buffers: of what, from where on
-  std::atomic<long> objects{0};
+  std::map<cl_mem, Part> parts;  // sub-buffers
+  std::atomic<long> objects{0}, out_of_order{0};
 };
 State &state() {
   static State *const made = new State;  // outlives every thread of a driver
@@ -145,6 +152,7 @@ QR_EXPORT void cl_layer_script(const char *text) {
 QR_EXPORT long cl_layer_count(const char *name) {
   if (std::strcmp(name, "objects") == 0) return state().objects;
   if (std::strcmp(name, "acquired") == 0) return acquired();
+  if (std::strcmp(name, "parts out of order") == 0) return state().out_of_order;
   const std::lock_guard lock(state().mutex);
   return state().counts[name];
 }
@@ -263,7 +271,8 @@ QR_EXPORT cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags flags, cl_buffer_creat
   if ((*error = meet("CreateSubBuffer")) != CL_SUCCESS) return nullptr;
   const cl_mem part = made(QR_REAL(CreateSubBuffer)(m, flags, type, region, error));
   const std::lock_guard lock(state().mutex);
-  if (part) state().parts[part] = {m, static_cast<const cl_buffer_region *>(region)->origin};
+  const auto *const where = static_cast<const cl_buffer_region *>(region);
+  if (part) state().parts[part] = {m, where->origin, where->size, ++state().counts["parts"]};
   return part;
 }
 QR_EXPORT cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **texts, const size_t *sizes,
@@ -408,12 +417,13 @@ cl_mem CL_API_CALL create_with_properties(cl_context c, const cl_ulong *how, cl_
   if (!how || how[0] != kDmaBuf || how[2] != 0 || host || flags != CL_MEM_READ_WRITE) return nullptr;
   void *const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(how[1]), 0);
   if (base == MAP_FAILED) return nullptr;
-  const cl_mem memory = made(QR_REAL(CreateBuffer)(c, flags | CL_MEM_USE_HOST_PTR, size, base, error));
+  const cl_mem memory = made(QR_REAL(CreateBuffer)(c, flags, size, nullptr, error));
   const std::lock_guard lock(state().mutex);
   imported()[memory] = {base, size, false};
   return memory;
 }
-cl_int move(const char *name, bool to_device, cl_uint n, const cl_mem *memories) {
+// The pages are copied: what the device sees of a descriptor, it sees between the two calls.
+cl_int move(const char *name, bool to_device, cl_command_queue q, cl_uint n, const cl_mem *memories) {
   if (const cl_int error = meet(name)) return error;
   const std::lock_guard lock(state().mutex);
   for (cl_uint i = 0; i < n; ++i) {
@@ -421,14 +431,21 @@ cl_int move(const char *name, bool to_device, cl_uint n, const cl_mem *memories)
     if (found == imported().end()) return CL_INVALID_MEM_OBJECT;
     if (found->second.acquired == to_device) return CL_INVALID_OPERATION;
     found->second.acquired = to_device;
+    const Imported &one = found->second;
+    const cl_int copied =
+        to_device ? QR_REAL(EnqueueWriteBuffer)(q, found->first, CL_TRUE, 0, one.size, one.base, 0, nullptr, nullptr)
+                  : QR_REAL(EnqueueReadBuffer)(q, found->first, CL_TRUE, 0, one.size, one.base, 0, nullptr, nullptr);
+    if (copied != CL_SUCCESS) return copied;
   }
   return CL_SUCCESS;
 }
-cl_int CL_API_CALL acquire(cl_command_queue, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *, cl_event *) {
-  return move("EnqueueAcquireExternalMemObjectsKHR", true, n, memories);
+cl_int CL_API_CALL acquire(cl_command_queue q, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *,
+                           cl_event *) {
+  return move("EnqueueAcquireExternalMemObjectsKHR", true, q, n, memories);
 }
-cl_int CL_API_CALL release(cl_command_queue, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *, cl_event *) {
-  return move("EnqueueReleaseExternalMemObjectsKHR", false, n, memories);
+cl_int CL_API_CALL release(cl_command_queue q, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *,
+                           cl_event *) {
+  return move("EnqueueReleaseExternalMemObjectsKHR", false, q, n, memories);
 }
 
 }  // namespace
@@ -481,7 +498,7 @@ static cl_int write_whole(cl_command_queue q, cl_mem m, size_t at, size_t size, 
   {
     const std::lock_guard lock(state().mutex);
     if (const auto found = state().parts.find(m); found != state().parts.end())
-      m = found->second.first, at += found->second.second;
+      m = found->second.of, at += found->second.at;
   }
   size_t bytes = 0;
   cl_int error = QR_REAL(GetMemObjectInfo)(m, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
@@ -561,7 +578,15 @@ QR_EXPORT cl_int clReleaseMemObject(cl_mem object) {
   if (QR_REAL(GetMemObjectInfo)(object, CL_MEM_REFERENCE_COUNT, sizeof holders, &holders, nullptr) == CL_SUCCESS &&
       holders == 1) {
     const std::lock_guard lock(state().mutex);
-    state().parts.erase(object);
+    if (const auto gone = state().parts.find(object); gone != state().parts.end()) {
+      for (const auto &[other, part] : state().parts)
+        if (part.of == gone->second.of && part.number > gone->second.number &&
+            part.at < gone->second.at + gone->second.size && gone->second.at < part.at + part.size) {
+          ++state().out_of_order;
+          break;
+        }
+      state().parts.erase(gone);
+    }
     if (const auto found = imported().find(object); found != imported().end()) {
       const cl_int done = QR_REAL(ReleaseMemObject)(object);
       munmap(found->second.base, found->second.size);

@@ -116,9 +116,14 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       QR_RETURN_IF_ERROR(
           take_time((script.slow_compile + 3) / 4, request->signal, backend->allocator.host(), "compile"));
     }
+    if (script.orphan_compile && fork() == 0) {
+      usleep(static_cast<useconds_t>(1000 * script.orphan_compile));
+      _exit(0);
+    }
     if (script.stuck_compile) usleep(static_cast<useconds_t>(1000 * script.stuck_compile));
     if (script.die_compile) raise(static_cast<int>(script.die_compile));
     tell_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
+    if (script.fail_compile == 2) return Status::error(ErrorId::backend_op, "option script: fail_compile=2, as told");
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK ? Status()

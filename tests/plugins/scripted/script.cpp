@@ -18,6 +18,7 @@ Result<Script> Script::parse(std::string_view text) {
                  {"sleep_run", &Script::sleep_run},
                  {"die_compile", &Script::die_compile},
                  {"stuck_compile", &Script::stuck_compile},
+                 {"orphan_compile", &Script::orphan_compile},
                  {"fail_at", &Script::fail_at},
                  {"lose_at", &Script::lose_at},
                  {"stay_lost", &Script::stay_lost},

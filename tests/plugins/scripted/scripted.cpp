@@ -50,7 +50,8 @@ qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_i
   return QR_OK;
 }
 
-qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors,
+                              const qr_plugin_signal *) {
   return guard(backend->allocator, errors, [&]() -> Status {
     if (backend->stay_lost > 0) {
       --backend->stay_lost;
@@ -214,6 +215,25 @@ qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary
   });
 }
 
+// A file of the blob, unless that is to be embedded, and one of its size and target.
+qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string name,
+                                   std::int32_t is_embedded, const qr_files_sink *files, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
+    plugin::HostFiles to(*files);
+    const qr_plugin_segment &blob = request->blob->bytes;
+    if (!is_embedded) {
+      QR_RETURN_IF_ERROR(to.begin(String(view(name)) + ".bin", blob.size, 1));
+      QR_RETURN_IF_ERROR(to.write(blob.data, blob.size));
+    }
+    const String model = format("%llu bytes for %s", static_cast<unsigned long long>(blob.size),
+                                String(view(request->blob->target)).c_str());
+    QR_RETURN_IF_ERROR(to.begin(script.wrong == "name" ? "../x.onnx" : view(name), model.size(), 0));
+    QR_RETURN_IF_ERROR(to.write(model.data(), model.size() - (script.wrong == "short")));
+    return script.wrong == "long" ? to.write("!", 1) : Status();
+  });
+}
+
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             0,
                                             context_grade,
@@ -226,7 +246,7 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_graph_count,
                                             context_nodes,
                                             nullptr,
-                                            nullptr,
+                                            context_export_onnx,
                                             context_import_binary};
 
 // ---- execution ----------------------------------------------------------------------------------

@@ -47,6 +47,9 @@
 #elif defined(ZOO_target)
 #undef NOTE_TARGET
 #define NOTE_TARGET "vax-vms"
+#elif defined(ZOO_libc)
+#undef NOTE_TARGET
+#define NOTE_TARGET QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS "-other"
 #elif defined(ZOO_abi_major)
 #undef NOTE_MAJOR
 #define NOTE_MAJOR 2u

@@ -18,7 +18,7 @@ namespace {
 bool use(const qir::Bytes &blob, std::span<const qir::Bytes> segments) {
   auto loaded = cpu::read_blob(blob, segments);
   if (!loaded.ok()) {
-    const Status &status = loaded.peek_status();
+    const Status &status = loaded.status();
     if (status.id().substr(0, 4) != "QR-B" && status.id().substr(0, 4) != "QR-G")
       FAIL_CHECK("unlike an error of a blob: ", outcome(status));
     return false;
@@ -143,7 +143,7 @@ TEST_CASE("blobs that lie") {
     std::memcpy(copy.data(), sample.bytes.data(), sample.bytes.size());
     std::memcpy(copy.data() + at, &value, sizeof value);
     auto loaded = cpu::read_blob(copy.bytes(), sample.plan.segments());
-    return loaded.ok() ? "" : std::string(loaded.peek_status().message());
+    return loaded.ok() ? "" : std::string(loaded.status().message());
   };
   CHECK_EQ(message(0, 'X'), "cpu blob: found another kind of blob, expected a plan of the cpu backend");
   CHECK_EQ(message(8, std::uint32_t{99}), "cpu blob: version: found 99, expected " + std::to_string(cpu::kBlobVersion));
@@ -164,7 +164,7 @@ TEST_CASE("tails that lie") {
     std::memcpy(copy.data(), sample.bytes.data(), sample.bytes.size());
     std::memcpy(copy.data() + (static_cast<const std::uint8_t *>(field) - base), &value, sizeof value);
     auto loaded = cpu::read_blob(copy.bytes(), sample.plan.segments());
-    return loaded.ok() ? "" : std::string(loaded.peek_status().message());
+    return loaded.ok() ? "" : std::string(loaded.status().message());
   };
   const std::uint32_t tail = cpu::kTailStep;
   CHECK_EQ(message(&steps[0].kernel, tail),

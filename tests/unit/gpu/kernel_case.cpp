@@ -210,7 +210,8 @@ void Cases::run() {
     for (std::size_t i = 0; i < count; ++i) {
       const double a = number_at(tensor.dtype, wanted[o], i), b = number_at(tensor.dtype, found[o], i);
       if (a == b || (a != a && b != b) || (std::fabs(a) >= 1e20 && std::fabs(b - a) <= 1e-5 * std::fabs(a))) continue;
-      const double off = is_float(tensor.dtype) ? std::fabs(a - b) / largest : INFINITY;
+      // A NaN on one side alone is as far off as can be: it compares with nothing.
+      const double off = is_float(tensor.dtype) && a == a && b == b ? std::fabs(a - b) / largest : INFINITY;
       if (!(off <= worst)) worst = off, where = i;
     }
     INFO("output ", tensor.name.c_str(), " element ", where, ": found ", number_at(tensor.dtype, found[o], where),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of reals, and what moves elements of any type, against cpu-reference.
+#include <cmath>
+
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -289,6 +291,29 @@ TEST_CASE("pools, Resize and what else moves windows") {
                   {attribute("mode", std::string_view(mode)), attribute("padding_mode", std::string_view(padding))})});
       cases.same(p, padding, false, 1e-4);
     }
+  // On a pixel only that one counts, whatever its neighbours are.
+  std::vector<float> strange(2 * 5 * 5, 0), places;
+  for (std::size_t i = 0; i < strange.size(); i += 3) strange[i] = i % 2 ? INFINITY : -INFINITY;
+  for (int i = 0; i < 81; ++i)
+    for (const int k : {i % 9, i / 9}) places.push_back(static_cast<float>(k - 4) * 0.25f);
+  const auto image = [&](Pieces &p) {
+    return p.add(p.input({1, 2, 5, 5}), p.constant<float>(DType::F32, {1, 2, 5, 5}, strange));
+  };
+  for (const char *const mode : {"linear", "cubic"}) {
+    Pieces p;
+    p.gives({p.node(Op::GridSample, {image(p), p.constant<float>(DType::F32, {1, 9, 9, 2}, places)},
+                    {attribute("mode", std::string_view(mode)), attribute("align_corners", std::int64_t{1})})});
+    cases.same(p, mode, false, 1e-4);
+  }
+  for (const char *const mode : {"avg", "max"}) {
+    Pieces p;
+    p.gives({p.node(Op::RoiAlign,
+                    {image(p), p.constant<float>(DType::F32, {1, 4}, {0.5f, 0.5f, 4.5f, 4.5f}),
+                     p.constant<std::int64_t>(DType::I64, {1}, {0})},
+                    {attribute("mode", std::string_view(mode)), attribute("sampling_ratio", std::int64_t{1}),
+                     attribute("output_height", std::int64_t{2}), attribute("output_width", std::int64_t{2})})});
+    cases.same(p, mode, false, 1e-4);
+  }
   cases.run();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways in which products of reals are computed, each against cpu-reference: tiles, local memory, halves.
 #include <array>
+#include <cmath>
 
 #include "backends/gpu/kernels/bounds.h"
 #include "tests/unit/gpu/kernel_case.h"
@@ -30,9 +31,9 @@ bool on_oclgrind() { return engine_under_test()->device().platform_name == "Oclg
 struct Convolution {
   std::int64_t n, c, h, w, m, k, stride, pad, group;
 };
-// A convolution of constant weights, a bias and Relu behind it.
-i32 convolution(Pieces &p, const Convolution &c, DType dtype = DType::F32) {
-  const i32 x = p.input({c.n, c.c, c.h, c.w}, dtype);
+// A convolution of constant weights, a bias and Relu behind it; of an input where no `x` is given.
+i32 convolution(Pieces &p, const Convolution &c, DType dtype = DType::F32, i32 x = qir::kAbsent) {
+  if (x == qir::kAbsent) x = p.input({c.n, c.c, c.h, c.w}, dtype);
   const std::int64_t count = c.m * c.c / c.group * c.k * c.k;
   i32 w = p.column(count, {c.m, c.c / c.group, c.k, c.k}), bias = p.column(c.m);
   if (dtype != DType::F32) {
@@ -109,6 +110,48 @@ TEST_CASE("products of f16 in 16 bits") {
     }
     cases.run();
   }
+}
+
+// Pixels whose taps do not reach what is not finite, or near the greatest number, are as if it were not there.
+TEST_CASE("a patch of Winograd's form that is spoilt is summed anew") {
+  if (!has_device()) return;
+  for (const std::int32_t step : {2, 4}) {
+    Cases cases(gpu::Target{.doubles = false, .winograd = step});
+    for (const Convolution &c : {Convolution{2, 5, 9, 11, 7, 3, 1, 1, 1}, Convolution{1, 3, 6, 8, 20, 3, 1, 0, 1},
+                                 Convolution{1, 4, 5, 7, 3, 3, 1, 2, 1}})
+      for (const float value : {INFINITY, -INFINITY, NAN}) {
+        Pieces p;
+        const qir::Shape shape = {c.n, c.c, c.h, c.w};
+        std::vector<float> spots(static_cast<std::size_t>(c.n * c.c * c.h * c.w), 0);
+        spots[static_cast<std::size_t>(c.w + 2)] = spots[spots.size() - static_cast<std::size_t>(c.h * c.w) + 4] =
+            value;
+        p.gives({convolution(p, c, DType::F32, p.add(p.input(shape), p.constant(DType::F32, shape, spots)))});
+        cases.same(p, "Conv of what is not finite", false, 1e-4);
+      }
+    cases.run();
+  }
+  // Of numbers near the greatest the largest finite one is the measure: others by themselves.
+  for (const std::int32_t step : {2, 4}) {
+    Cases cases(gpu::Target{.doubles = false, .winograd = step});
+    Pieces p;
+    const Convolution c{1, 3, 10, 10, 4, 3, 1, 1, 1};
+    const qir::Shape shape = {c.n, c.c, c.h, c.w};
+    std::vector<float> spots(300, 0);
+    spots[0] = 1e38f;
+    const i32 y = convolution(p, c, DType::F32, p.add(p.input(shape), p.constant(DType::F32, shape, spots)));
+    p.gives({p.node(Op::Clip, {y, p.scalar(0), p.scalar(1000)})});
+    cases.same(p, "Conv near the greatest", false, 1e-4);
+    cases.run();
+  }
+  // Filters that spoil everything are none for this form.
+  Pieces p;
+  const i32 x = p.input({1, 2, 8, 8});
+  std::vector<float> w(2 * 2 * 9, 1);
+  w[5] = INFINITY;
+  p.gives({p.node(Op::Conv, {x, p.constant(DType::F32, {2, 2, 3, 3}, w)}, {attribute("pads", Ints{1, 1, 1, 1})})});
+  auto compiled = gpu::compile(p.graph, {}, gpu::Target{.doubles = false, .winograd = 4});
+  REQUIRE_OK(compiled);
+  CHECK_EQ(compiled->plan.steps.size(), 1u);
 }
 
 TEST_CASE("convolutions by Winograd's form") {

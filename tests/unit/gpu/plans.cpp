@@ -4,6 +4,8 @@
 #include "backends/gpu/blob.h"
 #include "backends/gpu/context.h"
 #include "backends/gpu/images.h"
+#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -117,6 +119,25 @@ TEST_CASE(
   CHECK_EQ(many.find("Scatter "), std::string::npos);
   CHECK_EQ(steps(2, "none"), "Scatter");
   CHECK_EQ(steps(500, "add"), "Scatter");
+}
+
+TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
+  Pieces p;
+  p.gives({p.node(Op::MatMul, {p.input({128, 768}), p.column(768 * 768, {768, 768})})});
+  gpu::Compiled made = compiled(p);
+  const gpu::Step &step = made.plan.steps.front();
+  REQUIRE_EQ(step.kernel, static_cast<std::uint32_t>(gpu::Kernel::MatMulTile));
+  const std::size_t rows = step.numbers + gpu::Fields::place(gpu::kernel_row(gpu::Kernel::MatMulTile).fields, "ROWS");
+  // 32 x 192 items of 4 x 4 elements are 256 for each of 24 units.
+  const std::pair<std::uint32_t, std::int32_t> expected[] = {{24, 4}, {25, 2}, {48, 2}, {49, 1}, {1000, 1}};
+  for (const auto &[units, height] : expected) {
+    CAPTURE(units);
+    opencl::Device device;
+    device.type = CL_DEVICE_TYPE_GPU, device.compute_units = units;
+    gpu::fit_tiles(made.plan, device);
+    CHECK_EQ(made.plan.numbers[rows], height);
+    CHECK_EQ(made.plan.numbers[rows + 1], 4);
+  }
 }
 
 TEST_CASE("equal steps share a kernel, and the source follows from the plan") {

@@ -92,7 +92,7 @@ TEST_CASE("beside floats any scales do, from v69 on") {
   const auto draft = [&](std::int32_t zero, std::uint32_t soc) {
     Product made({1, 1, 1, 1});
     const i32 reals = made.p.column(static_cast<std::size_t>(kIns * kOuts), {kIns, kOuts});
-    made.p.graph.nodes[0].inputs[1] = reals;
+    made.p.graph.nodes[0].inputs.set(1, reals);
     qir::Quantization quant = *stored.quant;
     quant.zero_points.assign(4, zero);
     sources = {};

@@ -44,6 +44,6 @@ TEST_CASE("a place without the library") {
   places.environment = "/";  // not looked at: the option names the place
   const auto opened = qnn::Library::open(places);
   REQUIRE_FALSE(opened.ok());
-  CHECK_EQ(opened.peek_status().id(), "QR-B0008");
-  CHECK_NE(opened.peek_status().message().find("/nowhere"), std::string_view::npos);
+  CHECK_EQ(opened.status().id(), "QR-B0008");
+  CHECK_NE(opened.status().message().find("/nowhere"), std::string_view::npos);
 }

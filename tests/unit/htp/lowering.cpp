@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "backends/htp/lower/stretched.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -236,17 +237,19 @@ TEST_CASE("masks are within the numbers of f16, but where they are compared with
   CHECK_EQ(static_cast<const float *>(made.input(1, 1).data.data)[0], INFINITY);
 }
 
-TEST_CASE("a product with factors, and one that reaches further than its kernel") {
+TEST_CASE("a product with factors, and one that is asked for more than its kernel reaches") {
   Pieces p;
   const i32 x = p.input({2, 3});
   p.gives({p.node(Op::Gemm, {x, p.column(12, {3, 4}), p.column(4)},
                   {Pieces::attribute("alpha", 0.5f), Pieces::attribute("beta", 2.0f)})});
   CHECK_EQ(Lowered(p).types(), "MatMul ElementWiseMultiply ElementWiseMultiply ElementWiseAdd");
+  // Constant weights have reached that far since passes::spell_out.
   Pieces q;
-  const i32 image = q.input({1, 1, 3, 3});
-  q.gives({q.node(Op::ConvTranspose, {image, q.column(9, {1, 1, 3, 3})},
+  q.gives({q.node(Op::ConvTranspose, {q.input({1, 1, 3, 3}), q.input({1, 1, 3, 3})},
                   {Pieces::attribute("strides", Ints{3, 2}), Pieces::attribute("output_shape", Ints{10, 8})})});
-  CHECK_EQ(Lowered(q).types(), "Reshape TransposeConv2d Pad Reshape");
+  CHECK_EQ(Lowered(q).refused[0].message(),
+           "an output of 10 by weights that are no constant, expected at most the 9 that the kernel reaches, and no "
+           "negative pads");
 }
 
 TEST_CASE("pools of three axes are two of images") {
@@ -279,4 +282,66 @@ TEST_CASE("curves stay beside convolutions") {
            "Transpose Conv2d Relu Tanh Transpose");
   CHECK_EQ(behind(false, of(Op::Swish)), "ElementWiseMultiply Tanh ElementWiseAdd ElementWiseMultiply");
   CHECK_EQ(behind(false, of(Op::Elu)), "ElementWiseMinimum Relu ElementWiseExp ElementWiseAdd ElementWiseAdd");
+}
+
+TEST_CASE("indices of several axes are one list") {
+  Pieces p;
+  const i32 x = p.input({2, 3, 4}), at = p.constant<std::int64_t>(DType::I64, {2, 2}, {0, -1, 2, 1});
+  p.gives({p.node(Op::Gather, {x, at}, {Pieces::attribute("axis", std::int64_t{1})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Gather Reshape");
+  CHECK_EQ(made.input(0, 1).dims, Dims({4}));
+  CHECK_EQ(made.output(0).dims, Dims({2, 4, 4}));
+  CHECK_EQ(made.output(1).dims, Dims({2, 2, 2, 4}));
+}
+
+// The library has it as an end before the first element by a bit alone: any number is a place from the end.
+TEST_CASE("a slice backwards over a whole axis has no end") {
+  Pieces p;
+  const i32 x = p.input({3, 7});
+  p.gives({p.node(Op::Slice, {x, p.integers({-1}), p.integers({-100}), p.integers({1}), p.integers({-2})})});
+  const Lowered made(p);
+  for (const htp::DraftParam &param : made.draft.nodes[0].params)
+    if (std::string_view(param.name) == "end_mask") CHECK_EQ(std::get<std::uint32_t>(param.value), 2u);
+}
+
+TEST_CASE("padding that reaches over a window stands apart, and so do strides over a depthwise kernel") {
+  Pieces p;
+  const i32 x = p.input({1, 2, 8, 8});
+  p.gives({p.node(Op::Conv, {x, p.column(12, {2, 2, 3, 1})}, {Pieces::attribute("pads", Ints{1, 1, 1, 1})}),
+           p.node(Op::Conv, {x, p.column(2, {2, 1, 1, 1})},
+                  {Pieces::attribute("group", std::int64_t{2}), Pieces::attribute("strides", Ints{3, 3})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose Concat ReluMinMax Conv2d DepthWiseConv2d Transpose Transpose");
+  CHECK_EQ(made.output(2).dims, Dims({1, 8, 10, 2}));  // along one axis alone
+  CHECK_EQ(made.input(4, 1).dims, Dims({3, 3, 1, 2}));
+}
+
+TEST_CASE("a sum with one matrix for several batches is kept apart from what is wrong behind it") {
+  const auto types = [](Op behind, qir::Shape shape) {
+    Pieces p;
+    const i32 x = p.input({2, 16, 32});
+    const std::int64_t count = shape[0] * (shape.size() > 1 ? shape[1] : 1);
+    p.gives({p.of(behind, p.add(x, p.column(count, std::move(shape))))});
+    Lowered made(p);
+    htp::keep_stretched_apart(made.draft, *htp::find_soc(57));
+    return made.types();
+  };
+  CHECK_EQ(types(Op::Sigmoid, {16, 32}), "ElementWiseAdd ReluMinMax Sigmoid");
+  CHECK_EQ(types(Op::Softmax, {16, 32}), "ElementWiseAdd Softmax");
+  CHECK_EQ(types(Op::Sigmoid, {32}), "ElementWiseAdd Sigmoid");
+}
+
+TEST_CASE("what QuantizeLinear made is stored in steps of 1 for who reads integers") {
+  const auto types = [](bool other) {
+    Pieces p;
+    const i32 x = p.input({4}), scale = p.scalar(0.5f), more = p.scalar(0.25f),
+              zero = p.constant<std::uint8_t>(DType::U8, {}, {100});
+    const i32 q = p.node(Op::QuantizeLinear, {x, scale, zero});
+    p.gives({p.node(Op::DequantizeLinear, {q, other ? more : scale, zero})});
+    return Lowered(p).types();
+  };
+  CHECK_EQ(types(false), "ReluMinMax Quantize Dequantize");
+  CHECK_EQ(types(true),
+           "ReluMinMax Quantize ElementWiseMultiply ElementWiseAdd Dequantize ElementWiseSubtract ElementWiseMultiply");
 }

@@ -342,8 +342,16 @@ TEST_CASE("a GRU is one operation of the library for each step") {
   p.gives({p.node(Op::GRU, {x, p.column(24, {1, 12, 2}), p.column(48, {1, 12, 4})})});
   CHECK(htp::is_library_gru(p.graph, p.graph.nodes[0]));
   CHECK_EQ(types(p), "Split Gru Gru Gru Concat Reshape");
-  p.graph.nodes[0].set("direction", std::string_view("bidirectional"));
+  p.graph.nodes[0].set("activations", Vector<String>{"sigmoid", "Tanh"});
+  CHECK(htp::is_library_gru(p.graph, p.graph.nodes[0]));
+  p.graph.nodes[0].set("activations", Vector<String>{"Sigmoid", "Relu"});
   CHECK_FALSE(htp::is_library_gru(p.graph, p.graph.nodes[0]));
+
+  Pieces both;
+  const i32 y = both.input({2, 1, 2});
+  both.gives({both.node(Op::GRU, {y, both.column(48, {2, 12, 2}), both.column(96, {2, 12, 4})},
+                        {Pieces::attribute("direction", std::string_view("bidirectional"))})});
+  CHECK_EQ(types(both), "Split Gru Gru Concat Gru Gru Concat Reshape Reshape Concat");
 }
 
 // The library's own nearest takes the input at or before an output; whatever else ONNX may want is gathered.

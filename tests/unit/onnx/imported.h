@@ -36,7 +36,7 @@ struct Imported {
 
 inline void import(Result<Unique<Model>> model, Imported &out) {
   if (!model.ok()) {
-    out.status = model.status();
+    out.status = model.take_status();
     return;
   }
   out.model = std::move(*model);
@@ -46,13 +46,18 @@ inline void import(Result<Unique<Model>> model, Imported &out) {
     std::ranges::replace(bindings.back().shape, qir::kUnknownDim, 2);
   }
   auto graph = import_graph(*out.model, bindings, out.store, nullptr, nullptr);
-  if (!graph.ok()) out.status = graph.status();
+  if (!graph.ok()) out.status = graph.take_status();
   else out.graph = std::move(*graph);
   if (out.status.ok()) CHECK_OK(qir::validate_graph(out.graph));
 }
+// `folder`: a path in it; none: the model lies in memory.
+inline Result<Unique<Model>> open_bytes(const std::string &bytes, std::string_view folder = "",
+                                        ExternalUse use = ExternalUse::Map) {
+  OpenFd opened = folder.empty() ? OpenFd() : Model::open_folder(String(folder) + "/model.onnx");
+  return Model::open({bytes.data(), bytes.size()}, std::move(opened), use);
+}
 inline void import(const test::ModelText &text, Imported &out, std::string_view folder = "") {
-  const std::string bytes = text.bytes();
-  import(Model::open({bytes.data(), bytes.size()}, folder), out);
+  import(open_bytes(text.bytes(), folder), out);
 }
 
 }  // namespace quarry::onnx_import

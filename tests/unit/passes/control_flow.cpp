@@ -144,3 +144,28 @@ TEST_CASE("Scan becomes its body for each slice, in both directions") {
         check_unfolded(p, Op::Scan);
       }
 }
+
+TEST_CASE("the loops of a graph become a stated number of nodes in all") {
+  constexpr std::size_t kLoops = 24, kTimes = 16, kNodes = 250, kMost = std::size_t{1} << 16;
+  static_assert(kLoops * kTimes * kNodes > kMost);
+  Model p;
+  i32 x = p.input({3});
+  for (std::size_t i = 0; i < kLoops; ++i) {
+    const i32 trips = p.constant<std::int64_t>(DType::I64, {}, {kTimes}), last = p.tensor(DType::F32, {3});
+    const i32 node = add_node(p, Op::Loop, {trips, qir::kAbsent, x}, {last}, {number("carried", 1)});
+    Pieces &once = p.bodies.emplace_back();
+    once.input({}, DType::I64);
+    const i32 go = once.input({}, DType::Bool);
+    i32 made = once.input({3});
+    for (std::size_t k = 0; k < kNodes; ++k) made = once.of(Op::Neg, made);
+    once.gives({go, made});
+    add_body(p, once, node);
+    x = last;
+  }
+  p.gives({x});
+  REQUIRE_OK(qir::validate_graph(p.graph));
+  passes::unfold_control_flow(p.graph, p.store, kTimes);
+  CHECK_EQ(count(p.graph, Op::Loop), kLoops - kMost / (kTimes * kNodes));
+  CHECK(p.graph.nodes.size() <= kMost + kLoops);
+  REQUIRE_OK(qir::validate_graph(p.graph));
+}

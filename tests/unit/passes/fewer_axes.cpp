@@ -125,6 +125,11 @@ TEST_CASE("sums of one operand, and products of three") {
   CHECK_EQ(einsum("bij,bjk,bkl->bil", {{2, 3, 4}, {2, 4, 5}, {2, 5, 2}}), 2u);
   CHECK_EQ(einsum("ij,jk,l->ik", {{3, 4}, {4, 2}, {5}}), 2u);
   CHECK_EQ(einsum("ijm,jk->ik", {{3, 4, 2}, {4, 2}}), 1u);
+  // Diagonals are taken out.
+  CHECK_EQ(einsum("bhii->bhi", {{2, 3, 4, 4}}), 0u);
+  CHECK_EQ(einsum("iii->", {{3, 3, 3}}), 0u);
+  CHECK_EQ(einsum("iji->ji", {{3, 2, 3}}), 0u);
+  CHECK_EQ(einsum("bii,bij->bj", {{2, 3, 3}, {2, 3, 4}}), 1u);
 }
 
 TEST_CASE("products of bytes that are not constant, and of a transposed first operand") {

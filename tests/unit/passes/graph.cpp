@@ -64,6 +64,18 @@ TEST_CASE("constants are computed where somebody wants it") {
   CHECK_EQ(grown(true), "Add");
 }
 
+TEST_CASE("constants that are computed are of a stated size in all") {
+  reference::ReferenceFolder folder;
+  Pieces p;
+  i32 x = p.input({1 << 20});
+  for (int i = 0; i < 24; ++i)  // 4 MB each
+    x = p.add(x, p.node(Op::Expand, {p.scalar(1), p.integers({1 << 20})}));
+  p.gives({x});
+  passes::fold_constants(p.graph, p.store, folder, {.may_grow = true});
+  CHECK_EQ(count(p.graph, Op::Expand), 24u - qir::Folder::kAllowed / (std::uint64_t{4} << 20));
+  CHECK_EQ(count(p.graph, Op::Add), 24u);
+}
+
 TEST_CASE("nodes that do nothing go") {
   Pieces p;
   const i32 x = p.input({2, 3});

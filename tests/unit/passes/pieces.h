@@ -54,7 +54,8 @@ class Pieces {
       values.push_back(0.5f + static_cast<float>(i * 7 % count) / static_cast<float>(count));
     return constant(DType::F32, shape.empty() ? qir::Shape{count} : std::move(shape), values);
   }
-  i32 node(Op op, Vector<i32> inputs, const Vector<qir::Attribute> &attributes = {}) {
+  // Gives the first of the outputs.
+  i32 node(Op op, Vector<i32> inputs, const Vector<qir::Attribute> &attributes = {}, std::size_t outputs = 1) {
     qir::Node &made = graph.nodes.emplace_back();
     made.op = op;
     made.name = format("%s%zu", qir::op_name(op), graph.nodes.size());
@@ -67,10 +68,12 @@ class Pieces {
       if (id != qir::kAbsent)
         value = {true, at(id).dtype, at(id).shape, &at(id).quant, at(id).is_constant ? at(id).data : qir::Bytes{}};
     }
-    Vector<qir::InferType> types(1);
-    made.outputs = {static_cast<i32>(graph.tensors.size())};
+    Vector<qir::InferType> types(outputs);
+    const auto first = static_cast<i32>(graph.tensors.size());
+    for (std::size_t i = 0; i < outputs; ++i) made.outputs.push_back(first + static_cast<i32>(i));
     REQUIRE_OK(qir::infer_node(made, values, types));
-    return tensor(types[0].dtype, types[0].shape);
+    for (const qir::InferType &type : types) tensor(type.dtype, type.shape);
+    return first;
   }
   template <class T>
   static qir::Attribute attribute(std::string_view name, T value) {

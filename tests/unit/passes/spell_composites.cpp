@@ -191,3 +191,23 @@ TEST_CASE("TensorScatter is taken apart") {
   passes::spell_out(p.graph, p.store, everything);
   CHECK_EQ(ops(p.graph), "TensorScatter");
 }
+
+TEST_CASE("MeanVarianceNormalization is taken apart") {
+  struct Case {
+    qir::Shape shape;
+    Vector<std::int64_t> axes;  // none: as ONNX has them, 0, 2 and 3
+  };
+  for (const Case &c : {Case{{2, 3, 4, 5}, {}}, Case{{2, 3, 4}, {-1}}, Case{{3, 4, 5}, {1}}, Case{{2, 3}, {0, 1}}}) {
+    Pieces p;
+    Vector<qir::Attribute> attributes;
+    if (!c.axes.empty()) attributes.push_back(Pieces::attribute("axes", c.axes));
+    p.gives({p.node(Op::MeanVarianceNormalization, {p.input(c.shape)}, attributes)});
+    compare(p, Op::MeanVarianceNormalization);
+    CHECK_EQ(count(p.graph, Op::InstanceNormalization), 1u);
+  }
+  Pieces p;  // of which there is no mean
+  p.gives(
+      {p.node(Op::MeanVarianceNormalization, {p.input({2, 0})}, {Pieces::attribute("axes", Vector<std::int64_t>{1})})});
+  passes::spell_out(p.graph, p.store, everything);
+  CHECK_EQ(ops(p.graph), "MeanVarianceNormalization");
+}

@@ -80,13 +80,91 @@ TEST_CASE("kernels with holes, and matrices known before the run") {
   CHECK_EQ(*p.graph.nodes[0].get_ints("dilations"), Ints({1, 1}));
   CHECK_EQ(p.at(p.graph.nodes[0].inputs[1]).shape, qir::Shape({2, 3, 5, 4}));
 
+  // What nothing of the kernel reaches: rows and columns of the bias.
+  Pieces beyond;
+  beyond.gives({beyond.node(Op::ConvTranspose,
+                            {beyond.input({1, 2, 5, 4}), beyond.column(2 * 3 * 2, {2, 3, 1, 2}), beyond.column(3, {3})},
+                            {Pieces::attribute("strides", Ints{3, 3}), Pieces::attribute("pads", Ints{0, 1, 0, 0}),
+                             Pieces::attribute("output_padding", Ints{2, 1})})});
+  check_same(beyond, "ConvTranspose");
+  CHECK_EQ(beyond.at(beyond.graph.nodes[0].inputs[1]).shape, qir::Shape({2, 3, 3, 3}));
+
+  // One 1 in each kernel; the last row of the image is in no column.
+  Pieces columns;
+  columns.gives(
+      {columns.node(Op::Col2Im, {columns.input({1, 8, 6}), columns.integers({5, 6}), columns.integers({2, 2})},
+                    {Pieces::attribute("strides", Ints{2, 2}), Pieces::attribute("pads", Ints{0, 0, 0, 0}),
+                     Pieces::attribute("dilations", Ints{1, 1})})});
+  check_same(columns, "Reshape ConvTranspose");
+
   Pieces grid;
   grid.gives({grid.node(Op::AffineGrid, {grid.input({2, 2, 3}), grid.integers({2, 1, 4, 5})})});
-  check_same(grid, "Transpose MatMul Reshape MatMul Reshape");
+  check_same(grid, "Slice Reshape Mul Slice Reshape Mul Slice Reshape Add Add");
 
   Pieces eye;
   eye.gives({eye.add(eye.node(Op::EyeLike, {eye.input({3, 4})}, {Pieces::attribute("k", std::int64_t{1})}), 1.0)});
   check_same(eye, "Add");
+}
+
+// Of an infinity, or of what overflows, a spelling makes what its operator makes: nothing is multiplied by a zero that
+// the operator does not multiply by.
+TEST_CASE("infinities stay where they are") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto check = [](Pieces &p, Op gone) {
+    CAPTURE(qir::op_name(gone));
+    const std::vector<double> expected = run(p.graph);
+    passes::spell_out(p.graph, p.store, wanted);
+    REQUIRE_EQ(count(p.graph, gone), 0u);
+    const std::vector<double> found = run(p.graph);
+    REQUIRE_EQ(found.size(), expected.size());
+    std::size_t other = 0, whole = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      whole += std::isfinite(expected[i]);
+      if (std::isfinite(expected[i]))
+        other += !(std::fabs(found[i] - expected[i]) <= 1e-5 * (1 + std::fabs(expected[i])));
+      else other += std::isnan(expected[i]) ? !std::isnan(found[i]) : found[i] != expected[i];
+    }
+    CHECK_EQ(other, 0u);
+    CHECK_LT(whole, found.size());  // the infinity is there
+  };
+  for (const std::int64_t corners : {0, 1})
+    for (std::size_t at = 0; at < 6; ++at)
+      for (const float value : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()}) {
+        CAPTURE(at);
+        std::vector<float> theta = {0.5f, 0.25f, 2, -1, 0.75f, 1};
+        theta[at] = value;
+        Pieces p;
+        p.gives({p.node(Op::AffineGrid, {p.constant(DType::F32, {1, 2, 3}, theta), p.integers({1, 1, 3, 4})},
+                        {Pieces::attribute("align_corners", corners)})});
+        check(p, Op::AffineGrid);
+      }
+  for (const char *const reduction : {"none", "sum", "mean"}) {
+    Pieces p;  // the weight of a class that is nobody's target
+    const i32 weights = p.constant<float>(DType::F32, {3}, {1, kInf, 2}),
+              target = p.constant<std::int64_t>(DType::I64, {2}, {0, 2});
+    const i32 loss = p.node(Op::NegativeLogLikelihoodLoss, {p.input({2, 3}), target, weights},
+                            {Pieces::attribute("reduction", std::string_view(reduction))});
+    p.gives(
+        {p.node(Op::Concat, {p.node(Op::Reshape, {loss, p.integers({-1})}), p.constant<float>(DType::F32, {1}, {kInf})},
+                {Pieces::attribute("axis", std::int64_t{0})})});
+    check(p, Op::NegativeLogLikelihoodLoss);
+  }
+  const std::vector<float> numbers = {1, kInf, -2, 0.5f, -kInf, 3, 0, 2};
+  const std::pair<Op, Vector<qir::Attribute>> others[] = {
+      {Op::CumProd, {}}, {Op::CenterCropPad, {}}, {Op::Hardmax, {}}, {Op::ThresholdedRelu, {}},
+      {Op::Shrink, {}},  {Op::Cosh, {}},          {Op::Sinh, {}},    {Op::Asinh, {}},
+  };
+  for (const auto &[op, attributes] : others) {
+    Pieces p;
+    const i32 x = p.constant<float>(DType::F32, {2, 4}, numbers);
+    Vector<i32> inputs = {x};
+    if (op == Op::CumProd) inputs.push_back(p.constant<std::int64_t>(DType::I64, {}, {1}));
+    if (op == Op::CenterCropPad) inputs.push_back(p.integers({4, 4}));
+    const i32 made = p.node(op, inputs, attributes);
+    p.gives({p.node(Op::Concat, {made, p.constant<float>(DType::F32, {1, 4}, {kInf, 0, 0, 0})},
+                    {Pieces::attribute("axis", std::int64_t{0})})});
+    check(p, op);
+  }
 }
 
 TEST_CASE("pools with holes, and where their largest elements stand") {

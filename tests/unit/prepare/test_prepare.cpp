@@ -75,7 +75,7 @@ struct LoweredModel {
 
   LoweredModel(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr)
       : bytes(from.bytes()) {
-    code = api->open(&kHost, {bytes.data(), bytes.size()}, text(""), 0, &model, &errors.sink);
+    code = api->open(&kHost, {bytes.data(), bytes.size()}, -1, 0, nullptr, nullptr, &model, &errors.sink);
     if (code != 0) return;
     std::vector<qr_plugin_string> shapes;
     for (const char *bucket : buckets) shapes.push_back(text(bucket));
@@ -123,7 +123,7 @@ std::vector<float> run_lowered(const LoweredModel &done, std::vector<float> inpu
 // What the model means as imported: no pass but folding has touched it.
 std::vector<float> run_unfused(const ModelText &from, std::vector<float> input) {
   const std::string bytes = from.bytes();
-  auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, "");
+  auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, {});
   REQUIRE_OK(model);
   auto shapes = prepare::bind_shapes(**model, "");
   onnx_import::Store store;
@@ -192,7 +192,7 @@ TEST_CASE("io and inspect") {
   const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
   Errors errors;
   qr_prepared_model *opened = nullptr;
-  REQUIRE_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), 0, &opened, &errors.sink), 0);
+  REQUIRE_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, -1, 0, nullptr, nullptr, &opened, &errors.sink), 0);
   CHECK_EQ(api->input_count(opened), 1u);
   qr_prepare_io io;
   api->input(opened, 0, &io);

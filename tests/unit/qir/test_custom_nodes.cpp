@@ -225,7 +225,7 @@ TEST_CASE("the row of custom operators is no operator of a file") {
     const auto nodes = b.CreateVector(&node, 1);
     fb::FinishModelBuffer(b, fb::CreateModel(b, 28, ops, fb::CreateGraph(b, 0, tensors, nodes)));
     const Result<qir::Graph> read = qir::read_graph({b.GetBufferPointer(), b.GetSize()}, nullptr, 0);
-    CHECK_EQ(read.peek_status().message(),
+    CHECK_EQ(read.status().message(),
              version == 0 ? "Custom 'n': found a custom operator without its name, expected a custom operator and its "
                             "name together"
                           : "quarry::Custom 'n': found version -1 of its domain, expected 1 or more");

@@ -105,19 +105,19 @@ TEST_CASE("index and order rules") {
           "QR-G0001 graph 'sample': tensor 'image' is an input twice, or an input and a constant");
   REFUSED(s.graph.inputs.push_back(1),
           "QR-G0001 graph 'sample': tensor 'conv.weight' is an input twice, or an input and a constant");
-  REFUSED(s.find_node("relu").inputs[0] = 40,
+  REFUSED(s.find_node("relu").inputs.set(0, 40),
           "QR-G0001 Relu 'relu': found tensor index 40 for an input, expected one under 12");
-  REFUSED(s.find_node("relu").inputs[0] = -2,
+  REFUSED(s.find_node("relu").inputs.set(0, -2),
           "QR-G0001 Relu 'relu': found tensor index -2 for an input, expected one under 12");
-  REFUSED(s.find_node("relu").outputs[0] = 40,
+  REFUSED(s.find_node("relu").outputs.set(0, 40),
           "QR-G0001 Relu 'relu': found tensor index 40 for an output, expected one under 12");
   REFUSED(std::swap(s.graph.nodes[0], s.graph.nodes[1]),
           "QR-G0001 Relu 'relu': uses tensor 'conv_out' before it is made");
-  REFUSED(s.find_node("relu").outputs[0] = 3,
+  REFUSED(s.find_node("relu").outputs.set(0, 3),
           "QR-G0001 Relu 'relu': makes tensor 'conv_out', which is an input, a constant or made already");
-  REFUSED(s.find_node("relu").outputs[0] = 1,
+  REFUSED(s.find_node("relu").outputs.set(0, 1),
           "QR-G0001 Relu 'relu': makes tensor 'conv.weight', which is an input, a constant or made already");
-  REFUSED(s.find_node("relu").outputs[0] = 0,
+  REFUSED(s.find_node("relu").outputs.set(0, 0),
           "QR-G0001 Relu 'relu': makes tensor 'image', which is an input, a constant or made already");
   REFUSED(s.graph.nodes.pop_back(), "QR-G0001 graph 'sample': output 'limited' is made by no node");
 }
@@ -210,7 +210,7 @@ TEST_CASE("loop rules") {
   LOOP_REFUSED(n.inputs.pop_back(),
                "QR-G0001 Loop 'loop': subgraph 'body' has 4 inputs and 3 outputs, expected 3 and 3");
   LOOP_REFUSED(n.inputs.resize(1), "QR-G0001 Loop 'loop': found 1 inputs, expected at least 2");
-  LOOP_REFUSED(n.inputs[3] = qir::kAbsent,
+  LOOP_REFUSED(n.inputs.set(3, qir::kAbsent),
                "QR-G0001 Loop 'loop': input 3 is absent, expected a value for the subgraph");
   LOOP_REFUSED(body.tensors[0].dtype = DType::I32,
                "QR-G0003 Loop 'loop': found 'i' of the subgraph as i32[], expected one i64");

@@ -238,6 +238,8 @@ TEST_CASE("slices and pads") {
   CHECK_INFERS(C(Op::Slice).f32({20, 10}).ints({5}).ints({INT64_MAX}).ints({1}), "f32[20,5]");
   CHECK_INFERS(C(Op::Slice).f32({20}).ints({10}).ints({5}), "f32[0]");
   CHECK_INFERS(C(Op::Slice).f32({20}).ints({0}).ints({20}).ints({0}).ints({INT64_MIN}), "f32[0]");
+  CHECK_INFERS(C(Op::Slice).f32({4}).ints({-5}).ints({INT64_MIN}).ints({0}).ints({-1}), "f32[1]");
+  CHECK_INFERS(C(Op::Slice).f32({0}).ints({-5}).ints({INT64_MIN}).ints({0}).ints({-1}), "f32[0]");
   CHECK_INFERS(C(Op::Slice).f32({20, 10}).in(I64, {1}).in(I64, {1}).ints({-1}), "f32[20,?]");
   CHECK_INFERS(C(Op::Slice).f32({20}).ints({0}).ints({5}).ints({0}).ints({0}),
                "QR-G0004 Slice 'n': the step of axis 0 is 0");
@@ -315,6 +317,75 @@ TEST_CASE("networks") {
   CHECK_INFERS(attention.set("q_num_heads", 6).set("kv_num_heads", 3),
                "f32[2,4,42] f32[2,3,11,4] f32[2,3,11,7] f32[2,6,4,11]");
   CHECK_INFERS(C(Op::RotaryEmbedding).f32({2, 4, 3, 8}).f32({50, 4}).f32({50, 4}).in(I64, {2, 3}), "f32[2,4,3,8]");
+}
+
+TEST_CASE("operands whose extents must match") {
+  CHECK_INFERS(C(Op::BatchNormalization).f32({7}).f32({1}).f32({1}).f32({1}).f32({1}), "f32[7]");
+  CHECK_INFERS(C(Op::BatchNormalization).f32({7}).f32({1}).f32({1}).f32({7}).f32({1}),
+               "QR-G0004 BatchNormalization 'n': the mean has shape [7], expected [1]");
+  CHECK_INFERS(C(Op::BatchNormalization).f32({2, 3}).f32({3}).f32({3}).f32({3}).f32({2}),
+               "QR-G0004 BatchNormalization 'n': the variance has shape [2], expected [3]");
+  CHECK_INFERS(C(Op::BatchNormalization).f32({}).f32({1}).f32({1}).f32({1}).f32({1}),
+               "QR-G0004 BatchNormalization 'n': X has shape [], expected rank 1 or more");
+  CHECK_INFERS(C(Op::InstanceNormalization).f32({2, 3, 4}).f32({3}).f32({4}),
+               "QR-G0004 InstanceNormalization 'n': the bias has shape [4], expected [3]");
+  CHECK_INFERS(C(Op::AffineGrid).f32({2, 2, 3}).ints({3, 1, 4, 5}),
+               "QR-G0004 AffineGrid 'n': size names a batch of 3, but theta has 2");
+  CHECK_INFERS(C(Op::AffineGrid).f32({2, 2, 3}).ints({2, 1, 4, 5, 6}),
+               "QR-G0004 AffineGrid 'n': size has shape [5], expected [4]");
+  CHECK_INFERS(C(Op::PRelu).f32({2, 3, 4}).f32({3}),
+               "QR-G0004 PRelu 'n': the slope has shape [3], which does not broadcast to [2,3,4]");
+  CHECK_INFERS(C(Op::Conv).f32({1, 2, 5, 5}).f32({4, 2, 3, 3}).f32({3}),
+               "QR-G0004 Conv 'n': the bias has shape [3], expected [4]");
+  CHECK_INFERS(C(Op::MatMulInteger).in(U8, {4, 3}).in(I8, {3, 2}).in(U8, {4}).in(I8, {2}), "i32[4,2]");
+  CHECK_INFERS(C(Op::MatMulInteger).in(U8, {4, 3}).in(I8, {3, 2}).in(U8, {3}).in(I8, {2}),
+               "QR-G0004 MatMulInteger 'n': a_zero_point has shape [3], expected 1, 4 or 4 elements");
+  CHECK_INFERS(C(Op::MatMulInteger).in(U8, {5, 4, 3}).in(I8, {5, 3, 2}).in(U8, {5, 4, 1}).in(I8, {5, 1, 3}),
+               "QR-G0004 MatMulInteger 'n': b_zero_point has shape [5,1,3], expected 1, 2 or 10 elements");
+  const auto qlinear = [](std::initializer_list<std::int64_t> w_scale, std::initializer_list<std::int64_t> y_scale) {
+    C made(Op::QLinearConv);
+    made.in(U8, {1, 2, 5, 5}).f32({}).in(U8, {}).in(I8, {4, 2, 3, 3}).f32(w_scale).in(I8, {}).f32(y_scale).in(U8, {});
+    return made;
+  };
+  CHECK_INFERS(qlinear({4}, {}), "u8[1,4,3,3]");
+  CHECK_INFERS(qlinear({1}, {1}), "u8[1,4,3,3]");
+  CHECK_INFERS(qlinear({3}, {}), "QR-G0004 QLinearConv 'n': w_scale has shape [3], expected 4 elements");
+  CHECK_INFERS(qlinear({4}, {2}), "QR-G0004 QLinearConv 'n': y_scale has shape [2], expected one element");
+  const auto blocks = [](std::initializer_list<std::int64_t> scales, std::initializer_list<std::int64_t> zeros) {
+    C made(Op::MatMulNBits);
+    made.f32({3, 40}).in(U8, {5, 3, 8}).f32(scales).in(U8, zeros);
+    made.set("K", 40).set("N", 5).set("block_size", 16);
+    return made;
+  };
+  CHECK_INFERS(blocks({15}, {10}), "f32[3,5]");
+  CHECK_INFERS(blocks({5, 3}, {5, 2}), "f32[3,5]");
+  CHECK_INFERS(blocks({14}, {10}), "QR-G0004 MatMulNBits 'n': scales has shape [14], expected 15 elements");
+  CHECK_INFERS(blocks({15}, {15}), "QR-G0004 MatMulNBits 'n': zero_points has shape [15], expected 10 elements");
+  C crop(Op::Resize);
+  crop.f32({1, 1, 4, 4}).f32({7}).absent().ints({1, 1, 8, 8});
+  CHECK_INFERS(crop.set("coordinate_transformation_mode", "tf_crop_and_resize"),
+               "QR-G0004 Resize 'n': roi has shape [7], expected 8 elements");
+}
+
+TEST_CASE("attributes that nothing could be made of") {
+  CHECK_INFERS(C(Op::Softmax).f32({}), "QR-G0004 Softmax 'n': axis -1 is outside a tensor of rank 0, expected 0 to -1");
+  CHECK_INFERS(C(Op::GlobalLpPool).f32({1, 2, 3}).set("p", 0),
+               "QR-G0005 GlobalLpPool 'n': attribute 'p' is 0, expected 1 or more");
+  CHECK_INFERS(C(Op::LpPool).f32({1, 2, 3}).set("kernel_shape", {2}).set("p", -1),
+               "QR-G0005 LpPool 'n': attribute 'p' is -1, expected 1 or more");
+  CHECK_INFERS(C(Op::QuantizeLinear).f32({3}).f32({}).set("precision", 7),
+               "QR-G0005 QuantizeLinear 'n': attribute 'precision' says i64, expected a float");
+  CHECK_INFERS(
+      C(Op::MatMulNBits)
+          .f32({1, 16})
+          .in(U8, {1, 1, 6})
+          .f32({1})
+          .set("K", 16)
+          .set("N", 1)
+          .set("block_size", 16)
+          .set("bits", 3),
+      "QR-G0005 MatMulNBits 'n': K 16, N 1, bits 3, block_size 16; expected 1 or more, 1 or more, 2, 4 or 8, a "
+      "power of two from 16");
 }
 
 TEST_CASE("sizes from values") {

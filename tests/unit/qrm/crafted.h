@@ -49,7 +49,7 @@ inline std::string open_error(const Vector<std::uint8_t> &bytes) {
   AlignedBytes aligned(bytes.data(), bytes.size());
   Result<qrm::RawFile> file = qrm::RawFile::from_memory(aligned.data(), aligned.size());
   Result<qrm::ValidatedModel> model = qrm::ValidatedModel::open(std::move(*file));
-  Status status = model.ok() ? model->verify() : model.status();
+  Status status = model.ok() ? model->verify() : model.take_status();
   return status.ok() ? "accepted" : std::string(status.id()) + " " + std::string(status.message());
 }
 

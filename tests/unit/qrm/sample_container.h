@@ -60,7 +60,7 @@ struct SampleContainer {
   Vector<std::uint8_t> bytes() const {
     Result<Vector<std::uint8_t>> written = writer.write_memory(metadata);
     if (!written.ok()) {
-      std::fprintf(stderr, "%s\n", String(written.peek_status().message()).c_str());
+      std::fprintf(stderr, "%s\n", String(written.status().message()).c_str());
       std::abort();
     }
     return std::move(*written);

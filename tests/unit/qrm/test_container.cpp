@@ -41,7 +41,7 @@ std::uint64_t qrm_features(const Vector<std::uint8_t> &bytes) {
 }
 template <class T>
 std::string error_of(const Result<T> &result) {
-  return std::string(result.peek_status().id()) + " " + std::string(result.peek_status().message());
+  return std::string(result.status().id()) + " " + std::string(result.status().message());
 }
 
 void check_contents(const ValidatedModel &model, const SampleContainer &from) {
@@ -237,29 +237,29 @@ TEST_CASE("from a part of a file") {
     CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))),
              "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " +
                  std::to_string(bytes.size()) + ": something was appended");
-    CHECK_EQ(past.peek_status().id(), "QR-C0008");
-    CHECK_EQ(outside.peek_status().id(), "QR-C0008");
-    CHECK_EQ(wrapping.peek_status().id(), "QR-C0008");
+    CHECK_EQ(past.status().id(), "QR-C0008");
+    CHECK_EQ(outside.status().id(), "QR-C0008");
+    CHECK_EQ(wrapping.status().id(), "QR-C0008");
   }
 }
 
 TEST_CASE("files that cannot be opened") {
   const Folder folder;
-  CHECK_EQ(RawFile::open_path(folder.file("missing")).peek_status().id(), "QR-F0001");
-  CHECK_EQ(RawFile::open_path("").peek_status().id(), "QR-F0001");
-  CHECK_EQ(RawFile::open_path(std::string_view("a\0b", 3)).peek_status().id(), "QR-F0001");
-  CHECK_EQ(RawFile::open_path(folder.file(".")).peek_status().id(), "QR-F0005");
+  CHECK_EQ(RawFile::open_path(folder.file("missing")).status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path("").status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path(std::string_view("a\0b", 3)).status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path(folder.file(".")).status().id(), "QR-F0005");
   const std::string pipe = folder.file("pipe");
   CHECK_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  CHECK_EQ(RawFile::open_path(pipe).peek_status().id(), "QR-F0005");
+  CHECK_EQ(RawFile::open_path(pipe).status().id(), "QR-F0005");
   const std::string closed = folder.file("closed");
   std::ofstream(closed) << "x";
   ::chmod(closed.c_str(), 0);
-  if (::geteuid() != 0) CHECK_EQ(RawFile::open_path(closed).peek_status().id(), "QR-F0002");
+  if (::geteuid() != 0) CHECK_EQ(RawFile::open_path(closed).status().id(), "QR-F0002");
   std::ofstream(folder.file("empty"));
   CHECK_EQ(error_of(open_path(folder.file("empty"))),
            "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
-  CHECK_EQ(RawFile::open_fd(-1, 0, 0).peek_status().id(), "QR-F0004");
+  CHECK_EQ(RawFile::open_fd(-1, 0, 0).status().id(), "QR-F0004");
 }
 
 TEST_CASE("a file appears whole or not at all") {
@@ -268,7 +268,7 @@ TEST_CASE("a file appears whole or not at all") {
   CHECK_EQ(sample.writer.write_file(folder.file("no/such/folder/m.qrm"), sample.metadata).id(), "QR-F0003");
   CHECK_EQ(sample.writer.write_file("", sample.metadata).id(), "QR-F0003");
   CHECK_EQ(sample.writer.write_file(folder.file("."), sample.metadata).id(), "QR-F0005");
-  CHECK_EQ(sample.writer.write_file("/dev/null", sample.metadata).id(), "QR-F0005");
+  CHECK_OK(sample.writer.write_file("/dev/null", sample.metadata));
   CHECK(fs::is_character_file("/dev/null"));
   // Metadata that breaks a rule: nothing is written, and what was there stays.
   std::ofstream(folder.file("m.qrm")) << "before";
@@ -301,11 +301,11 @@ TEST_CASE("equal segments are stored once") {
   CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "short", {zeros.data(), 9999}), 4u);
   CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "empty", {nullptr, 0}), 5u);
   const Writer::Part overlap[] = {{0, {a.data(), 4000}}, {3999, {a.data(), 1}}}, outside[] = {{9999, {a.data(), 2}}};
-  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "overlap", overlap, 2, 10000).peek_status().id(), "QR-C0007");
-  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "outside", outside, 1, 10000).peek_status().id(), "QR-C0007");
+  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "overlap", overlap, 2, 10000).status().id(), "QR-C0007");
+  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "outside", outside, 1, 10000).status().id(), "QR-C0007");
   for (const std::uint32_t align : {0u, 32u, 65u, 96u, 131072u})
-    CHECK_EQ(writer.add_segment(SegmentKind::Weights, "align", {a.data(), 4}, align).peek_status().id(), "QR-C0007");
-  CHECK_EQ(writer.add_segment(SegmentKind::Unknown, "kind", {a.data(), 4}).peek_status().id(), "QR-C0007");
+    CHECK_EQ(writer.add_segment(SegmentKind::Weights, "align", {a.data(), 4}, align).status().id(), "QR-C0007");
+  CHECK_EQ(writer.add_segment(SegmentKind::Unknown, "kind", {a.data(), 4}).status().id(), "QR-C0007");
 
   qrm::Metadata metadata;
   metadata.graphs.emplace_back();

@@ -20,15 +20,15 @@ Status use(AlignedBytes &bytes, std::uint64_t size) {
   for (std::uint32_t i = 0; i < model.metadata().graphs.size(); ++i) {
     if (!model.metadata().graphs[i].qir_segment) continue;
     Result<qir::Graph> graph = model.read_graph(i);
-    if (!graph.ok()) return graph.status();
+    if (!graph.ok()) return graph.take_status();
     qir::print_graph(*graph);
   }
   for (const qrm::ContextInfo &context : model.metadata().contexts)
     for (const qrm::Program &program : context.programs) {
       Result<qir::Bytes> blob = model.segment(program.blob_segment);
-      if (!blob.ok()) return blob.status();
+      if (!blob.ok()) return blob.take_status();
       Result<Vector<qir::Bytes>> segments = model.segments(program.segments);
-      if (!segments.ok()) return segments.status();
+      if (!segments.ok()) return segments.take_status();
     }
   return {};
 }

@@ -11,8 +11,8 @@
 
 #include <fstream>
 
+#include "base/new_file.h"
 #include "folder.h"
-#include "formats/qrm/sink.h"
 #include "sample_container.h"
 #include "tests/support/check.h"
 
@@ -20,7 +20,6 @@ namespace quarry {
 namespace {
 
 namespace fs = std::filesystem;
-using qrm::FileSink;
 using qrm::FileUse;
 using qrm::RawFile;
 using qrm::ValidatedModel;
@@ -57,8 +56,8 @@ TEST_CASE("what was read does not change with the file") {
     CHECK_EQ(model->segment_file(0).offset, 0u);
     ::close(fd);
   }
-  CHECK_EQ(RawFile::open_path(folder.file("missing"), FileUse::Read).peek_status().id(), "QR-F0001");
-  CHECK_EQ(RawFile::open_path(folder.file("."), FileUse::Read).peek_status().id(), "QR-F0005");
+  CHECK_EQ(RawFile::open_path(folder.file("missing"), FileUse::Read).status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path(folder.file("."), FileUse::Read).status().id(), "QR-F0005");
 }
 
 // Has little, and says so.
@@ -80,41 +79,8 @@ TEST_CASE("a file that does not fit into memory") {
   SmallMemory small;
   const AllocatorScope scope(small);
   const Result<RawFile> file = RawFile::open_path(path, FileUse::Read);
-  CHECK_EQ(file.peek_status().id(), "QR-C0001");
-  CHECK(file.peek_status().message().find("large': found no memory for its 4194304 bytes") != std::string_view::npos);
-}
-
-TEST_CASE("a file without a name until it is whole") {
-  const Folder folder;
-  const std::string path = folder.file("new");
-  for (const FileSink::Naming naming : {FileSink::Naming::Late, FileSink::Naming::Early})
-    for (const bool replaces : {false, true}) {
-      fs::remove(path);
-      if (replaces) save(path, "old");
-      {
-        FileSink given_up(path, naming);
-        CHECK_OK(given_up.open());
-        CHECK_OK(given_up.write("half", 4));
-        if (naming == given_up.naming())
-          CHECK_EQ(folder.count(), std::size_t{replaces} + std::size_t{naming == FileSink::Naming::Early});
-        else std::printf("no nameless files in %s: not tested\n", path.c_str());
-      }
-      CHECK_EQ(folder.count(), std::size_t{replaces});
-      FileSink sink(path, naming);
-      CHECK_OK(sink.open());
-      CHECK_OK(sink.write("all ", 4));
-      CHECK_OK(sink.zeros(2));
-      CHECK_OK(sink.write("of it", 5));
-      CHECK_EQ(contents(path), replaces ? "old" : "");
-      CHECK_OK(sink.commit());
-      CHECK_EQ(contents(path), std::string("all \0\0of it", 11));
-      CHECK_EQ(folder.count(), 1u);
-      struct stat info;
-      const mode_t mask = ::umask(0);
-      ::umask(mask);
-      REQUIRE_EQ(::stat(path.c_str(), &info), 0);
-      CHECK_EQ(info.st_mode & 0777, 0666 & ~mask);
-    }
+  CHECK_EQ(file.status().id(), "QR-C0001");
+  CHECK(file.status().message().find("large': found no memory for its 4194304 bytes") != std::string_view::npos);
 }
 
 // No file may be larger than this; what writing more does to the process is `action`'s: SIG_IGN makes it an error.
@@ -147,7 +113,7 @@ TEST_CASE("a full disk leaves the old file") {
     written = sample.writer.write_file(path, sample.metadata);
   }
   CHECK_EQ(written.id(), "QR-F0007");
-  CHECK(written.message().find("m.qrm': found that writing failed: File too large") != std::string_view::npos);
+  CHECK(written.message().find("m.qrm' cannot be written: writing failed: File too large") != std::string_view::npos);
   CHECK_EQ(contents(path), "old");
   CHECK_EQ(folder.count(), 1u);
 }
@@ -158,8 +124,8 @@ TEST_CASE("a killed writer leaves the old file and nothing else") {
   const std::string path = folder.file("m.qrm");
   save(path, "old");
   const bool nameless = [&] {
-    FileSink sink(path, FileSink::Naming::Late);
-    return sink.open().ok() && sink.naming() == FileSink::Naming::Late;
+    NewFile file;
+    return file.open(path).ok() && file.naming() == NewFile::Naming::Late;
   }();
   const pid_t child = ::fork();
   if (child == 0) {

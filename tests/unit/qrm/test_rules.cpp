@@ -155,8 +155,7 @@ std::string metadata_error(const std::function<void(qrm::Metadata &)> &change) {
   change(sample.metadata);
   Result<Vector<std::uint8_t>> written = sample.writer.write_memory(sample.metadata);
   const std::string writer =
-      written.ok() ? "accepted"
-                   : std::string(written.peek_status().id()) + " " + std::string(written.peek_status().message());
+      written.ok() ? "accepted" : std::string(written.status().id()) + " " + std::string(written.status().message());
   return reader == writer ? reader : "reader: " + reader + "; writer: " + writer;
 }
 #define METADATA_REFUSED(change, message) \
@@ -308,8 +307,8 @@ void check_limit(std::size_t limit, const std::string &message,
       REQUIRE_OK(written);
       CHECK_EQ(open_error(written.value()), "accepted");
     } else {
-      CHECK_EQ(written.peek_status().id(), "QR-M0008");
-      CHECK_EQ(written.peek_status().message(), message);
+      CHECK_EQ(written.status().id(), "QR-M0008");
+      CHECK_EQ(written.status().message(), message);
     }
   }
 }
@@ -398,7 +397,7 @@ TEST_CASE("metadata limit") {
   CHECK((size <= qrm::kMaxMetadataBytes && size + 8 > qrm::kMaxMetadataBytes));
   CHECK_EQ(open_error(full.value()), "accepted");
   metadata.user.back().value.append(16, 'v');
-  CHECK_EQ(qrm::Writer().write_memory(metadata).peek_status().message(),
+  CHECK_EQ(qrm::Writer().write_memory(metadata).status().message(),
            "container: found over 67108864 bytes of metadata, expected at most that");
 }
 
@@ -411,7 +410,7 @@ TEST_CASE("segment limit") {
     if (i < qrm::kMaxSegments) {
       REQUIRE_OK(added);
     } else {
-      CHECK_EQ(added.peek_status().message(), "container: found more than 65536 segments, expected at most that");
+      CHECK_EQ(added.status().message(), "container: found more than 65536 segments, expected at most that");
     }
   }
   qrm::Metadata metadata;

@@ -284,6 +284,35 @@ TEST_CASE("channels of activations, through a SiLU") {
   CHECK_FALSE(changed);
 }
 
+// As long as a file may say: whoever follows it does not do so by calling itself.
+TEST_CASE("a chain of 100,000 nodes between two products") {
+  constexpr int kNodes = 100000;
+  Network net;
+  net.numbers.reserve(2);
+  const std::int32_t x = net.tensor("x", {1, 1, 1, 1}), w1 = net.constant("w1", {2, 1, 1, 1}, {100, 1});
+  std::int32_t last = net.tensor("y", {1, 2, 1, 1});
+  net.node(qir::Op::Conv, "first", {x, w1, qir::kAbsent}, last);
+  for (int i = 0; i < kNodes; ++i) {
+    const std::int32_t next = net.tensor("", {1, 2, 1, 1});
+    net.node(qir::Op::Relu, "", {last}, next);
+    last = next;
+  }
+  const std::int32_t w2 = net.constant("w2", {1, 2, 1, 1}, {0.01f, 4}), z = net.tensor("z", {1, 1, 1, 1});
+  net.node(qir::Op::Conv, "second", {last, w2, qir::kAbsent}, z);
+  net.graph.inputs = {x}, net.graph.outputs = {z};
+  const Feed feed = [&](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
+    REQUIRE_EQ(tensors, Vector<std::int32_t>{last});
+    give(0, std::vector<float>{100, 1});
+    return {};
+  };
+  qir::Store store;
+  Vector<Change> changes;
+  bool changed = false;
+  REQUIRE_OK(equalize_activations(net.graph, store, feed, 255, 127, &changes, &changed));
+  CHECK(changed);
+  equalize_layers(net.graph, store, &changes);
+}
+
 TEST_CASE("weights and bias of a plan") {
   Network net;
   net.numbers.reserve(4);

@@ -11,7 +11,7 @@ namespace {
 
 std::string refusal(std::string_view text, bool is_yaml) {
   const auto read = parse_overrides(text, is_yaml, "file");
-  return read.ok() ? "" : std::string(read.peek_status().message());
+  return read.ok() ? "" : std::string(read.status().message());
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_CASE("a node that stays in float reads what its maker gives, and is known b
   CHECK(read_by(made, p.graph.nodes[1].name) == "u8");
   CHECK(scale_of(made, std::string(p.at(b).name) + "_DequantizeLinear") > 0);
   REQUIRE_OK(settings.set("float_nodes", "nobody"));
-  CHECK(lay_out(p.graph, settings, {}).peek_status().id() == "QR-C0102");
+  CHECK(lay_out(p.graph, settings, {}).status().id() == "QR-C0102");
 }
 
 TEST_CASE("a mask says no more than what brings every sum to its lower end") {
@@ -245,12 +245,18 @@ TEST_CASE("a mask says no more than what brings every sum to its lower end") {
   const i32 y = p.node(Op::Add, {x, shaped});
   const i32 fixed = p.constant<float>(DType::F32, {1, 4}, {0, -1e9f, 0, -1e9f});
   const i32 z = p.node(Op::Add, {x, fixed});
-  p.gives({p.node(Op::Softmax, {y}), p.node(Op::Softmax, {z})});
+  // An infinity is no end of a range; beside other values too, and where no Softmax bounds what it must say.
+  const i32 forbids = p.constant<float>(DType::F32, {1, 4}, {0, -HUGE_VALF, 1, -HUGE_VALF});
+  const i32 v = p.node(Op::Add, {x, forbids});
+  const i32 alone = p.constant<float>(DType::F32, {1, 4}, {0, -HUGE_VALF, HUGE_VALF, 1});
+  const i32 w = p.node(Op::Mul, {x, alone});
+  p.gives({p.node(Op::Softmax, {y}), p.node(Op::Softmax, {z}), p.node(Op::Softmax, {v}), w});
   const Settings settings;
   auto plan = lay_out(p.graph, settings, {});
   REQUIRE_OK(plan);
   Given ranges;  // what a calibration sees: sums that are bounded below each row's greatest
-  ranges.ranges = {{x, {-2, 4}}, {m, {-1e9, 0}}, {shaped, {-1e9, 0}}, {y, {-18, 4}}, {z, {-18, 4}}};
+  ranges.ranges = {{x, {-2, 4}},  {m, {-1e9, 0}}, {shaped, {-1e9, 0}}, {y, {-18, 4}},
+                   {z, {-18, 4}}, {v, {-18, 5}},  {w, {-2, 4}}};
   REQUIRE_OK(give_encodings(p.graph, settings, {}, ranges, &plan.value()));
   const auto encoding = [&](i32 id) { return plan.value().activations[static_cast<std::size_t>(id)].encoding; };
   CHECK(encoding(m) == encode({-22, 0}, settings.activation_grid()));  // with 4 added it is still at -18
@@ -264,6 +270,15 @@ TEST_CASE("a mask says no more than what brings every sum to its lower end") {
       CHECK(std::fabs(static_cast<double>(one.quant.scales[0]) * 255 - 22) < 1e-3);
     }
   CHECK(found);
+  const auto span = [&](i32 id) {
+    for (const Constant &one : plan.value().constants)
+      if (one.tensor == id) return covered({one.dtype, one.quant.scales[0], one.quant.zero_points[0]});
+    return Range{};
+  };
+  CHECK(std::fabs(span(forbids).low + 22) < 0.2);  // from 1 to what brings 4 to -18
+  CHECK(std::fabs(span(forbids).high - 1) < 0.2);
+  CHECK(std::fabs(span(alone).low + 16) < 0.2);
+  CHECK(std::fabs(span(alone).high - 17) < 0.2);
   // Where somebody else reads the mask it stays what it is.
   p.graph.outputs.push_back(p.node(Op::Sigmoid, {m}));
   auto again = lay_out(p.graph, settings, {});

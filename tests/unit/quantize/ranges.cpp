@@ -53,6 +53,7 @@ double true_sqnr(const std::vector<float> &values, const Encoding &encoding) {
 Range chosen(const std::vector<float> &values, RangeMethod method, const Grid &grid = {}, double percentile = 99.999) {
   const Unique<Observer> observer = make_observer({method, percentile, 0.25});
   observer->observe(values);
+  observer->keep();
   return observer->range(grid);
 }
 
@@ -199,14 +200,15 @@ TEST_CASE("min-max and moving average") {
   CHECK(chosen({-3, -2}, RangeMethod::MinMax) == Range{-3, 0});
   CHECK(chosen({-3, 2}, RangeMethod::MinMax, kI8) == Range{-3, 3});
   const Unique<Observer> observer = make_observer({RangeMethod::MovingAverage, 100, 0.25});
-  for (const std::vector<float> &values : {std::vector<float>{-4, 2}, {0, 10}, {}}) observer->observe(values);
+  for (const std::vector<float> &values : {std::vector<float>{-4, 2}, {0, 10}, {}})
+    observer->observe(values), observer->keep();
   CHECK(observer->range({}) == Range{-3, 4});  // a quarter of the second
   CHECK(observer->seen() == Range{-4, 10});
   Vector<std::uint8_t> bytes;
   observer->save(bytes);
   const Unique<Observer> again = make_observer({RangeMethod::MovingAverage, 100, 0.25});
   REQUIRE_OK(again->restore(bytes));
-  for (const auto &one : {&observer, &again}) (*one)->observe(std::vector<float>{-3, 8});
+  for (const auto &one : {&observer, &again}) (*one)->observe(std::vector<float>{-3, 8}), (*one)->keep();
   CHECK(observer->range({}) == Range{-3, 5});
   CHECK(again->range({}) == Range{-3, 5});
   bytes.pop_back();
@@ -290,7 +292,9 @@ TEST_CASE("a value, and values far from 0") {
 
 TEST_CASE("what a report shows of a tensor") {
   const Unique<Observer> observer = make_observer({});
+  observer->observe(std::vector<float>{-1000, 1000});  // of a sample that was stopped
   observer->observe(std::vector<float>{-1, 0, 0, 0, 1, 3});
+  observer->keep();
   const Histogram shown = observer->histogram();
   CHECK_EQ(shown.low, -1);
   CHECK_EQ(shown.high, 3);

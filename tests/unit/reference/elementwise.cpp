@@ -82,6 +82,12 @@ TEST_CASE("activations at extremes") {
   CHECK_EQ(RunOp(Op::Round).in<float>({4}, {0.5f, 1.5f, -2.5f, 2.5f}).text(), "f32 [4] 0 2 -2 2");
 }
 
+TEST_CASE("integers less a fraction lose it as Cast has it") {
+  CHECK_EQ(RunOp(Op::Shrink).set("bias", 0.25f).in<i32>({4}, {10, -10, 0, 1}).text(), "i32 [4] 9 -9 0 0");
+  CHECK_EQ(RunOp(Op::Shrink).set("bias", 0.75f).set("lambd", 1.5f).in<u8>({3}, {10, 2, 1}).text(), "u8 [3] 9 1 0");
+  CHECK_EQ(RunOp(Op::OneHot).in<i64>({1}, {1}).in<float>({}, {2.75f}).in<float>({2}, {0, 1}).text(), "f32 [1,2] 0 1");
+}
+
 TEST_CASE("f16 is rounded once") {
   // 1 + 2^-11 is a tie and goes to even, 65504 + 16 overflows.
   CHECK_EQ(RunOp(Op::Add)

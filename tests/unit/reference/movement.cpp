@@ -61,6 +61,9 @@ TEST_CASE("slice steps") {
   CHECK_EQ(RunOp(op).in<i64>({1}, {1}).in<i64>({1}, {INT64_MAX}).absent().in<i64>({1}, {INT64_MAX}).text(),
            "i64 [1] 1");
   CHECK_EQ(RunOp(op).in<i64>({1}, {3}).in<i64>({1}, {1}).text(), "i64 [0]");
+  CHECK_EQ(RunOp(op).in<i64>({1}, {-6}).in<i64>({1}, {INT64_MIN}).in<i64>({1}, {0}).in<i64>({1}, {-1}).text(),
+           "i64 [1] 0");
+  CHECK_EQ(RunOp(op).in<i64>({1}, {-6}).in<i64>({1}, {0}).in<i64>({1}, {0}).in<i64>({1}, {-1}).text(), "i64 [0]");
   CHECK_EQ(
       RunOp(op).in<i64>({1}, {INT64_MAX}).in<i64>({1}, {INT64_MIN}).in<i64>({1}, {0}).in<i64>({1}, {INT64_MIN}).text(),
       "i64 [1] 4");

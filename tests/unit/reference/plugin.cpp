@@ -109,7 +109,7 @@ struct Sample {
     b.gives({y, z});
     qir::ConstantPool constants;
     auto written = qir::write_graph(b.graph, constants);
-    CHECK_OK(written.peek_status());
+    CHECK_OK(written.status());
     qir = std::move(written.value());
     pool.resize(constants.size() + 64);
     constants.write_to(pool.data());

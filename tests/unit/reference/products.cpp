@@ -175,7 +175,7 @@ TEST_CASE("integer products") {
   CHECK_EQ(RunOp(op).text(), "i32 [2,1] 64770 381");
   CHECK_EQ(RunOp(op).in<u8>({2}, {255, 1}).in<i8>({1}, {126}).text(), "i32 [2,1] 0 1");  // zero points per row
   CHECK_EQ(RunOp(op).in<u8>({3}, {0, 0, 0}).text(),
-           "QR-R0007 MatMulInteger 'node': a zero point has 3 entries, expected 1 or 2");
+           "QR-G0004 MatMulInteger 'node': a_zero_point has shape [3], expected 1, 2 or 2 elements");
   // 12 * 0.25 / 2 = 1.5 -> 2, and saturation at both ends.
   CHECK_EQ(RunOp(Op::QLinearMatMul)
                .in<i8>({3, 1}, {3, 100, -100})

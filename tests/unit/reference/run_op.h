@@ -84,7 +84,8 @@ class RunOp {
   const Vector<reference::OwnedTensor> &outputs() const { return outputs_; }
 
   std::string text() {
-    if (Status status = run()) return std::string(status.id()) + " " + std::string(status.message());
+    if (const Status status = run(); !status.ok())
+      return std::string(status.id()) + " " + std::string(status.message());
     std::string text;
     for (const reference::OwnedTensor &output : outputs_) {
       if (!text.empty()) text += "; ";

@@ -101,8 +101,8 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
   static const qr_prepare_api api = {
       sizeof(qr_prepare_api),
       QR_PREPARE_VERSION,
-      [](const qr_host *, qr_plugin_bytes, qr_plugin_string, std::int32_t, qr_prepared_model **out,
-         const qr_error_sink *) -> qr_plugin_code {
+      [](const qr_host *, qr_plugin_bytes, std::int32_t, std::int32_t, const qr_prepare_external *,
+         const qr_plugin_signal *, qr_prepared_model **out, const qr_error_sink *) -> qr_plugin_code {
         ++g_alive;
         *out = new qr_prepared_model{0};
         return 0;
@@ -123,10 +123,15 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
         *key = plugin_string(kProperties[index].key);
         *value = plugin_string(kProperties[index].value);
       },
+      [](qr_prepared_model *, std::int32_t *folder, const qr_error_sink *) -> qr_plugin_code {
+        *folder = -1;
+        return 0;
+      },
       [](qr_prepared_model *, qr_plugin_string *json, const qr_error_sink *) -> qr_plugin_code {
         *json = plugin_string("{\"producer\": \"fake\"}");
         return 0;
       },
+      [](qr_prepared_model *, const qr_plugin_signal *, const qr_error_sink *) -> qr_plugin_code { return 0; },
       [](qr_prepared_model *, const qr_plugin_string *shapes, std::uint64_t count, const qr_plugin_signal *,
          const qr_prepare_progress *progress, qr_lowered **out, const qr_error_sink *errors) -> qr_plugin_code {
         if (count == 0) {
@@ -139,7 +144,7 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
         for (std::uint64_t i = 0; i < count; ++i) {
           auto graph = qir::write_graph(make_graph(parse_shape(text_of(shapes[i]))), pool);
           if (!graph.ok()) {
-            set_error(errors, ErrorId::internal, std::string(graph.peek_status().message()).c_str());
+            set_error(errors, ErrorId::internal, std::string(graph.status().message()).c_str());
             delete lowered;
             return QR_INTERNAL;
           }

@@ -132,6 +132,33 @@ TEST_CASE("events of plugins that cannot be are lost, and counted") {
   CHECK_EQ(log.count(), 1);
 }
 
+TEST_CASE("a profile that nobody reads does not grow for ever") {
+  Process process;
+  EventLog log(process);
+  const auto fill = [&](const qr_plugin_event &made, std::size_t most) {
+    for (std::size_t i = 0; i < most + 5; ++i) log.add(1, made);
+    CHECK_EQ(log.count(), most);
+    CHECK_EQ(log.lost(), 5);
+    log.clear();
+    CHECK_EQ(log.lost(), 0);
+  };
+  fill(event(1, 0, "small", 1, 0, 1), EventLog::kMostEvents);
+  const Vector<qr_plugin_counter> counters(1024, {plugin_string("bytes"), plugin_string("B"), 1});
+  qr_plugin_event detailed = event(1, 0, "detailed", 1, 0, 1);
+  detailed.counters = counters.data(), detailed.counter_count = counters.size();
+  fill(detailed, EventLog::kMostDetails / 1024);
+  std::string text(std::size_t{1} << 20, 'a');
+  const std::size_t most = EventLog::kMostText / text.size();
+  for (std::size_t i = 0; i < most + 5; ++i) {
+    std::memcpy(text.data(), &i, sizeof i);
+    qr_plugin_event named = event(1, 0, "", 1, 0, 1);
+    named.name = plugin_string(text);
+    log.add(1, named);
+  }
+  CHECK_GT(log.lost(), 3);
+  CHECK_LE(log.count(), most);
+}
+
 TEST_CASE("profile levels") {
   Process process;
   EventLog basic(process), detailed(process), linting(process), trace(process);

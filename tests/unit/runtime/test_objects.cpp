@@ -6,6 +6,7 @@
 #include "runtime/allocator.h"
 #include "runtime/capi/edge.h"
 #include "tests/support/check.h"
+#include "tests/support/open_model.h"
 
 using namespace quarry;
 using namespace quarry::capi;
@@ -173,7 +174,7 @@ TEST_CASE("statuses outlive the runtime") {
   qr_status *status = qr_runtime_create(&options, &runtime);
   CHECK(status == nullptr);
   qr_model *model = nullptr;
-  status = qr_model_open_path(runtime, {"/nowhere/model.qrm", QR_NUL_TERMINATED}, nullptr, &model);
+  status = model_at_path(runtime, {"/nowhere/model.qrm", QR_NUL_TERMINATED}, nullptr, &model);
   CHECK((status != nullptr && model == nullptr));
   qr_runtime_destroy(runtime);
   CHECK_EQ(std::string_view(qr_status_id(status)), "QR-F0001");
@@ -181,4 +182,21 @@ TEST_CASE("statuses outlive the runtime") {
   qr_status_destroy(status);
   CHECK_EQ(counter.blocks, 0);
   CHECK_EQ(counter.bytes, 0);
+}
+
+TEST_CASE("backends may cut small blocks from malloc's, and a caller's allocator sees each") {
+  Counter counter;
+  const qr_allocator functions = counter.functions();
+  for (const bool own : {false, true}) {
+    qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+    if (own) options.allocator = &functions;
+    options.flags = QR_RUNTIME_ONLY_GIVEN_PATHS;
+    qr_runtime *runtime = nullptr;
+    CHECK(qr_runtime_create(&options, &runtime) == nullptr);
+    const qr_host &host = object(runtime)->host();
+    CHECK_EQ(host.get_extension(host.self, "qr.malloc/1") != nullptr, !own);
+    CHECK(host.get_extension(host.self, "qr.malloc/2") == nullptr);
+    qr_runtime_destroy(runtime);
+  }
+  CHECK_EQ(counter.blocks, 0);
 }

@@ -137,7 +137,7 @@ TEST_CASE("settings") {
     OptionSet options(runtime);
     CHECK_OK(options.set("backend", "cpu"));
     CHECK_OK(options.set("backend_path", "libQnnHtp.so"));
-    Status conflict = resolve_settings(&options).status();
+    Status conflict = resolve_settings(&options).take_status();
     CHECK_EQ(conflict.id(), "QR-C0103");
     CHECK_EQ(message(conflict),
              "options backend and backend_path: they name two backends, \"cpu\" and \"htp\", expected one");

@@ -19,9 +19,24 @@ QR_INLINE VecF better(VecF a, VecF b) noexcept {
 }
 QR_INLINE std::uint32_t equal_lanes(VecF v, VecF wanted) noexcept { return lanes_from(splat(-1), v == wanted); }
 
+// The first or last place that `is`.
+template <class Is>
+QR_INLINE std::int64_t first_place(const Threads &threads, std::int64_t n, bool last, Is &&is) noexcept {
+  for (Parts part(threads, n); part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i)
+      if (const std::int64_t at = last ? n - 1 - i : i; is(at)) return at;
+  return 0;  // it was stopped
+}
+template <class T>
+__attribute__((noinline)) std::int64_t place_of_nan(const Threads &threads, const T *x, std::int64_t n,
+                                                    bool last) noexcept {
+  return first_place(
+      threads, n, last, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] != x[i]; });
+}
+
 // The least or greatest of a row; NaN where there is one.
 template <bool least>
-float extreme(const float *x, std::int64_t n) noexcept {
+float extreme(const Threads &threads, const float *x, std::int64_t n) noexcept {
   NanSeen nan;
   if (n < kLanes) {
     const int count = static_cast<int>(n);
@@ -34,11 +49,12 @@ float extreme(const float *x, std::int64_t n) noexcept {
   VecF a = load(x), b = load(x + n - kLanes);  // the last vector, which may overlap another
   nan.see(a, b);
   std::int64_t i = kLanes;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    const VecF v = load(x + i), w = load(x + i + kLanes);
-    nan.see(v, w);
-    a = better<least>(v, a), b = better<least>(w, b);
-  }
+  for (Parts part(threads, n); part.next();)
+    for (; i + 2 * kLanes <= part.end; i += 2 * kLanes) {
+      const VecF v = load(x + i), w = load(x + i + kLanes);
+      nan.see(v, w);
+      a = better<least>(v, a), b = better<least>(w, b);
+    }
   if (i + kLanes <= n) {
     const VecF v = load(x + i);
     nan.see(v, v);
@@ -50,29 +66,28 @@ float extreme(const float *x, std::int64_t n) noexcept {
 }
 
 template <bool least>
-std::int64_t place(const float *x, std::int64_t n, bool last) noexcept {
-  const float value = extreme<least>(x, n);
-  if (value != value) {
-    std::int64_t i = last ? n - 1 : 0;
-    while (x[i] == x[i]) i += last ? -1 : 1;
-    return i;
-  }
+std::int64_t place(const Threads &threads, const float *x, std::int64_t n, bool last) noexcept {
+  const float value = extreme<least>(threads, x, n);
+  if (value != value) return place_of_nan(threads, x, n, last);
   const VecF wanted = splat(value);
+  std::int64_t i = last ? n : 0;
   if (last) {
-    std::int64_t i = n;
-    for (; i >= kLanes; i -= kLanes)
-      if (const std::uint32_t found = equal_lanes(load(x + i - kLanes), wanted))
-        return i - kLanes + 31 - __builtin_clz(found);
+    for (Parts part(threads, n); part.next();)
+      for (; i >= kLanes && n - i < part.end; i -= kLanes)
+        if (const std::uint32_t found = equal_lanes(load(x + i - kLanes), wanted))
+          return i - kLanes + 31 - __builtin_clz(found);
+    if (i >= kLanes) return 0;  // it was stopped
     const int rest = static_cast<int>(i);
     return 31 - __builtin_clz(equal_lanes(load_part(x, rest), wanted) & ((1u << rest) - 1));
   }
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    if (const std::uint32_t found = equal_lanes(load(x + i), wanted)) return i + __builtin_ctz(found);
+  for (Parts part(threads, n); part.next();)
+    for (; i + kLanes <= part.end; i += kLanes)
+      if (const std::uint32_t found = equal_lanes(load(x + i), wanted)) return i + __builtin_ctz(found);
+  if (n - i >= kLanes) return 0;
   return i + __builtin_ctz(equal_lanes(load_part(x + i, static_cast<int>(n - i)), wanted));
 }
-std::int64_t place_of_f32(const float *x, std::int64_t n, bool least, bool last) noexcept {
-  return least ? place<true>(x, n, last) : place<false>(x, n, last);
+std::int64_t place_of_f32(const Threads &threads, const float *x, std::int64_t n, bool least, bool last) noexcept {
+  return least ? place<true>(threads, x, n, last) : place<false>(threads, x, n, last);
 }
 
 // The greatest lane of 16 bytes, none of which is NaN.
@@ -93,7 +108,7 @@ QR_INLINE T greatest_lane(T __attribute__((vector_size(16))) v) noexcept {
 
 // The greatest of a row of 16 bytes or more whose bits are changed, as it was; NaN where there is one.
 template <class T>
-__attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> change) noexcept {
+__attribute__((noinline)) T best_of_row(const Threads &threads, const T *x, std::int64_t n, BitsOf<T> change) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount, kPart = 16 / sizeof(T);
   typedef T Part __attribute__((vector_size(16)));
@@ -106,10 +121,12 @@ __attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> ch
   if constexpr (!kInVectors<T>) {
     T some[4];
     for (T &v : some) v = changed(x[n - 1], change);
-    std::int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-      QR_UNROLL for (int k = 0; k < 4; ++k) some[k] = greater_of(changed(x[i + k], change), some[k]);
-    for (; i < n; ++i) some[0] = greater_of(changed(x[i], change), some[0]);
+    for (Parts part(threads, n); part.next();) {
+      std::int64_t i = part.begin;
+      for (; i + 4 <= part.end; i += 4)
+        QR_UNROLL for (int k = 0; k < 4; ++k) some[k] = greater_of(changed(x[i + k], change), some[k]);
+      for (; i < part.end; ++i) some[0] = greater_of(changed(x[i], change), some[0]);
+    }
     return changed(greater_of(greater_of(some[0], some[1]), greater_of(some[2], some[3])), change);
   }
   if (n < 2 * kCount) {  // the last part may overlap another
@@ -135,10 +152,12 @@ __attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> ch
       if constexpr (kReal<T>) nan |= v != v;
       to = greater_of(v, to);
     };
-    std::int64_t i = 0;
-    for (; i + 4 * kCount <= n; i += 4 * kCount)
-      QR_UNROLL for (int k = 0; k < 4; ++k) take(x + i + k * kCount, some[k]);
-    for (; i + kCount <= n; i += kCount) take(x + i, some[0]);
+    for (Parts part(threads, n); part.next();) {
+      std::int64_t i = part.begin;
+      for (; i + 4 * kCount <= part.end; i += 4 * kCount)
+        QR_UNROLL for (int k = 0; k < 4; ++k) take(x + i + k * kCount, some[k]);
+      for (; i + kCount <= part.end; i += kCount) take(x + i, some[0]);
+    }
     if constexpr (kReal<T>) nan_seen = any(nan);
     some[0] = greater_of(greater_of(some[0], some[1]), greater_of(some[2], some[3]));
     Part parts[kBytes / 16];
@@ -153,49 +172,51 @@ __attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> ch
 
 // The first or last place of a value that is there.
 template <class T>
-__attribute__((noinline)) std::int64_t place_of(const T *x, std::int64_t n, T value, bool last) noexcept {
+__attribute__((noinline)) std::int64_t place_of(const Threads &threads, const T *x, std::int64_t n, T value,
+                                                bool last) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
-  std::int64_t i = last ? n - 1 : 0;
-  if (value != value) {
-    while (x[i] == x[i]) i += last ? -1 : 1;
-    return i;
-  }
+  if (value != value) return place_of_nan(threads, x, n, last);
+  const auto is_there = [=](std::int64_t at) __attribute__((always_inline)) { return x[at] == value; };
+  if (!kInVectors<T>) return first_place(threads, n, last, is_there);
   const V wanted = V{} + value;
-  if (!kInVectors<T>) {
-    while (x[i] != value) i += last ? -1 : 1;
-    return i;
-  }
   // Whether it stands in a vector, or in four.
   const auto in_one = [&](const T *p) __attribute__((always_inline)) { return any_lane(get(p) == wanted); };
   const auto in_four = [&](const T *p) __attribute__((always_inline)) {
     return any_lane((get(p) == wanted) | (get(p + kCount) == wanted) | (get(p + 2 * kCount) == wanted) |
                     (get(p + 3 * kCount) == wanted));
   };
-  if (last) {
-    for (i = n; i >= 4 * kCount && !in_four(x + i - 4 * kCount);) i -= 4 * kCount;
-    while (i >= kCount && !in_one(x + i - kCount)) i -= kCount;
-    while (x[i - 1] != value) --i;
-    return i - 1;
+  std::int64_t passed = 0;
+  for (Parts part(threads, n); part.next();) {
+    const auto next = [&](int count) __attribute__((always_inline)) {
+      return x + (last ? n - passed - count : passed);
+    };
+    while (passed + 4 * kCount <= part.end && !in_four(next(4 * kCount))) passed += 4 * kCount;
+    if (passed + 4 * kCount <= part.end || part.end == n) break;
   }
-  while (i + 4 * kCount <= n && !in_four(x + i)) i += 4 * kCount;
-  while (i + kCount <= n && !in_one(x + i)) i += kCount;
-  while (x[i] != value) ++i;
-  return i;
+  if (passed + 4 * kCount <= n && !in_four(x + (last ? n - passed - 4 * kCount : passed))) return 0;  // it was stopped
+  while (passed + kCount <= n && !in_one(x + (last ? n - passed - kCount : passed))) passed += kCount;
+  if (last) {
+    while (x[n - 1 - passed] != value) ++passed;
+    return n - 1 - passed;
+  }
+  while (x[passed] != value) ++passed;
+  return passed;
 }
 
 template <class T>
-std::int64_t place_in_row(const std::byte *from, std::int64_t n, std::int64_t bits, bool last) noexcept {
+std::int64_t place_in_row(const Threads &threads, const std::byte *from, std::int64_t n, std::int64_t bits,
+                          bool last) noexcept {
   // (Bytes have a maximum as ones without a sign, and a comparison as ones with.)
   const auto change = static_cast<BitsOf<T>>(sizeof(T) == 1 ? bits ^ 128 : bits);
   const T *const x = reinterpret_cast<const T *>(from);
   if constexpr (__is_same(T, float)) {
-    return place_of_f32(x, n, change != 0, last);
+    return place_of_f32(threads, x, n, change != 0, last);
   } else {
     T best = x[0];
     if (n >= 16 / static_cast<std::int64_t>(sizeof(T))) {
-      best = best_of_row(x, n, change);
-      if (n >= 2 * Of<T>::kCount || best != best) return place_of(x, n, best, last);
+      best = best_of_row(threads, x, n, change);
+      if (n >= 2 * Of<T>::kCount || best != best) return place_of(threads, x, n, best, last);
     } else {
       best = changed(best, change);
       _Pragma("GCC unroll 1") for (std::int64_t i = 1; i < n; ++i) {
@@ -255,7 +276,7 @@ QR_INLINE T least_of() noexcept {
 // Of the last two of `vectors` as many lines are meant as `count` leaves; where it leaves none of the last one, that
 // does the first one's work again.
 template <class T, int vectors>
-void places_of_lines(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept {
+void places_of_lines(const Threads &threads, const Lines &l, std::int64_t bits, std::int64_t *y) noexcept {
   using V = typename Of<T>::Vec;
   using Place = PlaceOf<T>;
   using P = typename Of<Place>::Vec;
@@ -272,25 +293,26 @@ void places_of_lines(const Lines &l, std::int64_t bits, std::int64_t *y) noexcep
     V best[vectors];
     P at[vectors] = {}, place{};
     QR_UNROLL for (int v = 0; v < vectors; ++v) best[v] = V{} + least_of<T>();
-    for (std::int64_t i = 0; i < rows; ++i, x += l.step, room -= l.step) {
-      const T *row = reinterpret_cast<const T *>(x);
-      if (room < reach) {  // nothing of what follows the tensor
-        copy_row(x, l.count * static_cast<std::int64_t>(sizeof(T)), last_row);
-        row = last_row;
+    for (Parts part = Parts::of_rows(threads, rows, vectors * kCount); part.next();)
+      for (std::int64_t i = part.begin; i < part.end; ++i, x += l.step, room -= l.step) {
+        const T *row = reinterpret_cast<const T *>(x);
+        if (room < reach) {  // nothing of what follows the tensor
+          copy_row(x, l.count * static_cast<std::int64_t>(sizeof(T)), last_row);
+          row = last_row;
+        }
+        QR_UNROLL for (int v = 0; v < vectors; ++v) {
+          const V value = changed<T>(get(row + (v == vectors - 1 ? last_at : v * kCount)), change);
+          const auto take = [&](auto better) __attribute__((always_inline)) {
+            best[v] = select_lanes(better, value, best[v]);
+            at[v] = select_lanes(better, place, at[v]);
+          };
+          // NaN is better than any number, and stays.
+          if constexpr (kReal<T>) take(~(value <= best[v]) & (best[v] == best[v]));
+          else if constexpr (sizeof(T) == 8) take(greater(value, best[v]));
+          else take(value > best[v]);
+        }
+        place += 1;
       }
-      QR_UNROLL for (int v = 0; v < vectors; ++v) {
-        const V value = changed<T>(get(row + (v == vectors - 1 ? last_at : v * kCount)), change);
-        const auto take = [&](auto better) __attribute__((always_inline)) {
-          best[v] = select_lanes(better, value, best[v]);
-          at[v] = select_lanes(better, place, at[v]);
-        };
-        // NaN is better than any number, and stays.
-        if constexpr (kReal<T>) take(~(value <= best[v]) & (best[v] == best[v]));
-        else if constexpr (sizeof(T) == 8) take(greater(value, best[v]));
-        else take(value > best[v]);
-      }
-      place += 1;
-    }
     T *const to = from == 0 ? best_there : found;
     QR_UNROLL for (int v = 0; v < vectors; ++v) put(to + v * kCount, best[v]), put(places + v * kCount, at[v]);
     if (from == 0) put_places(l, places, y);
@@ -301,9 +323,11 @@ void places_of_lines(const Lines &l, std::int64_t bits, std::int64_t *y) noexcep
 // What is done with a type of elements.
 struct Kind {
   std::int64_t width;
-  std::int64_t (*row)(const std::byte *x, std::int64_t n, std::int64_t bits, bool last) noexcept;
-  void (*few_lines)(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;  // of up to 2 vectors
-  void (*lines)(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;      // of 3 or 4
+  std::int64_t (*row)(const Threads &threads, const std::byte *x, std::int64_t n, std::int64_t bits,
+                      bool last) noexcept;
+  using OfLines = void (*)(const Threads &threads, const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;
+  OfLines few_lines;  // of up to 2 vectors
+  OfLines lines;      // of 3 or 4
 };
 // Rows are taken as T, lines side by side as Side.
 template <class T, class Side = T>
@@ -328,7 +352,7 @@ void run_rows(const Call &call, const Kind &kind, std::int64_t bits, bool last) 
   call.threads.run(static_cast<std::uint64_t>(p.outer), static_cast<std::uint64_t>(1 + 65536 / p.n),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i)
-                       y[i] = kind.row(call.operands[0] + i * p.n * kind.width, p.n, bits, last);
+                       y[i] = kind.row(call.threads, call.operands[0] + i * p.n * kind.width, p.n, bits, last);
                    });
 }
 void run_lines(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
@@ -336,17 +360,17 @@ void run_lines(const Call &call, const Kind &kind, std::int64_t bits, bool last)
   auto *const y = call.operand<std::int64_t>(1);
   const std::int64_t vector = kBytes / kind.width, together = 4 * vector, parts = ceil_div(p.inner, together),
                      step = p.inner * kind.width, bytes = p.outer * p.n * step;
-  call.threads.run(static_cast<std::uint64_t>(p.outer * parts), static_cast<std::uint64_t>(1 + 65536 / p.n / together),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                       const std::int64_t outer = task / parts, j = task % parts * together,
-                                          count = min_of(p.inner - j, together),
-                                          at = (outer * p.n + (last ? p.n - 1 : 0)) * step + j * kind.width;
-                       (count > 2 * vector ? kind.lines : kind.few_lines)(
-                           Lines{call.operands[0] + at, p.n, last ? -step : step, bytes - at, count, last}, bits,
-                           y + outer * p.inner + j);
-                     }
-                   });
+  call.threads.run(
+      static_cast<std::uint64_t>(p.outer * parts), static_cast<std::uint64_t>(1 + 65536 / p.n / together),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+          const std::int64_t outer = task / parts, j = task % parts * together, count = min_of(p.inner - j, together),
+                             at = (outer * p.n + (last ? p.n - 1 : 0)) * step + j * kind.width;
+          (count > 2 * vector ? kind.lines : kind.few_lines)(
+              call.threads, Lines{call.operands[0] + at, p.n, last ? -step : step, bytes - at, count, last}, bits,
+              y + outer * p.inner + j);
+        }
+      });
 }
 
 }  // namespace
@@ -358,7 +382,7 @@ void run_ArgExtremeF32(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(p.rows), static_cast<std::uint64_t>(1 + 65536 / p.cols),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i)
-                       y[i] = place_of_f32(x + i * p.cols, p.cols, p.least != 0, p.last != 0);
+                       y[i] = place_of_f32(call.threads, x + i * p.cols, p.cols, p.least != 0, p.last != 0);
                    });
 }
 

@@ -242,9 +242,15 @@ void run_AttentionF32(const Call &call) {
   const auto &p = call.as<AttentionF32>();
   const AttentionShape s = attention_shape(p, kLanes, kF32Panel);
   const std::int64_t heads = p.batches * p.heads;
-  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
+  const double all = 2.0 * static_cast<double>(heads) * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
+                     static_cast<double>(p.qk_cols + p.v_cols + 8);
+  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1,
+                     short_ones = tasks_wanted(1, all);
   const std::int64_t row_blocks = ceil_div(p.q_rows, AttentionShape::kRows);
-  const std::int64_t parts = heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads));
+  // Each part lays keys and values out anew: not of few rows to be short alone.
+  constexpr std::int64_t kFewRowBlocks = 8;
+  const std::int64_t parts = max_of(heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads)),
+                                    min_of(ceil_div(row_blocks, kFewRowBlocks), ceil_div(short_ones, heads)));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
                        static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
   call.threads.run(

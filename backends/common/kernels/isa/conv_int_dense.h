@@ -15,7 +15,9 @@ struct Split {
   Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces,
         std::int64_t times) noexcept {
     pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
-    const std::int64_t workers = call.threads.workers, wanted = workers < 2 ? 1 : kTasksPerWorker * workers;
+    const std::int64_t workers = call.threads.workers;
+    const std::int64_t wanted =
+        tasks_wanted(workers, static_cast<double>(pixels) * static_cast<double>(shape.k) * static_cast<double>(p.oc));
     std::int64_t most = shape.block;
     // Many pieces are shared out evenly, and each thread reads its own weights alone.
     if (workers > 1 && pieces * times < 4 * workers)

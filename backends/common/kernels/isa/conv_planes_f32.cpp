@@ -77,10 +77,11 @@ QR_INLINE void tile(const Planes &g, const float *w, std::int64_t width, std::in
 }
 
 // A row of output, whose pixels begin at `out` in its planes.
-void run_row(const Planes &g, const float *rows, std::int64_t out) noexcept {
+void run_row(const Planes &g, const Threads &threads, const float *rows, std::int64_t out) noexcept {
   const ConvF32 &p = g.p;
   const std::int64_t ow = p.window.ow;
-  for (std::int64_t ox = 0; ox < ow; ox += kVectors * kLanes) {
+  Asker asker(threads);
+  for (std::int64_t ox = 0; ox < ow && !asker.stopped(g.s.taps * g.s.run * p.oc); ox += kVectors * kLanes) {
     const std::int64_t count = min_of<std::int64_t>(kVectors * kLanes, ow - ox);
     for (std::int64_t panel = 0; panel < g.s.panels; ++panel) {
       const std::int64_t begin = g.s.panel_begin(panel) * kLanes, width = g.s.panel_vectors(panel) * kLanes;
@@ -144,8 +145,8 @@ QR_INLINE void pixel_tile(const ConvF32 &p, const float *w, const float *bias, c
 
 // A row of output. `room` has as much of the image as a tile sees, where that reaches beyond it.
 template <int kStep>
-void run_pixels(const ConvF32 &p, const float *x, const float *weights, const float *bias, std::int64_t oy, float *y,
-                float *room) noexcept {
+void run_pixels(const ConvF32 &p, const Threads &threads, const float *x, const float *weights, const float *bias,
+                std::int64_t oy, float *y, float *room) noexcept {
   const Window &w = p.window;
   const std::int64_t top = oy * w.sh - w.pad_top, plane = std::int64_t{w.ih} * w.iw, dh = w.dh;
   const std::int64_t columns = (kPixels - 1) * std::int64_t{w.sw} + w.kw;
@@ -153,7 +154,8 @@ void run_pixels(const ConvF32 &p, const float *x, const float *weights, const fl
   const auto inside = [&](std::int64_t left) __attribute__((always_inline)) {
     return rows_inside && left >= 0 && left + columns <= w.iw;
   };
-  for (std::int64_t ox = 0; ox < w.ow; ox += kPixels) {
+  Asker asker(threads);
+  for (std::int64_t ox = 0; ox < w.ow && !asker.stopped(std::int64_t{w.kh} * w.kw * p.ic); ox += kPixels) {
     // The last ones begin earlier where that keeps them in the image: some pixels are made twice.
     std::int64_t first = ox;
     if (ox > 0 && ox + kPixels > w.ow && inside((w.ow - kPixels) * w.sw - w.pad_left)) first = w.ow - kPixels;
@@ -193,9 +195,9 @@ void run_to_pixels(const Call &call) noexcept {
                      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
                        const float *const image = x + row / w.oh * p.ic * w.ih * w.iw;
                        float *const to = y + row * w.ow * p.y_stride;
-                       if (w.sw == 1) run_pixels<1>(p, image, weights, bias, row % w.oh, to, room);
-                       else if (w.sw == 2) run_pixels<2>(p, image, weights, bias, row % w.oh, to, room);
-                       else run_pixels<0>(p, image, weights, bias, row % w.oh, to, room);
+                       if (w.sw == 1) run_pixels<1>(p, call.threads, image, weights, bias, row % w.oh, to, room);
+                       else if (w.sw == 2) run_pixels<2>(p, call.threads, image, weights, bias, row % w.oh, to, room);
+                       else run_pixels<0>(p, call.threads, image, weights, bias, row % w.oh, to, room);
                      }
                    });
 }
@@ -232,12 +234,12 @@ void run_conv_planes(const Call &call) noexcept {
             const Planes g{
                 p,        s, weights, bias, r ? r + out : nullptr, y + out, strips.phase, strips.row, strips.channel,
                 out_plane};
-            for (std::int64_t oy = 0; oy < count; ++oy) run_row(g, rows + oy * step, (first + oy) * w.ow);
+            for (std::int64_t oy = 0; oy < count; ++oy) run_row(g, call.threads, rows + oy * step, (first + oy) * w.ow);
           } else {
             float *const row = rows + strips.floats;
             const Planes g{p, s, weights, bias, nullptr, row, strips.phase, strips.row, strips.channel, w.ow};
             for (std::int64_t oy = 0; oy < count; ++oy) {
-              run_row(g, rows + oy * step, 0);
+              run_row(g, call.threads, rows + oy * step, 0);
               float *const to = y + (image * w.oh + first + oy) * w.ow * p.y_stride;
               transpose(4, reinterpret_cast<const std::byte *>(row), reinterpret_cast<std::byte *>(to), p.oc, w.ow,
                         std::int64_t{w.ow} * 4, std::int64_t{p.y_stride} * 4);

@@ -8,39 +8,43 @@ namespace quarry::kernels::QR_ISA {
 namespace {
 
 template <class T, bool product>
-void lines(const Cumulate &p, const T *x, T *y, std::int64_t outer, std::int64_t begin, std::int64_t end) noexcept {
+void lines(const Cumulate &p, const Threads &threads, const T *x, T *y, std::int64_t outer, std::int64_t begin,
+           std::int64_t end) noexcept {
   const auto combine = [](T a, T b) { return product ? static_cast<T>(a * b) : static_cast<T>(a + b); };
   const auto at = [&](std::int64_t i) { return (outer * p.n + (p.backwards ? p.n - 1 - i : i)) * p.inner; };
   if (p.inner == 1) {
     T sum = product ? 1 : 0;
     const std::int64_t first = at(0), step = p.backwards ? -1 : 1;
     x += first, y += first;
-    if (p.exclusive) {
-      for (std::int64_t i = 0; i < p.n; ++i) {
-        const T next = combine(sum, x[i * step]);
-        y[i * step] = sum;
-        sum = next;
+    for (Parts part(threads, p.n); part.next();) {
+      if (p.exclusive) {
+        for (std::int64_t i = part.begin; i < part.end; ++i) {
+          const T next = combine(sum, x[i * step]);
+          y[i * step] = sum;
+          sum = next;
+        }
+      } else if (p.backwards) {
+        for (std::int64_t i = part.begin; i < part.end; ++i) y[-i] = sum = combine(sum, x[-i]);
+      } else {
+        for (std::int64_t i = part.begin; i < part.end; ++i) y[i] = sum = combine(sum, x[i]);
       }
-    } else if (p.backwards) {
-      for (std::int64_t i = 0; i < p.n; ++i) y[-i] = sum = combine(sum, x[-i]);
-    } else {
-      for (std::int64_t i = 0; i < p.n; ++i) y[i] = sum = combine(sum, x[i]);
     }
     return;
   }
   // Whole rows, each from the one before.
   const std::int64_t count = end - begin;
-  for (std::int64_t i = 0; i < p.n; ++i) {
-    T *const to = y + at(i) + begin;
-    const T *const before = y + at(i - 1) + begin, *const from = x + at(p.exclusive ? i - 1 : i) + begin;
-    if (i > 0) {
-      for (std::int64_t j = 0; j < count; ++j) to[j] = combine(before[j], from[j]);
-    } else if (p.exclusive) {
-      for (std::int64_t j = 0; j < count; ++j) to[j] = product ? 1 : 0;
-    } else {
-      for (std::int64_t j = 0; j < count; ++j) to[j] = from[j];
+  for (Parts part = Parts::of_rows(threads, p.n, count); part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      T *const to = y + at(i) + begin;
+      const T *const before = y + at(i - 1) + begin, *const from = x + at(p.exclusive ? i - 1 : i) + begin;
+      if (i > 0) {
+        for (std::int64_t j = 0; j < count; ++j) to[j] = combine(before[j], from[j]);
+      } else if (p.exclusive) {
+        for (std::int64_t j = 0; j < count; ++j) to[j] = product ? 1 : 0;
+      } else {
+        for (std::int64_t j = 0; j < count; ++j) to[j] = from[j];
+      }
     }
-  }
 }
 
 template <class T>
@@ -56,8 +60,8 @@ void run_as(const Call &call) noexcept {
       static_cast<std::uint64_t>(p.outer * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
         for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
           const std::int64_t outer = task / parts, from = task % parts * part, to = min_of(p.inner, from + part);
-          if (p.product) lines<T, true>(p, x, y, outer, from, to);
-          else lines<T, false>(p, x, y, outer, from, to);
+          if (p.product) lines<T, true>(p, call.threads, x, y, outer, from, to);
+          else lines<T, false>(p, call.threads, x, y, outer, from, to);
         }
       });
 }

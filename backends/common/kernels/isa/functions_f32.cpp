@@ -8,7 +8,7 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// Beyond that, pi / 2 in three parts is not enough: lanes by the C library.
+// Beyond that, pi / 2 in four parts is not enough: lanes by the C library.
 constexpr float kFarthest = 8192;
 
 template <class F>
@@ -18,7 +18,7 @@ QR_INLINE VecF by_lane(VecF x, F f) noexcept {
   return y;
 }
 
-// x = n * pi / 2 + r, |r| <= pi / 4: sin(r), cos(r) and n. Within 1.5 ulp of the larger one.
+// x = n * pi / 2 + r, |r| <= pi / 4: sin(r), cos(r) and n. Within 1 ulp of the sine, 1.5 of the larger one.
 struct Quadrant {
   VecF sine, cosine;
   VecI n;
@@ -26,16 +26,20 @@ struct Quadrant {
 QR_INLINE Quadrant quadrant(VecF x) noexcept {
   const VecF near = abs(x) <= splat(kFarthest) ? x : VecF{};
   const VecF n = round(near * splat(0.636619772f));
-  // The first two parts are short: n times them is exact without fused operations too.
-  VecF r = fma(n, splat(-1.5703125f), near);
-  r = fma(n, splat(-4.837512969970703125e-4f), r);
-  r = fma(n, splat(-7.54978995489188216e-8f), r);
+  // All but the last part are short: n times them is exact without fused operations too. A float may lie within 1e-7 of
+  // a multiple, and what is left of it must be right. r + rest is what is left: r alone, rounded, would be 2 ulp off
+  // where it is just above a power of two and its sine just below.
+  const VecF part = splat(-7.549533620476723e-8f);
+  VecF whole = fma(n, splat(-1.5703125f), near);
+  whole = fma(n, splat(-4.837512969970703125e-4f), whole);
+  const VecF r = fma(n, part, whole);
+  const VecF rest = fma(n, splat(-2.5633440682570896e-12f), fma(n, part, whole - r));
   const VecF z = r * r;
   VecF s = fma(splat(-1.9515295891e-4f), z, splat(8.3321608736e-3f));
   s = fma(s, z, splat(-1.6666654611e-1f));
   VecF c = fma(splat(2.443315711809948e-5f), z, splat(-1.388731625493765e-3f));
   c = fma(c, z, splat(4.166664568298827e-2f));
-  return {fma(s * z, r, r), fma(c * z, z, fma(splat(-0.5f), z, splat(1.0f))), truncate(n)};
+  return {r + fma(s * z, r, rest), fma(c * z, z, fma(splat(-0.5f), z, splat(1.0f))), truncate(n)};
 }
 QR_INLINE bool all_near(VecF x) noexcept {
   // NaN is near: it comes out as NaN.

@@ -80,13 +80,15 @@ void activate_row(Act kind, double a_, double b_, const double *x, double *y, st
 }
 
 // Lines whose elements lie side by side.
-void softmax_row(const double *x, double *y, std::int64_t n, bool log_of_it) noexcept {
+void softmax_row(const Threads &threads, const double *x, double *y, std::int64_t n, bool log_of_it) noexcept {
   VecD best[2] = {splat(-__builtin_inf()), splat(-__builtin_inf())};
-  std::int64_t i = 0;
-  for (; i + 2 * kDoubles <= n; i += 2 * kDoubles)
-    QR_UNROLL for (int k = 0; k < 2; ++k) best[k] = max(load(x + i + k * kDoubles), best[k]);
   double greatest = x[0];  // (NaN comes out of the sum.)
-  for (; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  for (Parts part(threads, n); part.next();) {
+    std::int64_t i = part.begin;
+    for (; i + 2 * kDoubles <= part.end; i += 2 * kDoubles)
+      QR_UNROLL for (int k = 0; k < 2; ++k) best[k] = max(load(x + i + k * kDoubles), best[k]);
+    for (; i < part.end; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  }
   const VecD both = max(best[0], best[1]);
   for (int k = 0; k < kDoubles; ++k) greatest = both[k] > greatest ? both[k] : greatest;
   const VecD shift = splat(greatest);
@@ -96,24 +98,30 @@ void softmax_row(const double *x, double *y, std::int64_t n, bool log_of_it) noe
     if (!log_of_it) store(y + at, e);
     return e;
   };
-  for (i = 0; i + 2 * kDoubles <= n; i += 2 * kDoubles)
-    QR_UNROLL for (int k = 0; k < 2; ++k) total[k] += take(load(x + i + k * kDoubles), i + k * kDoubles);
-  for (; i + kDoubles <= n; i += kDoubles) total[0] += take(load(x + i), i);
-  if (const int rest = static_cast<int>(n - i); rest > 0) {
-    const VecD e = exp(load_part(x + i, rest) - shift);
-    if (!log_of_it) store_part(y + i, e, rest);
-    total[0] += first_doubles(rest) ? e : VecD{};
+  for (Parts part(threads, n); part.next();) {
+    std::int64_t i = part.begin;
+    for (; i + 2 * kDoubles <= part.end; i += 2 * kDoubles)
+      QR_UNROLL for (int k = 0; k < 2; ++k) total[k] += take(load(x + i + k * kDoubles), i + k * kDoubles);
+    for (; i + kDoubles <= part.end; i += kDoubles) total[0] += take(load(x + i), i);
+    if (const int rest = static_cast<int>(part.end - i); rest > 0) {
+      const VecD e = exp(load_part(x + i, rest) - shift);
+      if (!log_of_it) store_part(y + i, e, rest);
+      total[0] += first_doubles(rest) ? e : VecD{};
+    }
   }
   const VecD whole = splat(sum(total[0] + total[1]));
   if (log_of_it) {
     const VecD log_sum = log(whole);
-    return map(x, y, n, [=](VecD v) { return (v - shift) - log_sum; });
+    for (Parts part(threads, n); part.next();)
+      map(x + part.begin, y + part.begin, part.end - part.begin, [=](VecD v) { return (v - shift) - log_sum; });
+    return;
   }
   const VecD factor = splat(1.0) / whole;
-  map(y, y, n, [=](VecD v) { return v * factor; });
+  for (Parts part(threads, n); part.next();)
+    map(y + part.begin, y + part.begin, part.end - part.begin, [=](VecD v) { return v * factor; });
 }
 // A few lines side by side, their elements `step` apart.
-__attribute__((noinline)) void softmax_columns(const double *x, double *y, std::int64_t n, std::int64_t step, int lanes,
+__attribute__((noinline)) void softmax_columns(Parts rows, const double *x, double *y, std::int64_t step, int lanes,
                                                bool log_of_it) noexcept {
   const auto from = [&](const double *p) __attribute__((always_inline)) {
     return lanes == kDoubles ? load(p) : load_part(p, lanes);
@@ -123,15 +131,18 @@ __attribute__((noinline)) void softmax_columns(const double *x, double *y, std::
     else store_part(p, v, lanes);
   };
   VecD greatest = splat(-__builtin_inf()), total{};
-  for (std::int64_t i = 0; i < n; ++i) greatest = max(from(x + i * step), greatest);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const VecD e = exp(from(x + i * step) - greatest);
-    if (!log_of_it) to(y + i * step, e);
-    total += e;
-  }
+  for (Parts part = rows; part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) greatest = max(from(x + i * step), greatest);
+  for (Parts part = rows; part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const VecD e = exp(from(x + i * step) - greatest);
+      if (!log_of_it) to(y + i * step, e);
+      total += e;
+    }
   const VecD log_sum = log(total), factor = splat(1.0) / total;
-  for (std::int64_t i = 0; i < n; ++i)
-    to(y + i * step, log_of_it ? (from(x + i * step) - greatest) - log_sum : from(y + i * step) * factor);
+  while (rows.next())
+    for (std::int64_t i = rows.begin; i < rows.end; ++i)
+      to(y + i * step, log_of_it ? (from(x + i * step) - greatest) - log_sum : from(y + i * step) * factor);
 }
 
 }  // namespace
@@ -177,10 +188,10 @@ void run_SoftmaxF64(const Call &call) {
           const std::int64_t column = task % blocks * kDoubles, at = task / blocks * p.n * p.inner + column;
           const double *const x = call.operand<const double>(0) + at;
           double *const y = call.operand<double>(1) + at;
-          if (p.inner == 1) softmax_row(x, y, p.n, p.log != 0);
+          if (p.inner == 1) softmax_row(call.threads, x, y, p.n, p.log != 0);
           else
-            softmax_columns(x, y, p.n, p.inner, static_cast<int>(min_of<std::int64_t>(kDoubles, p.inner - column)),
-                            p.log != 0);
+            softmax_columns(Parts::of_rows(call.threads, p.n, kDoubles), x, y, p.inner,
+                            static_cast<int>(min_of<std::int64_t>(kDoubles, p.inner - column)), p.log != 0);
         }
       });
 }

@@ -51,6 +51,13 @@ inline constexpr std::int64_t kTasksPerWorker = 8;
 // Operations of a product that are worth another thread's while: a few microseconds, against one to hand them over
 // while the threads of a run are awake.
 inline constexpr double kWorthSharing = 2.5e5;
+// None that takes longer than some milliseconds: between tasks it is asked whether to go on.
+inline constexpr double kLongTask = 1e8;
+[[maybe_unused]] static inline std::int64_t tasks_wanted(std::int64_t workers, double operations) noexcept {
+  const std::int64_t shared = workers > 1 ? kTasksPerWorker * workers : 1;
+  const auto short_ones = static_cast<std::int64_t>(operations / kLongTask);
+  return shared > short_ones ? shared : short_ones;
+}
 
 // ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In
 // conv_f32.cpp.

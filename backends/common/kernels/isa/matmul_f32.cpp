@@ -20,7 +20,9 @@ struct MatMul {
 
 // Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which
 // the sums stay in the first-level cache).
-void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end) noexcept {
+void run_few_rows(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows, std::int64_t begin,
+                  std::int64_t end) noexcept {
+  Asker asker(threads);
   const MatMulF32 &p = g.p;
   constexpr std::int64_t kColumns = 1024;
   for (std::int64_t m = row; m < row + rows; ++m) {
@@ -55,8 +57,8 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
         k += kSteps;
         b += kSteps * p.b_row;
       };
-      while (k + 4 <= p.k) add(Steps<4>{});
-      while (k < p.k) add(Steps<1>{});
+      while (k + 4 <= p.k && !asker.stopped(2 * columns + 64)) add(Steps<4>{});
+      while (k < p.k && k + 4 > p.k) add(Steps<1>{});
       const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
       if (p.residual == Residual::BeforeAct)
         for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
@@ -67,17 +69,20 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
 }
 
 // One column, which lies side by side as the rows do: there is nothing to copy b's elements together for.
-void run_dots(const MatMul &g, std::int64_t row, std::int64_t rows) noexcept {
+void run_dots(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows) noexcept {
   const MatMulF32 &p = g.p;
   for (std::int64_t m = row; m < row + rows; ++m) {
     const float *const a = g.a + m * p.a_row, *const b = g.b;
     VecF part[4] = {};
-    std::int64_t k = 0;
-    for (; k + 4 * kLanes <= p.k; k += 4 * kLanes)
-      QR_UNROLL for (int i = 0; i < 4; ++i) part[i] = fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
-    for (; k + kLanes <= p.k; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
-    if (const int rest = static_cast<int>(p.k - k); rest > 0)
-      part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
+    for (Parts some(threads, p.k); some.next();) {
+      std::int64_t k = some.begin;
+      for (; k + 4 * kLanes <= some.end; k += 4 * kLanes)
+        QR_UNROLL for (int i = 0; i < 4; ++i) part[i] =
+            fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
+      for (; k + kLanes <= some.end; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
+      if (const int rest = static_cast<int>(some.end - k); rest > 0)
+        part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
+    }
     float *const y = g.y + m * p.y_row;
     *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
     const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row;
@@ -89,13 +94,13 @@ void run_dots(const MatMul &g, std::int64_t row, std::int64_t rows) noexcept {
 
 // Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to
 // be packed.
-void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last,
-              float *scratch) noexcept {
+void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows, std::int64_t first,
+              std::int64_t last, float *scratch) noexcept {
   const MatMulF32 &p = g.p;
   const MatMulShape &s = g.s;
   if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes)
-    return run_few_rows(g, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
-  if (p.n == 1 && p.a_col == 1 && p.b_row == 1) return run_dots(g, row, rows);
+    return run_few_rows(g, threads, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
+  if (p.n == 1 && p.a_col == 1 && p.b_row == 1) return run_dots(g, threads, row, rows);
   float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.
@@ -108,7 +113,8 @@ void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t
   job.end.act = &p.act;
   const std::int64_t panels = last - first;
   std::int64_t packed_chunk = -1;
-  for (std::int64_t i = 0; i < panels * s.chunks; ++i) {
+  Asker asker(threads);
+  for (std::int64_t i = 0; i < panels * s.chunks && !asker.stopped(job.k * (rows + kLanes)); ++i) {
     const std::int64_t panel = first + (pack_a ? i % panels : i / s.chunks), chunk = pack_a ? i / panels : i % s.chunks;
     const std::int64_t from = chunk * s.chunk, column = panel * kF32Panel * kLanes;
     const std::int64_t columns = min_of<std::int64_t>(kF32Panel * kLanes, p.n - column);
@@ -172,7 +178,10 @@ void run_MatMulF32(const Call &call) {
   whole.y = call.operand<float>(operand);
 
   // Tasks: matrices, then parts of the panels, then parts of the rows.
-  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
+  // Where weights are read once, that takes as long as many operations.
+  const double all = 2.0 * static_cast<double>(batches) * static_cast<double>(p.m + 16) * static_cast<double>(p.n) *
+                     static_cast<double>(p.k + 1);
+  const std::int64_t wanted = tasks_wanted(call.threads.workers, all);
   const std::int64_t row_blocks = ceil_div(p.m, s.rows);
   std::int64_t panel_parts = 1, row_parts = row_blocks;
   if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
@@ -198,8 +207,8 @@ void run_MatMulF32(const Call &call) {
             if (g.r) g.r += at * p.y_batch[i];
           }
           const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
-          run_part(g, row, rows, s.panels * panel_part / panel_parts, s.panels * (panel_part + 1) / panel_parts,
-                   reinterpret_cast<float *>(call.worker_scratch(worker)));
+          run_part(g, call.threads, row, rows, s.panels * panel_part / panel_parts,
+                   s.panels * (panel_part + 1) / panel_parts, reinterpret_cast<float *>(call.worker_scratch(worker)));
         }
       });
 }

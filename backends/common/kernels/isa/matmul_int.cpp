@@ -355,7 +355,10 @@ void run_as(const Call &call, const MatMulInt &p, const MatMulIntShape &s, const
   const Product product(call, p, s, sort, signed_weights);
   const std::size_t y_at = 2 + std::size_t{p.a_zeros != ByteZeros::None} + std::size_t{p.b_zeros != ByteZeros::None};
   // Tasks: matrices, then parts of the panels, then parts of the rows.
-  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
+  // Where weights are read once, that takes as long as many operations.
+  const double all = 2.0 * static_cast<double>(batches) * static_cast<double>(p.m + 16) * static_cast<double>(p.n) *
+                     static_cast<double>(p.k + 1);
+  const std::int64_t wanted = tasks_wanted(call.threads.workers, all);
   const std::int64_t row_blocks = ceil_div(p.m, s.rows);
   std::int64_t panel_parts = 1, row_parts = row_blocks;
   if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));

@@ -51,7 +51,9 @@ QR_INLINE void tile(const T *a, std::int64_t a_row, std::int64_t a_col, const T 
 
 // One panel of columns of one matrix.
 template <class T>
-void run_panel(const MatMulWide &p, const T *a, const T *b, T *y, std::int64_t columns, T *panel) noexcept {
+void run_panel(const MatMulWide &p, const Threads &threads, const T *a, const T *b, T *y, std::int64_t columns,
+               T *panel) noexcept {
+  Asker asker(threads);
   constexpr int kColumns = kColumnsOf<T>;
   for (std::int64_t from = 0; from == 0 || from < p.k; from += kWideDepth) {
     const std::int64_t depth = min_of(kWideDepth, p.k - from);
@@ -68,9 +70,10 @@ void run_panel(const MatMulWide &p, const T *a, const T *b, T *y, std::int64_t c
     }
     const T *const rows = a + from * p.a_col;
     std::int64_t m = 0;
-    for (; m + kRows <= p.m; m += kRows)
+    for (; m + kRows <= p.m && !asker.stopped(kRows * depth); m += kRows)
       tile<kRows>(rows + m * p.a_row, p.a_row, p.a_col, panel, depth, y + m * p.y_row, p.y_row, columns, from != 0);
-    for (; m < p.m; ++m)
+    if (asker.stopped(8 * depth)) return;
+    for (; m < p.m && m + kRows > p.m; ++m)
       tile<1>(rows + m * p.a_row, p.a_row, p.a_col, panel, depth, y + m * p.y_row, p.y_row, columns, from != 0);
   }
 }
@@ -96,7 +99,7 @@ void run_as(const Call &call) {
                          a += at * p.a_batch[i], b += at * p.b_batch[i], y += at * p.y_batch[i];
                        }
                        const std::int64_t column = task % panels * kColumns;
-                       run_panel(p, a, b + column * p.b_col, y + column, min_of(kColumns, p.n - column),
+                       run_panel(p, call.threads, a, b + column * p.b_col, y + column, min_of(kColumns, p.n - column),
                                  reinterpret_cast<T *>(call.worker_scratch(worker)));
                      }
                    });

@@ -97,15 +97,19 @@ struct Tasks {
   // The dimension before which parts are counted: what is repeated is read once, and written again and again.
   int parts_at = 0;
 
-  void move(const std::byte *from, std::byte *to, std::int64_t begin, std::int64_t end) const noexcept {
+  void move(const Threads &threads, const std::byte *from, std::byte *to, std::int64_t begin,
+            std::int64_t end) const noexcept {
     if (columns > 0)
-      transpose(unit, from + begin * from_step, to + begin * to_step, end - begin, columns, from_step, column_step);
+      for (Parts part = Parts::of_rows(threads, columns, end - begin); part.next();)
+        transpose(unit, from + begin * from_step + part.begin * unit, to + begin * to_step + part.begin * column_step,
+                  end - begin, part.end - part.begin, from_step, column_step);
     else if (unit == 1 && from_step == 1 && to_step == 1)
       std::memmove(to + begin, from + begin, static_cast<std::size_t>(end - begin));
     else copy_line(unit, from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step);
   }
   // The tasks [first, last).
-  void run(const std::byte *x, std::byte *y, std::int64_t first, std::int64_t last) const noexcept {
+  void run(const Threads &threads, const std::byte *x, std::byte *y, std::int64_t first,
+           std::int64_t last) const noexcept {
     std::int64_t index[kCopyRank], rest = first, at_part = 0;
     for (int i = n.rank; i >= 0; --i) {
       if (i == parts_at) {
@@ -118,7 +122,7 @@ struct Tasks {
       x += index[i - 1] * n.from[i - 1], y += index[i - 1] * n.to[i - 1];
     }
     for (std::int64_t task = first; task < last; ++task) {
-      move(x, y, at_part * part, min_of(count, (at_part + 1) * part));
+      move(threads, x, y, at_part * part, min_of(count, (at_part + 1) * part));
       for (int i = n.rank; i >= 0; --i) {
         if (i == parts_at) {
           if (++at_part < parts) break;
@@ -181,11 +185,11 @@ void run_Copy(const Call &call) {
   if (bytes == 0) return;
   const Tasks t = tasks_of(p, bytes);
   const std::int64_t count = t.outer * t.parts;
-  if (bytes <= 2 * kGrainBytes) return t.run(x, y, 0, count);
+  if (bytes <= 2 * kGrainBytes) return t.run(call.threads, x, y, 0, count);
   const std::int64_t grain = max_of<std::int64_t>(1, kGrainBytes / max_of<std::int64_t>(1, bytes / count));
   call.threads.run(static_cast<std::uint64_t>(count), static_cast<std::uint64_t>(grain),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     t.run(x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                     t.run(call.threads, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
                    });
 }
 

@@ -53,26 +53,28 @@ QR_INLINE V result_of(V v, [[maybe_unused]] BitsOf<T> change) noexcept {
 
 // Elements side by side. (Unsigned arithmetic wraps around; -fwrapv for the rest.)
 template <ReduceOp op, class T>
-QR_INLINE T reduce_row(const T *x, std::int64_t n, BitsOf<T> change) noexcept {
+QR_INLINE T reduce_row(const Threads &threads, const T *x, std::int64_t n, BitsOf<T> change) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
   V part[4];
   QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = V{} + first<op, T>();
   VecL nan{};
   bool nan_seen = false;
-  std::int64_t i = 0;
   const auto take = [&](V v, V & to) __attribute__((always_inline)) {
     if constexpr (kAsksForNan<op, T>) nan |= v != v;
     to = join<op>(value_of<op, T>(v, change), to);  // (of NaN and a number max and min give the second)
   };
-  for (; i + 4 * kCount <= n; i += 4 * kCount)
-    QR_UNROLL for (int k = 0; k < 4; ++k) take(get(x + i + k * kCount), part[k]);
-  for (; i + kCount <= n; i += kCount) take(get(x + i), part[0]);
   T result = first<op, T>();
-  for (; i < n; ++i) {
-    if constexpr (sizeof(T) > 1) asm volatile("");  // no vectors for so few
-    if constexpr (kAsksForNan<op, T>) nan_seen |= x[i] != x[i];
-    result = static_cast<T>(join<op>(result, static_cast<T>(value_of<op, T>(x[i], change))));
+  for (Parts some(threads, n); some.next();) {
+    std::int64_t i = some.begin;
+    for (; i + 4 * kCount <= some.end; i += 4 * kCount)
+      QR_UNROLL for (int k = 0; k < 4; ++k) take(get(x + i + k * kCount), part[k]);
+    for (; i + kCount <= some.end; i += kCount) take(get(x + i), part[0]);
+    for (; i < some.end; ++i) {
+      if constexpr (sizeof(T) > 1) asm volatile("");  // no vectors for so few
+      if constexpr (kAsksForNan<op, T>) nan_seen |= x[i] != x[i];
+      result = static_cast<T>(join<op>(result, static_cast<T>(value_of<op, T>(x[i], change))));
+    }
   }
   part[0] = join<op>(join<op>(part[0], part[1]), join<op>(part[2], part[3]));
   // Halves onto each other.
@@ -107,17 +109,18 @@ __attribute__((noinline)) void copy_some(const void *from, std::size_t bytes, vo
 
 // `count` vectors of columns; `step` elements from row to row.
 template <ReduceOp op, class T, int count>
-QR_INLINE void reduce_columns(const T *x, T *y, std::int64_t n, std::int64_t step, BitsOf<T> change) noexcept {
+QR_INLINE void reduce_columns(Parts rows, const T *x, T *y, std::int64_t step, BitsOf<T> change) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
   V total[count];
   VecL nan[count] = {};
   QR_UNROLL for (int k = 0; k < count; ++k) total[k] = V{} + first<op, T>();
-  for (std::int64_t i = 0; i < n; ++i) QR_UNROLL for (int k = 0; k < count; ++k) {
-      const V v = get(x + i * step + k * kCount);
-      if constexpr (kAsksForNan<op, T>) nan[k] |= v != v;
-      total[k] = join<op>(value_of<op, T>(v, change), total[k]);
-    }
+  while (rows.next())
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) QR_UNROLL for (int k = 0; k < count; ++k) {
+        const V v = get(x + i * step + k * kCount);
+        if constexpr (kAsksForNan<op, T>) nan[k] |= v != v;
+        total[k] = join<op>(value_of<op, T>(v, change), total[k]);
+      }
   QR_UNROLL for (int k = 0; k < count; ++k) {
     V result = result_of<op, T>(total[k], change);
     if constexpr (kAsksForNan<op, T>) result = nan[k] ? splat(__builtin_nan("")) : result;
@@ -127,7 +130,7 @@ QR_INLINE void reduce_columns(const T *x, T *y, std::int64_t n, std::int64_t ste
 
 // A vector of columns or a part of one: what stands behind them in memory is read too, but nothing behind x's end.
 template <ReduceOp op, class T>
-QR_INLINE void reduce_part(const T *x, T *y, std::int64_t n, std::int64_t step, std::int64_t columns, BitsOf<T> change,
+QR_INLINE void reduce_part(Parts rows, const T *x, T *y, std::int64_t step, std::int64_t columns, BitsOf<T> change,
                            const T *end) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
@@ -135,16 +138,17 @@ QR_INLINE void reduce_part(const T *x, T *y, std::int64_t n, std::int64_t step, 
   V total = V{} + first<op, T>();
   VecL nan{};
   T row[kCount] = {};
-  for (std::int64_t i = 0; i < n; ++i, x += step) {
-    const T *from = x;
-    if (end - x < kCount) {
-      copy_some(x, bytes, row);
-      from = row;
+  while (rows.next())
+    for (std::int64_t i = rows.begin; i < rows.end; ++i, x += step) {
+      const T *from = x;
+      if (end - x < kCount) {
+        copy_some(x, bytes, row);
+        from = row;
+      }
+      const V v = get(from);
+      if constexpr (kAsksForNan<op, T>) nan |= v != v;
+      total = join<op>(value_of<op, T>(v, change), total);
     }
-    const V v = get(from);
-    if constexpr (kAsksForNan<op, T>) nan |= v != v;
-    total = join<op>(value_of<op, T>(v, change), total);
-  }
   total = result_of<op, T>(total, change);
   if constexpr (kAsksForNan<op, T>) total = nan ? splat(__builtin_nan("")) : total;
   if (columns == kCount) return put(y, total);
@@ -156,36 +160,39 @@ constexpr int kVectors = 4;  // of columns in a task
 
 // Columns [0, columns), `step` elements from row to row, of `times` blocks of rows.
 template <ReduceOp op, class T>
-void reduce_task(const std::byte *from, std::byte *to, std::int64_t n, std::int64_t step, std::int64_t columns,
-                 std::int64_t times, std::int64_t bits, [[maybe_unused]] const std::byte *end) noexcept {
+void reduce_task(const Threads &threads, const std::byte *from, std::byte *to, std::int64_t n, std::int64_t step,
+                 std::int64_t columns, std::int64_t times, std::int64_t bits,
+                 [[maybe_unused]] const std::byte *end) noexcept {
   constexpr int kCount = Of<T>::kCount;
   const auto change = static_cast<BitsOf<T>>(bits);
   const T *x = reinterpret_cast<const T *>(from);
   T *y = reinterpret_cast<T *>(to);
   if (step == 1) {
-    for (; times > 0; --times, x += n) *y++ = reduce_row<op>(x, n, change);
+    for (; times > 0; --times, x += n) *y++ = reduce_row<op>(threads, x, n, change);
     return;
   }
+  const Parts rows = Parts::of_rows(threads, n, columns);
   for (; times > 0; --times, x += n * step, y += step) {
     if (columns == kVectors * kCount) {
-      reduce_columns<op, T, kVectors>(x, y, n, step, change);
+      reduce_columns<op, T, kVectors>(rows, x, y, step, change);
       continue;
     }
     std::int64_t c = 0;
     if constexpr (kCount > 4) {
       for (; c < columns; c += kCount)
-        reduce_part<op, T>(x + c, y + c, n, step, min_of<std::int64_t>(kCount, columns - c), change,
+        reduce_part<op, T>(rows, x + c, y + c, step, min_of<std::int64_t>(kCount, columns - c), change,
                            reinterpret_cast<const T *>(end));
     } else {
-      for (; c + kCount <= columns; c += kCount) reduce_columns<op, T, 1>(x + c, y + c, n, step, change);
+      for (; c + kCount <= columns; c += kCount) reduce_columns<op, T, 1>(rows, x + c, y + c, step, change);
       for (; c < columns; ++c) {
         T total = first<op, T>();
         bool nan = false;
-        for (std::int64_t i = 0; i < n; ++i) {
-          const T v = x[i * step + c];
-          if constexpr (kAsksForNan<op, T>) nan |= v != v;
-          total = static_cast<T>(join<op>(total, static_cast<T>(value_of<op, T>(v, change))));
-        }
+        for (Parts part = rows; part.next();)
+          for (std::int64_t i = part.begin; i < part.end; ++i) {
+            const T v = x[i * step + c];
+            if constexpr (kAsksForNan<op, T>) nan |= v != v;
+            total = static_cast<T>(join<op>(total, static_cast<T>(value_of<op, T>(v, change))));
+          }
         y[c] = result_of<op, T>(total, change);
         if constexpr (kAsksForNan<op, T>)
           if (nan) y[c] = __builtin_nan("");
@@ -194,8 +201,8 @@ void reduce_task(const std::byte *from, std::byte *to, std::int64_t n, std::int6
   }
 }
 
-using Task = void (*)(const std::byte *from, std::byte *to, std::int64_t n, std::int64_t step, std::int64_t columns,
-                      std::int64_t times, std::int64_t bits, const std::byte *end) noexcept;
+using Task = void (*)(const Threads &threads, const std::byte *from, std::byte *to, std::int64_t n, std::int64_t step,
+                      std::int64_t columns, std::int64_t times, std::int64_t bits, const std::byte *end) noexcept;
 // Sums and products of integers with a sign are those of ones without. (Signed: what the greatest and L1 are of.)
 template <class Signed, class T = Signed>
 Task task_of(ReduceOp op, bool has_sign) noexcept {
@@ -242,8 +249,8 @@ void run_Reduce(const Call &call) {
                                           columns = min_of(most, p.inner - column),
                                           times = blocks == 1 ? static_cast<std::int64_t>(end) - task : 1;
                        std::byte *const to = call.operands[1] + (outer * p.inner + column) * width;
-                       task_body(call.operands[0] + (outer * p.reduced * p.inner + column) * width, to, p.reduced,
-                                 p.inner, columns, times, bits, x_end);
+                       task_body(call.threads, call.operands[0] + (outer * p.reduced * p.inner + column) * width, to,
+                                 p.reduced, p.inner, columns, times, bits, x_end);
                        if (dtype == DType::F64) {
                          auto *const y = reinterpret_cast<double *>(to);
                          if (p.op == ReduceOp::Mean)

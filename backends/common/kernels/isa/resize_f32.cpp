@@ -7,25 +7,40 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
+// y = blend(channel, lanes), a vector of channels after the other.
+template <class Blend>
+QR_INLINE void blend_channels(float *y, std::int64_t c, Blend &&blend) noexcept {
+  std::int64_t i = 0;
+  for (; i + kLanes <= c; i += kLanes) store(y + i, blend(i, kLanes));
+  if (i == c) return;
+  if (c >= kLanes) return store(y + c - kLanes, blend(c - kLanes, kLanes));  // some of it once more
+  store_part(y, blend(0, static_cast<int>(c)), static_cast<int>(c));
+}
+// What has a weight of 0 is not looked at: it may be an infinity.
 QR_INLINE void blend_pixel(const float *const corners[4], float *y, std::int64_t c, float row_weight,
                            float column_weight) noexcept {
+  const auto of = [&](int k, std::int64_t i, int lanes) __attribute__((always_inline)) {
+    return lanes == kLanes ? load(corners[k] + i) : load_part(corners[k] + i, lanes);
+  };
   const VecF v = splat(row_weight), u = splat(1.0f - row_weight), h = splat(column_weight),
              g = splat(1.0f - column_weight);
-  const auto blend = [&](VecF a, VecF b, VecF d, VecF e) __attribute__((always_inline)) {
-    return u * (g * a + h * b) + v * (g * d + h * e);
-  };
-  const auto vector = [&](std::int64_t i) __attribute__((always_inline)) {
-    store(y + i, blend(load(corners[0] + i), load(corners[1] + i), load(corners[2] + i), load(corners[3] + i)));
-  };
-  std::int64_t i = 0;
-  for (; i + kLanes <= c; i += kLanes) vector(i);
-  if (i == c) return;
-  if (c >= kLanes) return vector(c - kLanes);  // some of it once more
-  const int rest = static_cast<int>(c);
-  store_part(y,
-             blend(load_part(corners[0], rest), load_part(corners[1], rest), load_part(corners[2], rest),
-                   load_part(corners[3], rest)),
-             rest);
+  if (row_weight != 0 && column_weight != 0)
+    return blend_channels(
+        y, c, [&](std::int64_t i, int lanes) __attribute__((always_inline)) {
+          return u * (g * of(0, i, lanes) + h * of(1, i, lanes)) + v * (g * of(2, i, lanes) + h * of(3, i, lanes));
+        });
+  if (row_weight != 0)
+    return blend_channels(
+        y, c, [&](std::int64_t i, int lanes) __attribute__((always_inline)) {
+          return u * of(0, i, lanes) + v * of(2, i, lanes);
+        });
+  if (column_weight != 0)
+    return blend_channels(
+        y, c, [&](std::int64_t i, int lanes) __attribute__((always_inline)) {
+          return g * of(0, i, lanes) + h * of(1, i, lanes);
+        });
+  blend_channels(
+      y, c, [&](std::int64_t i, int lanes) __attribute__((always_inline)) { return of(0, i, lanes); });
 }
 
 // Fewer channels than a vector has lanes, pixels adjacent: two rows are blended as a whole, then columns, each by a
@@ -34,12 +49,14 @@ void blend_narrow(const float *low, const float *high, float *row, std::int64_t 
                   const Tap *taps, std::int64_t width, std::int64_t c, float *y) noexcept {
   const VecF v = splat(row_weight), u = splat(1.0f - row_weight);
   std::int64_t i = 0;
+  if (row_weight == 0) std::memcpy(row, low, static_cast<std::size_t>(i = in_width * c) * 4);
   for (; i + kLanes <= in_width * c; i += kLanes) store(row + i, u * load(low + i) + v * load(high + i));
   if (const int rest = static_cast<int>(in_width * c - i); rest > 0)
     store_part(row + i, u * load_part(low + i, rest) + v * load_part(high + i, rest), rest);
   std::int64_t x = 0;
   const auto pixel = [&](std::int64_t at) __attribute__((always_inline)) {
     const Tap &tap = taps[at];
+    if (tap.weight == 0) return load(row + tap.low * c);
     return splat(1.0f - tap.weight) * load(row + tap.low * c) + splat(tap.weight) * load(row + tap.high * c);
   };
   for (; x * c + kLanes <= width * c; ++x) store(y + x * c, pixel(x));

@@ -63,7 +63,7 @@ struct Columns {
         const std::int64_t lanes = min_of<std::int64_t>(kLanes, all);
         for (std::int64_t i = 0; i < lanes; ++i) {
           const float a = row[lows[at + i]], h = weights[at + i];
-          const float v = nearest ? a : (1.0f - h) * a + h * row[highs[at + i]];
+          const float v = nearest || h == 0 ? a : (1.0f - h) * a + h * row[highs[at + i]];
           for (std::int64_t k = 0; k < rows; ++k) to[k * all + i] = v;
         }
         continue;
@@ -73,7 +73,8 @@ struct Columns {
       VecF v = pick(from, both, load(lows + at));
       if constexpr (!nearest) {
         const VecF h = load(weights + at);
-        v = (splat(1.0f) - h) * v + h * pick(from, both, load(highs + at));
+        // (A weight of 0 must not make NaN of an infinity.)
+        v = h == VecF{} ? v : (splat(1.0f) - h) * v + h * pick(from, both, load(highs + at));
       }
       for (std::int64_t k = 0; k < rows; ++k) {
         if (all >= kLanes) store(to + k * all, v);

@@ -109,6 +109,19 @@ bool region_of(const RoiAlignF32 &p, const float *roi, std::int64_t batch, Regio
   return true;
 }
 
+// Of the points of an axis of a bin, those that may lie on the image, and some beside them: a region that is larger
+// than the image has any number of others, which count as 0.
+struct Points {
+  std::int64_t first, last;  // behind
+};
+QR_INLINE Points points_on(double start, double bin, std::int64_t grid, std::int64_t extent) noexcept {
+  const double size = static_cast<double>(grid), a = (-1 - start) * size / bin,
+               b = (static_cast<double>(extent) - start) * size / bin;
+  const auto bound = [&](double at) { return static_cast<std::int64_t>(min_of(max_of(at, 0.0), size)); };
+  if (!(bin > 0 || bin < 0)) return {0, grid};  // all at one place
+  return {bound(min_of(a, b) - 2), bound(max_of(a, b) + 2)};
+}
+
 template <bool greatest>
 void align_bin(const RoiAlignF32 &p, const Region &r, const float *image, std::int64_t bin, float *y) noexcept {
   const double top = r.top + static_cast<double>(bin / p.columns) * r.bin_height,
@@ -120,11 +133,14 @@ void align_bin(const RoiAlignF32 &p, const Region &r, const float *image, std::i
   }
   Taps taps;
   bool begun = false;
-  for (std::int64_t i = 0; i < r.grid_height; ++i) {
+  const Points rows = points_on(top, r.bin_height, r.grid_height, p.h),
+               columns = points_on(left, r.bin_width, r.grid_width, p.w);
+  taps.zero = rows.first > 0 || rows.last < r.grid_height || columns.first > 0 || columns.last < r.grid_width;
+  for (std::int64_t i = rows.first; i < rows.last; ++i) {
     Between v{}, h{};
     const bool row_inside =
         place(top + (static_cast<double>(i) + 0.5) * r.bin_height / static_cast<double>(r.grid_height), p.h, &v);
-    for (std::int64_t j = 0; j < r.grid_width; ++j) {
+    for (std::int64_t j = columns.first; j < columns.last; ++j) {
       const double x = left + (static_cast<double>(j) + 0.5) * r.bin_width / static_cast<double>(r.grid_width);
       if (!row_inside || !place(x, p.w, &h)) {
         taps.zero = true;
@@ -198,6 +214,7 @@ int axis_taps(const GridSampleF32 &p, std::int64_t extent, float at, AxisTap *ta
   const double ratio = static_cast<double>(x - floor);
   int count = 0;
   const auto put = [&](std::int64_t index, double weight) {
+    if (weight == 0) return;  // an infinity there counts for nothing
     if (index < 0 || index >= extent) {
       if (p.padding == SamplePadding::Zeros) return;
       if (p.padding == SamplePadding::Reflection)
@@ -266,7 +283,7 @@ void linear_taps(const GridSampleF32 &p, std::int32_t extent, const float *grid,
     const std::int32_t second = first + 1, end = extent - 1;
     const std::int32_t none = border ? 0 : -1, beyond = border ? end : -1;
     out.at[0][i] = first < 0 ? none : first > end ? beyond : first;
-    out.at[1][i] = second < 0 ? none : second > end ? beyond : second;
+    out.at[1][i] = ratio == 0 ? -1 : second < 0 ? none : second > end ? beyond : second;
     out.weight[0][i] = 1 - ratio;
     out.weight[1][i] = ratio;
   }

@@ -2,13 +2,15 @@
 // Convolution 3x3 by Winograd's F(m x m, 3x3): with m = 4 and the points 0, +-1, +-2, infinity 36 products of (tiles x
 // input channels) by (input x output channels) instead of 144 multiplications of pixels; with m = 2, without +-2, 16
 // instead of 36, of half the weights. The error is several times that of the plain sum,
-// and does not shrink with the output: see winograd_choice() in pack.h. An infinity or NaN spoils all outputs of its
-// tiles, not only those whose taps reach it.
+// and does not shrink with the output: see winograd_choice() in pack.h. An infinity or NaN, and numbers near the
+// greatest, spoil all outputs of their tiles, not only those whose taps reach them: a tile where an output is not
+// finite is summed once more, tap by tap, from filters that come back from their points.
 #include "backends/common/kernels/isa/winograd_f32.h"
 
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/gemm_tile.h"
+#include "backends/common/kernels/isa/lanes.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -144,6 +146,93 @@ void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_
   }
 }
 
+// ---- tiles that are summed tap by tap
+
+// Where weights of an output channel lie: of one point, behind each other for each input of the group.
+struct WeightPlace {
+  const float *first;
+  std::int64_t step;
+};
+WeightPlace weights_of(const Winograd &g, std::int64_t point, std::int64_t channel) noexcept {
+  const WinogradShape &s = g.s;
+  const std::int64_t group = channel / s.group_outputs, of_group = channel % s.group_outputs,
+                     vector = of_group / kLanes;
+  std::int64_t panel = s.panels - 1;
+  while (s.panel_begin(panel) > vector) --panel;
+  const std::int64_t wide = s.panel_vectors(panel), begin = s.panel_begin(panel);
+  const std::int64_t at = ((point * g.p.groups + group) * s.vectors + begin) * s.group_inputs + (vector - begin);
+  return {g.w + at * kLanes + of_group % kLanes, wide * kLanes};
+}
+
+// What B^T made of a filter's three numbers, of the points that tell them: 0, 1, -1, infinity. A difference that is
+// nothing but rounding was zero.
+QR_INLINE void from_points(VecF zero, VecF one, VecF minus_one, VecF infinity, VecF w[3], bool large) noexcept {
+  const VecF difference = large ? minus_one - one : one - minus_one;
+  const VecF noise = (abs(one) + abs(minus_one)) * splat(0x1p-20f);
+  w[0] = large ? splat(4.0f) * zero : zero;
+  w[1] = abs(difference) <= noise ? VecF{} : large ? splat(3.0f) * difference : difference;
+  w[2] = infinity;
+}
+
+// The outputs of a tile for `lanes` channels of one group.
+template <class Side>
+void sum_taps(const Winograd &g, TilePlace at, std::int64_t channel, std::int64_t group, bool one_lane,
+              VecF *o) noexcept {
+  constexpr int m_end = Side::value, t_end = m_end + 2;
+  constexpr int kPoints[4] = {0, 1, 2, t_end - 1};
+  const Window &w = g.p.window;
+  const float *pixels[t_end * t_end];
+  for (std::int64_t i = 0; i < t_end; ++i)
+    for (std::int64_t j = 0; j < t_end; ++j) {
+      const std::int64_t iy = at.y + i * w.dh - w.pad_top, ix = at.x + j * w.dw - w.pad_left;
+      pixels[i * t_end + j] = iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw
+                                  ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * g.p.x_stride + group * g.s.group_inputs
+                                  : nullptr;
+    }
+  WeightPlace weights[16];
+  for (int i = 0; i < 16; ++i) weights[i] = weights_of(g, kPoints[i / 4] * t_end + kPoints[i % 4], channel);
+  for (int i = 0; i < m_end * m_end; ++i) o[i] = VecF{};
+  for (std::int64_t k = 0; k < g.s.group_inputs; ++k) {
+    VecF half_way[12], taps[9];
+    for (int j = 0; j < 4; ++j) {
+      VecF points[4], column[3];
+      for (int i = 0; i < 4; ++i) {
+        const WeightPlace &from = weights[i * 4 + j];
+        points[i] = one_lane ? splat(from.first[k * from.step]) : load(from.first + k * from.step);
+      }
+      from_points(points[0], points[1], points[2], points[3], column, m_end == 4);
+      for (int a = 0; a < 3; ++a) half_way[a * 4 + j] = column[a];
+    }
+    for (int a = 0; a < 3; ++a) {
+      const VecF *const row = half_way + a * 4;
+      from_points(row[0], row[1], row[2], row[3], taps + a * 3, m_end == 4);
+    }
+    for (int i = 0; i < t_end; ++i)
+      for (int j = 0; j < t_end; ++j) {
+        const float *const pixel = pixels[i * t_end + j];
+        if (!pixel) continue;
+        const VecF x = splat(pixel[k]);
+        for (int a = max_of(0, i + 1 - m_end); a < min_of(3, i + 1); ++a)
+          for (int b = max_of(0, j + 1 - m_end); b < min_of(3, j + 1); ++b) {
+            VecF &sum = o[(i - a) * m_end + (j - b)];
+            sum = fma(x, taps[a * 3 + b], sum);
+          }
+      }
+  }
+}
+
+// `count` channels from `channel` on.
+template <class Side>
+__attribute__((noinline)) void sum_tile(const Winograd &g, const TilePlace &at, std::int64_t channel, int count,
+                                        VecF *o) noexcept {
+  if (g.p.groups == 1) return sum_taps<Side>(g, at, channel, 0, false, o);
+  for (int lane = 0; lane < count; ++lane) {
+    VecF own[Side::value * Side::value];
+    sum_taps<Side>(g, at, channel + lane, (channel + lane) / g.s.group_outputs, true, own);
+    for (int i = 0; i < Side::value * Side::value; ++i) o[i][lane] = own[i][0];
+  }
+}
+
 template <class Side, class F>
 void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from,
                   Side side, F act) noexcept {
@@ -167,6 +256,12 @@ void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std
         QR_UNROLL for (int i = 0; i < m_end; ++i) d[i * t_end + j] = m[i];
       }
       QR_UNROLL for (int i = 0; i < m_end; ++i) transform_out(d + i * t_end, o + i * m_end, side);
+      // Zero times what is finite is zero.
+      VecF strange[2]{};
+      QR_UNROLL for (int i = 0; i < m_end * m_end; ++i) strange[i % 2] = fma(o[i], VecF{}, strange[i % 2]);
+      VecI spoilt = strange[0] + strange[1] != VecF{};
+      if (count != kLanes) spoilt &= first_lanes(count);
+      if (__builtin_expect(any_lane(spoilt), 0)) sum_tile<Side>(g, at, c, count, o);
       const VecF b = g.bias ? load(g.bias + c) : VecF{};
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) {

@@ -135,7 +135,8 @@ void run_winograd_int(const Call &call, const ConvInt &p, const ConvIntShape &sh
   const std::int64_t blocks = ceil_div(s.tiles, s.block),
                      panels = ceil_div(std::int64_t{p.oc}, std::int64_t{shape.panel});
   // Where there are few blocks, panels are shared out as well.
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
+  const std::int64_t wanted =
+      tasks_wanted(call.threads.workers, static_cast<double>(s.tiles * 16) * static_cast<double>(p.ic) * p.oc);
   const std::int64_t parts = blocks >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks)),
                      part_panels = ceil_div(panels, parts);
   const double work =

@@ -13,16 +13,17 @@ from .errors import (
     NotFound, OutOfRange, PermissionDenied, ResourceExhausted, Unavailable, Unsupported,
 )
 from .memory import Memory, MemoryTensor
-from .model import Model, Quantization, TensorInfo
+from .model import Model, Quantization, Reader, TensorInfo
 from .quantize import Quantizer, quantize, quantize_options
-from .runtime import Backend, Device, Event, OptionInfo, Profile, Runtime, Signal, default_runtime, version
-from .session import MemoryPlan, Run, Session, plan
+from .runtime import Backend, Device, Event, OptionInfo, Profile, Runtime, Signal, abi_version, default_runtime, version
+from .session import Bucket, MemoryPlan, Run, Session, plan
+from .targets import Writer
 
 __version__ = version()
 
 __all__ = [
-    "Backend", "Busy", "Cancelled", "Code", "Corrupt", "DType", "DeadlineExceeded", "Device", "DeviceLost", "Error", "Event",
+    "Backend", "Bucket", "Busy", "Cancelled", "Code", "Corrupt", "DType", "DeadlineExceeded", "Device", "DeviceLost", "Error", "Event",
     "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model", "NotFound",
-    "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "ResourceExhausted", "Run", "Runtime", "Session", "Signal",
-    "TensorInfo", "Unavailable", "Unsupported", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
+    "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader", "ResourceExhausted", "Run", "Runtime", "Session", "Signal",
+    "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
 ]

@@ -31,9 +31,23 @@ def _open(ffi: Any) -> Any:
         ) from None
 
 
+def check_abi(library: Any, path: str) -> None:
+    """Refuses a library whose C ABI is not the one that this package was made for, before anything else is called."""
+    try:
+        major, minor = divmod(int(library.qr_abi_version()), 65536)
+    except AttributeError:
+        major, minor = 0, 0  # of the time before 0.3
+    if major != library.QR_ABI_MAJOR or minor < library.QR_ABI_MINOR:
+        raise ImportError(
+            f"quarry: '{path}' has the C ABI {major}.{minor}, expected {library.QR_ABI_MAJOR}.{library.QR_ABI_MINOR}, or a later minor. "
+            "Install the library and this package of one release"
+        )
+
+
 # cffi's objects have no static types: what touches them is Any, and the public classes say what comes out.
 ffi: Any = _ffi
 lib: Any = _open(ffi)
+check_abi(lib, library_path())
 NULL: Any = ffi.NULL
 
 

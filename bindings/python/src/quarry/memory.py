@@ -3,14 +3,14 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterator, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._library import ffi, lib, new_struct
+from ._library import Text, ffi, lib, new_struct, pointer_of
 from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, unpacked
 from .errors import check
-from .runtime import Handle
+from .runtime import Handle, Runtime, default_runtime
 
 if TYPE_CHECKING:
     from .session import Session
@@ -20,12 +20,17 @@ WRITE: int = lib.QR_ACCESS_WRITE
 
 
 class Memory(Handle):
-    """Memory of a session's device; of use to every session of the runtime on that device."""
+    """Memory of a device; of use to every session of the runtime on that device.
 
-    def __init__(self, session: "Session", size_bytes: int, *, access: int = 0, host_view: bool = True) -> None:
+    `session` says which device. Before there is one it is None, and `backend`, `device` (its number) and `runtime` say it:
+    `Memory(None, 4096, backend="gpu")`.
+    """
+
+    def __init__(self, session: "Optional[Session]", size_bytes: int, *, access: int = 0, host_view: bool = True, backend: str = "", device: int = 0,
+                 runtime: Optional[Runtime] = None) -> None:
         """Allocates; zero-filled where the host has a view."""
-        out = ffi.new("qr_memory **")
-        check(lib.qr_memory_allocate(session._ptr, size_bytes, _options(access, host_view), out))
+        out, options = ffi.new("qr_memory **"), _Options(session, access, host_view, backend, device, runtime)
+        check(lib.qr_memory_allocate(pointer_of(session), size_bytes, options.c, out))
         self._own(out)
 
     def _own(self, out: Any, kept: Any = None) -> None:
@@ -33,19 +38,21 @@ class Memory(Handle):
         self._ptr = ffi.gc(out[0], lib.qr_memory_destroy)
 
     @classmethod
-    def register(cls, session: "Session", array: "np.ndarray[Any, Any]", *, access: int = 0) -> "Memory":
+    def register(cls, session: "Optional[Session]", array: "np.ndarray[Any, Any]", *, access: int = 0, backend: str = "", device: int = 0,
+                 runtime: Optional[Runtime] = None) -> "Memory":
         """An array's own memory, which the device uses in place where it can."""
-        made, out = cls.__new__(cls), ffi.new("qr_memory **")
+        made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
         place = ffi.from_buffer(array, require_writable=True)
-        check(lib.qr_memory_register(session._ptr, place, array.nbytes, _options(access, True), out))
+        check(lib.qr_memory_register(pointer_of(session), place, array.nbytes, options.c, out))
         made._own(out, place)
         return made
 
     @classmethod
-    def import_fd(cls, session: "Session", fd: int, size_bytes: int, offset: int = 0, *, access: int = 0) -> "Memory":
+    def import_fd(cls, session: "Optional[Session]", fd: int, size_bytes: int, offset: int = 0, *, access: int = 0, backend: str = "", device: int = 0,
+                  runtime: Optional[Runtime] = None) -> "Memory":
         """A memfd's or dma-buf's memory; the descriptor stays the caller's."""
-        made, out = cls.__new__(cls), ffi.new("qr_memory **")
-        check(lib.qr_memory_import_fd(session._ptr, fd, offset, size_bytes, _options(access, True), out))
+        made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
+        check(lib.qr_memory_import_fd(pointer_of(session), fd, offset, size_bytes, options.c, out))
         made._own(out)
         return made
 
@@ -57,7 +64,10 @@ class Memory(Handle):
     def tensor(self, shape: Sequence[int], dtype: Union[DType, Any] = DType.F32, offset: int = 0) -> "MemoryTensor":
         """A part of the memory as an input or output of runs."""
         kind = dtype if isinstance(dtype, DType) else DType(dtype_of(np.empty(0, dtype)))
-        return MemoryTensor(self, tuple(int(extent) for extent in shape), kind, offset)
+        extents = tuple(int(extent) for extent in shape)
+        if offset < 0 or any(extent < 0 for extent in extents):
+            raise ValueError(f"found a tensor of shape {extents} at offset {offset}, expected no number below 0")
+        return MemoryTensor(self, extents, kind, offset)
 
     @contextlib.contextmanager
     def access(self, how: int = READ | WRITE) -> Iterator["np.ndarray[Any, np.dtype[np.uint8]]"]:
@@ -86,11 +96,19 @@ class Memory(Handle):
         return int(fd[0]), int(offset[0])
 
 
-def _options(access: int, host_view: bool) -> Any:
-    options = new_struct("qr_memory_options")
-    options.device_access = access
-    options.flags = 0 if host_view else lib.QR_MEMORY_NO_HOST_POINTER
-    return options
+class _Options:
+    """A qr_memory_options, with what it points to."""
+
+    def __init__(self, session: "Optional[Session]", access: int, host_view: bool, backend: str, device: int, runtime: Optional[Runtime]) -> None:
+        self.c = new_struct("qr_memory_options")
+        self.c.device_access = access
+        self.c.flags = 0 if host_view else lib.QR_MEMORY_NO_HOST_POINTER
+        if session is not None:
+            if backend or device or runtime is not None:
+                raise TypeError("both a session and a backend, device or runtime: expected one of them to say whose memory it is")
+            return
+        self._kept = (Text(backend), runtime or default_runtime())
+        self.c.backend, self.c.device, self.c.runtime = self._kept[0].c, device, self._kept[1]._ptr
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models: an opened .onnx or .qrm file."""
 
+import errno
 import json
 import os
-import sys
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple, Union
 
-from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, string_of, taken_text
+from ._library import Text, ffi, lib, new_struct, pointer_of, string_of, taken_text
 from .dtypes import DType
 from .errors import check
-from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, default_runtime, make_options
+from .interrupts import Watch, make
+from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, default_runtime, home_of_signals, make_options
+from .targets import OpenTarget, Target
 
-Progress = Callable[[int, int, str], None]
-"""Told how far a long call has come: done, total (0: not known), what it is doing."""
+Progress = Callable[[int, int, str], Optional[bool]]
+"""Told how far a long call has come: done, total (0: not known), what it is doing. Where it gives False the call raises Cancelled; where it gives anything
+else, or nothing, it goes on. What it raises stops the call and comes out of it."""
+
+
+class Reader(Protocol):
+    """A file or what is like one: seek and read. What has readinto too is read without a copy."""
+
+    def seek(self, offset: int, whence: int = ..., /) -> Any: ...
+    def read(self, size: int = ..., /) -> Any: ...
+
+
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, int, Reader]
+External = Union[Mapping[str, Source], Callable[[str], Optional[Source]]]
+"""External data of an .onnx by name: None, or no such key, for one that is not there."""
 
 
 @dataclass(frozen=True)
 class Quantization:
+    """What a quantised value q means: (q - zero_point) * scale."""
+
     scale: float
+    """Of the whole tensor; nan where `scales` hold."""
     zero_point: int
+    kind: str = "tensor"
+    """"tensor", "channel" or "block"."""
+    scales: Tuple[float, ...] = ()
+    """Per channel: one for each index of `axis`. Per block: laid out like the tensor, with `axis` divided by `block_size` and rounded up."""
+    zero_points: Tuple[int, ...] = ()
+    axis: int = 0
+    block_size: int = 0
+
+
+def _quantization(info: Any) -> Optional[Quantization]:
+    if not info.is_quantized:
+        return None
+    kinds = {lib.QR_QUANTIZED_PER_TENSOR: "tensor", lib.QR_QUANTIZED_PER_CHANNEL: "channel", lib.QR_QUANTIZED_PER_BLOCK: "block"}
+    scales = tuple(info.scales[0 : info.scale_count]) if info.scales else ()
+    zero_points = tuple(info.zero_points[0 : info.scale_count]) if info.zero_points else ()
+    return Quantization(info.scale, info.zero_point, kinds.get(info.is_quantized, str(info.is_quantized)), scales, zero_points, info.quantized_axis, info.block_size)
 
 
 @dataclass(frozen=True)
@@ -31,7 +65,7 @@ class TensorInfo:
     shape: Tuple[Optional[int], ...]
     """None for an extent that is symbolic, or known only after a run."""
     dim_names: Tuple[str, ...]
-    """Names of a model input's symbolic extents; empty where an extent has none."""
+    """Names of the symbolic extents of a model's inputs and outputs; empty where an extent has none."""
     quantization: Optional[Quantization]
 
 
@@ -45,71 +79,142 @@ def tensor_info(ask: Any, pointer: Any, index: int, dim_name: Any = None) -> Ten
             check(dim_name(pointer, index, axis, name))
         names.append(string_of(name))
     shape = tuple(None if info.dims[axis] < 0 else int(info.dims[axis]) for axis in range(info.rank))
-    quantization = Quantization(info.scale, info.zero_point) if info.is_quantized else None
-    return TensorInfo(string_of(info.name), DType(info.dtype), shape, tuple(names), quantization)
+    return TensorInfo(string_of(info.name), DType(info.dtype), shape, tuple(names), _quantization(info))
 
 
-class CallOptions:
-    """A qr_call_options. What the progress function raises comes out of raise_pending(), when the call has ended."""
+class CallOptions(Watch):
+    """A qr_call_options, for call(). What the progress function raises stops the call and comes out of it."""
 
-    def __init__(self, signal: Optional[Signal], profile: Optional[Profile], progress: Optional[Progress]) -> None:
-        self.c = new_struct("qr_call_options")
-        self.c.signal, self.c.profile = pointer_of(signal), pointer_of(profile)
-        self._raised: Optional[BaseException] = None
-        self._kept = (signal, profile)
+    __slots__ = ("options", "_kept")
+
+    def __init__(self, runtime: Runtime, signal: Optional[Signal] = None, profile: Optional[Profile] = None, progress: Optional[Progress] = None) -> None:
+        super().__init__(home_of_signals(runtime), signal)
+        self.options = new_struct("qr_call_options")
+        self.options.signal, self.options.profile = self.c, pointer_of(profile)
+        self._kept: Tuple[Any, ...] = (profile,)
         if progress is not None:
             told = progress
 
-            def report(_: Any, done: int, total: int, what: Any) -> None:
-                if self._raised is None:
-                    try:
-                        told(done, total, string_of(what))
-                    except BaseException as error:
-                        self._raised = error
-                        if signal is not None:
-                            signal.abort()
+            stop, go_on = int(lib.QR_STOP), int(lib.QR_GO_ON)
 
-            self._report = ffi.callback("void(void *, uint64_t, uint64_t, qr_string)", report)
-            self._progress = new_struct("qr_progress")
-            self._progress.report = self._report
-            self.c.progress = self._progress
+            def report(_: Any, done: int, total: int, what: Any) -> int:
+                return stop if self.error is not None or told(done, total, string_of(what)) is False else go_on
 
-    def done(self, status: Any) -> None:
-        if self._raised is not None:
-            lib.qr_status_destroy(status)
-            raise self._raised
-        check(status)
+            c_report = ffi.callback("int32_t(void *, uint64_t, uint64_t, qr_string)", report, error=stop, onerror=self.keep)
+            c_progress = new_struct("qr_progress")
+            c_progress.report = c_report
+            self.options.progress = c_progress
+            self._kept = (profile, c_report, c_progress)
+
+
+class OpenSource:
+    """A qr_model_source, with what it points to; `close` after the call."""
+
+    def __init__(self, source: Source, call: Watch, folder: Union[str, "os.PathLike[str]", int, None] = None, external: Optional[External] = None) -> None:
+        self.path: Optional[str] = None
+        self.data: Optional[bytes] = None
+        self.view: Any = None
+        self.c = new_struct("qr_model_source")
+        self.c.fd = self.c.folder_fd = -1
+        self._opened = -1
+        self.external: List["OpenSource"] = []
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            # bytes do not change; anything else is copied once. The model's sessions hold them too.
+            self.data = bytes(source)
+            self.view = ffi.from_buffer(self.data)
+            self.c.kind, self.c.data, self.c.size_bytes = lib.QR_SOURCE_MEMORY, self.view, len(self.data)
+        elif isinstance(source, int):
+            self.c.kind, self.c.fd = lib.QR_SOURCE_DESCRIPTOR, source
+        elif not isinstance(source, (str, os.PathLike)) and hasattr(source, "seek"):
+            self._kept = _reader(source, call)
+            self.c.kind, self.c.read, self.c.size_bytes = lib.QR_SOURCE_READER, self._kept, _size_of(source)
+        else:
+            self.path = os.path.abspath(os.fspath(source))  # type: ignore[arg-type]
+            text = self._kept = Text(self.path)
+            self.c.kind, self.c.path = lib.QR_SOURCE_PATH, text.c
+        if isinstance(folder, int):
+            self.c.folder_fd = folder
+        elif folder is not None:
+            self._opened = self.c.folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+        if external is not None:
+            self._finds = self.c.external = self._finder(external, call)
+
+    def _finder(self, external: External, call: Watch) -> Any:
+        ask = external.get if isinstance(external, Mapping) else external
+
+        def find(_: Any, name: Any, out: Any) -> int:
+            found = ask(string_of(name))
+            if found is None:
+                return errno.ENOENT
+            self.external.append(OpenSource(found, call))
+            out[0] = self.external[-1].c[0]
+            return 0
+
+        return ffi.callback("int32_t(void *, qr_string, qr_model_source *)", find, error=errno.EIO, onerror=call.stop)
+
+    def close(self) -> None:
+        if self._opened >= 0:
+            os.close(self._opened)
+            self._opened = -1
+
+
+def _size_of(source: Any) -> int:
+    end = source.seek(0, os.SEEK_END)
+    return int(source.tell() if end is None else end)
+
+
+def _reader(source: Any, call: Watch) -> Any:
+    """The function of a qr_model_source. What `source` raises ends the call and comes out of it."""
+    readinto = getattr(source, "readinto", None)
+
+    def read(_: Any, offset: int, to: Any, size: int) -> int:
+        place, filled = memoryview(ffi.buffer(to, size)), 0
+        source.seek(offset)
+        while filled < size:
+            if readinto is not None:
+                count = readinto(place[filled:])
+            else:
+                part = source.read(size - filled)
+                count = len(part)
+                place[filled : filled + count] = part
+            if not count:
+                raise EOFError(f"a model's reader ends at byte {offset + filled}: expected {size - filled} bytes more")
+            filled += count
+        return 0
+
+    return ffi.callback("int32_t(void *, uint64_t, void *, uint64_t)", read, error=errno.EIO, onerror=call.stop)
 
 
 class Model(Handle):
     """An opened .onnx or .qrm: immutable, for any number of threads and sessions.
 
-    `source` is a path, or the bytes of a model. Options are keyword arguments (`container__map=False` for
-    "container.map"), or a mapping by the library's own names. Pickles by its path, or by its bytes.
+    `source` is a path, the bytes of a model, the descriptor of a file, or a file (what has seek and read). `folder` is where the external data
+    of an .onnx are, as a path or a descriptor, if not beside it; `external` has them by name instead, or is asked for them: each like a model's
+    source. Options are keyword arguments (`container__map=False` for "container.map"), or
+    a mapping by the library's own names. Pickles by its path, or by its bytes.
     """
 
-    def __init__(self, source: Union[str, "os.PathLike[str]", bytes, bytearray, memoryview], *, runtime: Optional[Runtime] = None,
-                 options: Optional[Options] = None, **keywords: OptionValue) -> None:
+    def __init__(self, source: Source, *, runtime: Optional[Runtime] = None, signal: Optional[Signal] = None,
+                 folder: Union[str, "os.PathLike[str]", int, None] = None, external: Optional[External] = None, options: Optional[Options] = None,
+                 **keywords: OptionValue) -> None:
         self.runtime = runtime or default_runtime()
         self._options = all_options(options, keywords)
         c_options = make_options(self.runtime, self._options)
-        out = ffi.new("qr_model **")
-        if isinstance(source, (bytes, bytearray, memoryview)):
-            self.path: Optional[str] = None
-            # bytes do not change; anything else is copied once. The model's sessions hold them too.
-            self._data = bytes(source)
-            view = ffi.from_buffer(self._data)
-            check(lib.qr_model_open_memory(self.runtime._ptr, view, len(self._data), c_options, out))
-        else:
-            self.path = os.path.abspath(os.fspath(source))
-            path = Text(self.path)
-            check(lib.qr_model_open_path(self.runtime._ptr, path.c, c_options, out))
-            view = None
-        self._view = view
-        self._ptr = ffi.gc(out[0], lib.qr_model_destroy)
+        call = CallOptions(self.runtime, signal)
+        opened = OpenSource(source, call, folder, external)
+        self.path, self._data, self._folder, self._external = opened.path, opened.data, folder, external
+        try:
+            self._ptr = make("qr_model", lib.qr_model_destroy, call, lib.qr_model_open, self.runtime._ptr, opened.c, c_options, call.options)
+        finally:
+            opened.close()
+        self._view = (opened.view, [one.view for one in opened.external])  # what the library reads where it lies
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return _model_again, (self.path if self.path is not None else self._data, self.runtime, self._options)
+        source = self.path if self.path is not None else self._data
+        if source is None or isinstance(self._folder, int) or self._external is not None:
+            raise TypeError("a model of a descriptor or a file cannot be pickled: open it by its path or from its bytes")
+        return _model_again, (source, self.runtime, self._options, self._folder)
 
     @property
     def inputs(self) -> List[TensorInfo]:
@@ -117,41 +222,60 @@ class Model(Handle):
 
     @property
     def outputs(self) -> List[TensorInfo]:
-        return [tensor_info(lib.qr_model_output, self._ptr, i) for i in range(lib.qr_model_output_count(self._ptr))]
+        return [tensor_info(lib.qr_model_output, self._ptr, i, lib.qr_model_output_dim_name) for i in range(lib.qr_model_output_count(self._ptr))]
 
-    def inspect(self) -> Any:
+    @property
+    def properties(self) -> Dict[str, str]:
+        """What the model carries as keys and values: ONNX's metadata_props, "metadata.<key>" of a container."""
+        key, value, found = ffi.new("qr_string *"), ffi.new("qr_string *"), {}
+        for index in range(lib.qr_model_property_count(self._ptr)):
+            check(lib.qr_model_property(self._ptr, index, key, value))
+            found[string_of(key[0])] = string_of(value[0])
+        return found
+
+    def inspect(self, *, signal: Optional[Signal] = None) -> Any:
         """Everything the model says of itself (docs/formats/inspect.md)."""
-        out = ffi.new("char **")
-        check(lib.qr_model_inspect(self._ptr, out))
+        call, out = CallOptions(self.runtime, signal), ffi.new("char **")
+        call.call(lib.qr_model_inspect, self._ptr, call.options, out)
         return json.loads(taken_text(out))
 
-    def verify(self) -> None:
+    def verify(self, *, signal: Optional[Signal] = None) -> None:
         """Reads every byte of a .qrm and checks all sums."""
-        check(lib.qr_model_verify(self._ptr))
+        call = CallOptions(self.runtime, signal)
+        call.call(lib.qr_model_verify, self._ptr, call.options)
 
-    def compile(self, path: Union[str, "os.PathLike[str]"], *, signal: Optional[Signal] = None, profile: Optional[Profile] = None,
-                progress: Optional[Progress] = None, options: Optional[Options] = None, **keywords: OptionValue) -> None:
-        """Compiles into a .qrm, which appears whole or not at all."""
-        target, call = Text(os.fspath(path)), CallOptions(signal, profile, progress)
-        c_options = make_options(self.runtime, all_options(options, keywords))
-        call.done(lib.qr_model_compile(self._ptr, c_options, target.c, call.c))
+    def compile(self, target: Target = None, *, name: Optional[str] = None, signal: Optional[Signal] = None, profile: Optional[Profile] = None,
+                progress: Optional[Progress] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Optional[bytes]:
+        """Compiles into a .qrm: a path, a descriptor, what has write(), or None for bytes that this gives back. A name (of the path, or `name`) that
+        ends in .onnx: what ONNX Runtime loads."""
+        return self._write(lib.qr_model_compile, target, name, CallOptions(self.runtime, signal, profile, progress), all_options(options, keywords))
+
+    def export(self, target: Target = None, *, name: Optional[str] = None, signal: Optional[Signal] = None, profile: Optional[Profile] = None,
+               progress: Optional[Progress] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Optional[bytes]:
+        """Writes the graph after the passes that all backends share: as .onnx, .onnx.data or .json, as the name says; see qr_model_export."""
+        return self._write(lib.qr_model_export, target, name, CallOptions(self.runtime, signal, profile, progress), all_options(options, keywords))
+
+    def _write(self, function: Any, target: Target, name: Optional[str], call: CallOptions, options: Options) -> Optional[bytes]:
+        opened, c_options = OpenTarget(target, name, call), make_options(self.runtime, options)
+        call.call(function, self._ptr, c_options, opened.c, call.options)
+        return opened.made()
 
     def check(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Any:
         """Asks a backend about every node and compiles nothing; see qr_model_check."""
-        call, out = CallOptions(signal, None, None), ffi.new("char **")
+        call, out = CallOptions(self.runtime, signal), ffi.new("char **")
         c_options = make_options(self.runtime, all_options(options, keywords))
-        call.done(lib.qr_model_check(self._ptr, c_options, call.c, out))
+        call.call(lib.qr_model_check, self._ptr, c_options, call.options, out)
         return json.loads(taken_text(out))
 
-    def compatibility(self, *, options: Optional[Options] = None, **keywords: OptionValue) -> Tuple[str, str]:
+    def compatibility(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Tuple[str, str]:
         """How well a container fits a backend of this machine: "optimal", "usable", "recompile" or "incompatible", and why."""
-        grade, out = ffi.new("qr_compatibility *"), ffi.new("char **")
+        grade, out, call = ffi.new("qr_compatibility *"), ffi.new("char **"), CallOptions(self.runtime, signal)
         c_options = make_options(self.runtime, all_options(options, keywords))
-        check(lib.qr_model_compatibility(self._ptr, c_options, grade, out))
+        call.call(lib.qr_model_compatibility, self._ptr, c_options, call.options, grade, out)
         words = {lib.QR_COMPATIBILITY_OPTIMAL: "optimal", lib.QR_COMPATIBILITY_USABLE: "usable",
                  lib.QR_COMPATIBILITY_RECOMPILE: "recompile", lib.QR_COMPATIBILITY_INCOMPATIBLE: "incompatible"}
         return words.get(grade[0], str(grade[0])), taken_text(out)
 
 
-def _model_again(source: Union[str, bytes], runtime: Runtime, options: Options) -> Model:
-    return Model(source, runtime=runtime, options=options)
+def _model_again(source: Union[str, bytes], runtime: Runtime, options: Options, folder: Union[str, "os.PathLike[str]", None] = None) -> Model:
+    return Model(source, runtime=runtime, folder=folder, options=options)

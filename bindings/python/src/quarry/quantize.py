@@ -11,8 +11,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._library import Text, ffi, library_path, new_struct, string_of, taken_text
 from .errors import check
-from .model import CallOptions, Progress, TensorInfo, tensor_info
+from .interrupts import make
+from .model import CallOptions, External, OpenSource, Progress, Source, TensorInfo, tensor_info
 from .runtime import Handle, OptionInfo, Runtime, Signal, default_runtime
+from .targets import OpenTarget, Target
 from .tensors import ArrayLike, Tensors
 
 SONAME = "libquarry-quantize.so.0"
@@ -55,13 +57,17 @@ def _text_of(value: Any) -> str:
 class Quantizer(Handle):
     """A float model that samples are shown to. One call at a time."""
 
-    def __init__(self, model: Union[str, "os.PathLike[str]"], *, runtime: Optional[Runtime] = None, **options: Any) -> None:
-        """options: those of `quantize_options()`; lists become texts with commas."""
+    def __init__(self, model: Source, *, runtime: Optional[Runtime] = None, folder: Union[str, "os.PathLike[str]", int, None] = None,
+                 external: Optional[External] = None, signal: Optional[Signal] = None, **options: Any) -> None:
+        """model, folder and external: as of a Model; signal: of the opening. options: those of `quantize_options()`; lists become texts with commas."""
         lib = _library()
         self._runtime = runtime if runtime is not None else default_runtime()
-        out, path = ffi.new("qr_quantizer **"), Text(os.fspath(model))
-        check(lib.qr_quantizer_open(self._runtime._ptr, path.c, out))
-        self._ptr = ffi.gc(out[0], lib.qr_quantizer_destroy)
+        call = CallOptions(self._runtime, signal)
+        self._source = OpenSource(model, call, folder, external)  # the library reads memory where it lies
+        try:
+            self._ptr = make("qr_quantizer", lib.qr_quantizer_destroy, call, lib.qr_quantizer_open, self._runtime._ptr, self._source.c, call.options)
+        finally:
+            self._source.close()
         self._tensors: Optional[Tensors] = None
         for key, value in options.items():
             name, text = Text(key), Text(_text_of(value))
@@ -70,14 +76,17 @@ class Quantizer(Handle):
     @property
     def inputs(self) -> List[TensorInfo]:
         """What a sample has, with all extents known; from the first time on options are fixed."""
-        lib, count = _library(), ffi.new("uint64_t *")
-        check(lib.qr_quantizer_input_count(self._ptr, count))
+        return self._inputs(None)
+
+    def _inputs(self, signal: Optional[Signal]) -> List[TensorInfo]:
+        lib, count, call = _library(), ffi.new("uint64_t *"), CallOptions(self._runtime, signal)
+        call.call(lib.qr_quantizer_input_count, self._ptr, call.options, count)
         return [tensor_info(lib.qr_quantizer_input, self._ptr, index) for index in range(count[0])]
 
-    def add(self, sample: Sample, *, signal: Optional[Signal] = None) -> None:
+    def add(self, sample: Sample, *, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> None:
         """Shows the model one sample."""
         if self._tensors is None:
-            self._tensors = Tensors(self.inputs, "qr_tensor *[]")
+            self._tensors = Tensors(self._inputs(signal), "qr_tensor *[]")
         tensors = self._tensors
         names = [info.name for info in tensors.infos]
         if isinstance(sample, Mapping):
@@ -92,8 +101,8 @@ class Quantizer(Handle):
             raise ValueError(f"a sample: found {len(values)} arrays, expected {len(names)}, one for each input")
         for index, value in enumerate(values):
             tensors.set_input(index, value)
-        call = CallOptions(signal, None, None)
-        call.done(_library().qr_quantizer_add_sample(self._ptr, tensors.pointers, tensors.count, call.c))
+        call = CallOptions(self._runtime, signal, None, progress)
+        call.call(_library().qr_quantizer_add_sample, self._ptr, tensors.pointers, tensors.count, call.options)
 
     @property
     def samples(self) -> int:
@@ -102,40 +111,62 @@ class Quantizer(Handle):
         check(_library().qr_quantizer_sample_count(self._ptr, count))
         return int(count[0])
 
-    def save(self, path: Union[str, "os.PathLike[str]"], note: str = "") -> None:
-        """Writes all that is known of the samples so far to a file, from which another process can go on."""
-        file, text = Text(os.fspath(path)), Text(note)
-        check(_library().qr_quantizer_save(self._ptr, file.c, text.c))
+    def save(self, target: Target = None, note: str = "", *, signal: Optional[Signal] = None) -> Optional[bytes]:
+        """Writes all that is known of the samples so far, from which another process can go on: to a path, a descriptor, what has write(), or into
+        bytes that this gives back."""
+        call, text = CallOptions(self._runtime, signal), Text(note)
+        opened = OpenTarget(target, None, call)
+        call.call(_library().qr_quantizer_save, self._ptr, opened.c, text.c, call.options)
+        return opened.made()
 
-    def restore(self, path: Union[str, "os.PathLike[str]"], *, signal: Optional[Signal] = None) -> str:
+    def restore(self, source: Source, *, signal: Optional[Signal] = None) -> str:
         """Takes up what `save` wrote, before the first sample, and gives its note."""
-        call, file, out = CallOptions(signal, None, None), Text(os.fspath(path)), ffi.new("char **")
-        call.done(_library().qr_quantizer_restore(self._ptr, file.c, call.c, out))
+        call, out = CallOptions(self._runtime, signal), ffi.new("char **")
+        opened = OpenSource(source, call)
+        call.call(_library().qr_quantizer_restore, self._ptr, opened.c, call.options, out)
         return taken_text(out)
 
-    def write(self, path: Union[str, "os.PathLike[str]"], *, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> Dict[str, Any]:
-        """Makes the quantised model of what was seen, writes it whole, and gives the report."""
-        call, file = CallOptions(signal, None, progress), Text(os.fspath(path))
-        call.done(_library().qr_quantizer_write(self._ptr, file.c, call.c))
-        report: Dict[str, Any] = json.loads(self._report("json"))
-        return report
+    def write(self, target: Target, *, name: Optional[str] = None, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> Dict[str, Any]:
+        """Makes the quantised model of what was seen, writes it whole to a path, a descriptor or what has write(), and gives the report."""
+        if target is None:
+            raise TypeError("write: found None, expected a target: write_bytes gives the model back")
+        self._write(target, name, signal, progress)
+        return self.report()
+
+    def write_bytes(self, *, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> bytes:
+        """As write, and gives the model; report() has what was found."""
+        return self._write(None, None, signal, progress) or b""
+
+    def _write(self, target: Target, name: Optional[str], signal: Optional[Signal], progress: Optional[Progress]) -> Optional[bytes]:
+        call = CallOptions(self._runtime, signal, None, progress)
+        opened = OpenTarget(target, name, call)
+        call.call(_library().qr_quantizer_write, self._ptr, opened.c, call.options)
+        return opened.made()
+
+    def report(self) -> Dict[str, Any]:
+        """What the last write found and did (docs/quantize.md)."""
+        found: Dict[str, Any] = json.loads(self._report("json"))
+        return found
 
     def report_html(self) -> str:
         """The report of the last write as a page that needs nothing else."""
         return self._report("html")
 
     def _report(self, kind: str) -> str:
-        out, format_name = ffi.new("char **"), Text(kind)
-        check(_library().qr_quantizer_report(self._ptr, format_name.c, out))
-        return taken_text(out)
+        call, format_name = CallOptions(self._runtime), Text(kind)
+        opened = OpenTarget(None, None, call)
+        call.call(_library().qr_quantizer_report, self._ptr, format_name.c, opened.c, call.options)
+        return opened.text()
 
 
-def quantize(model: Union[str, "os.PathLike[str]"], samples: Iterable[Sample], output: Union[str, "os.PathLike[str]"], *, runtime: Optional[Runtime] = None,
+def quantize(model: Source, samples: Iterable[Sample], output: Target, *, runtime: Optional[Runtime] = None,
              signal: Optional[Signal] = None, progress: Optional[Progress] = None, resume: Union[str, "os.PathLike[str]", None] = None, **options: Any) -> Dict[str, Any]:
     """Quantises a float ONNX model by samples of its inputs, which may be a generator: they are read one at a time. Gives the report.
 
     resume: a file that keeps what the samples have told, every 20 seconds and when something stops it. Where it is there, as many samples as it knows are
-    passed over: give the same ones in the same order. Removed when the model is written."""
+    passed over: give the same ones in the same order. Removed when the model is written. signal: its timeout is of all of it."""
+    if signal is not None:
+        signal = signal.derive()
     with Quantizer(model, runtime=runtime, **options) as quantizer:
         if resume is not None and os.path.exists(resume):
             quantizer.restore(resume, signal=signal)

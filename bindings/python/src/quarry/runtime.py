@@ -5,12 +5,17 @@ import json
 import logging
 import os
 import threading
+import time
+import traceback
+import weakref
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from ._library import NULL, Text, ffi, lib, new_struct, string_of, taken_text, text_of
 from .errors import check
+from .interrupts import NO_LIMIT, Watch, caught
+from .targets import OpenTarget, Target
 
 OptionValue = Union[str, int, float, bool, os.PathLike, Sequence[Any], Mapping[str, Any]]  # type: ignore[type-arg]
 Options = Mapping[str, OptionValue]
@@ -75,12 +80,13 @@ class OptionInfo:
 
 
 Log = Union[logging.Logger, Callable[[int, str, str], None]]
-"""Where log lines go: a logger, whose children have the lines' topics, or a function of level (as logging has them), topic and message."""
+"""Where log lines go: a logger, whose children have the lines' topics, or a function of level (as logging has them), topic and message.
 
-# Each level of the library's as logging has it; what somebody does wrong is a warning.
+A logger's records have `misbehaves`: "caller" or "plugin" where the line tells that one of them broke the contract, else ""."""
+
+# Each level of the library's as logging has it.
 _LEVELS: Dict[int, int] = {
-    lib.QR_LOG_ERROR: logging.ERROR, lib.QR_LOG_WARN: logging.WARNING, lib.QR_LOG_INFO: logging.INFO, lib.QR_LOG_DEBUG: logging.DEBUG,
-    lib.QR_LOG_TRACE: 5, lib.QR_LOG_CALLER_MISBEHAVING: logging.WARNING, lib.QR_LOG_PLUGIN_MISBEHAVING: logging.WARNING,
+    lib.QR_LOG_ERROR: logging.ERROR, lib.QR_LOG_WARN: logging.WARNING, lib.QR_LOG_INFO: logging.INFO, lib.QR_LOG_DEBUG: logging.DEBUG, lib.QR_LOG_TRACE: 5,
 }
 _WORDS: Dict[str, int] = {"error": lib.QR_LOG_ERROR, "warn": lib.QR_LOG_WARN, "info": lib.QR_LOG_INFO, "debug": lib.QR_LOG_DEBUG, "trace": lib.QR_LOG_TRACE}
 _sinks: List[Any] = []  # for as long as the process: models and sessions go on logging when their Runtime is gone
@@ -96,11 +102,18 @@ def _sink(log: Log, level: str) -> Any:
     return made
 
 
-@ffi.callback("void(void *, qr_log_level, qr_string, qr_string)")  # type: ignore[untyped-decorator]
-def _write_log(handle: Any, level: int, topic: Any, message: Any) -> None:
+def _log_failed(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+    # What a log function raises is printed and no more: it is not the business of the call that wrote the line.
+    if not caught(kind, error, trace):
+        traceback.print_exception(kind, error, trace)
+
+
+@ffi.callback("void(void *, qr_log_level, uint32_t, qr_string, qr_string)", onerror=_log_failed)  # type: ignore[untyped-decorator]
+def _write_log(handle: Any, level: int, flags: int, topic: Any, message: Any) -> None:
     log: Log = ffi.from_handle(handle)
     if isinstance(log, logging.Logger):
-        log.getChild(string_of(topic)).log(_LEVELS.get(level, logging.WARNING), "%s", string_of(message))
+        who = "caller" if flags & lib.QR_LOG_CALLER_MISBEHAVES else "plugin" if flags & lib.QR_LOG_PLUGIN_MISBEHAVES else ""
+        log.getChild(string_of(topic)).log(_LEVELS.get(level, logging.WARNING), "%s", string_of(message), extra={"misbehaves": who})
     else:
         log(_LEVELS.get(level, logging.WARNING), string_of(topic), string_of(message))
 
@@ -133,7 +146,7 @@ class Runtime(Handle):
     def backends(self) -> List[Backend]:
         """Looks at every candidate plugin and says of each whether it can be used, or why not."""
         count = ffi.new("uint64_t *")
-        check(lib.qr_runtime_scan(self._ptr, count))
+        Watch().call(lib.qr_runtime_scan, self._ptr, count)
         found = []
         for index in range(count[0]):
             info = new_struct("qr_backend_info")
@@ -167,7 +180,7 @@ class Runtime(Handle):
     def operators(self, backend: str = "") -> Any:
         """What a backend takes, as docs/operators.md has it; Quarry's own operator set for an empty name."""
         name, out = Text(backend), ffi.new("char **")
-        check(lib.qr_runtime_operators(self._ptr, name.c, out))
+        Watch().call(lib.qr_runtime_operators, self._ptr, name.c, out)
         return json.loads(taken_text(out))
 
     def search_path(self) -> List[Tuple[str, str]]:
@@ -213,6 +226,12 @@ def _runtime_again(made_with: Dict[str, Any]) -> Runtime:
 def version() -> str:
     """The version of the library that is loaded, "major.minor.patch"."""
     return text_of(lib.qr_version())
+
+
+def abi_version() -> Tuple[int, int]:
+    """Major and minor of the loaded library's C ABI."""
+    major, minor = divmod(int(lib.qr_abi_version()), 65536)
+    return major, minor
 
 
 # ---- options
@@ -261,6 +280,20 @@ def make_options(runtime: Runtime, options: Options) -> Any:
 
 # ---- signals and profiles
 
+def home_of_signals(runtime: Runtime) -> Any:
+    """A runtime that signals can be made of: they serve calls of every runtime, and this one may be closed."""
+    return runtime._ptr or default_runtime()._ptr
+
+
+def nanoseconds(seconds: Optional[float]) -> int:
+    """A timeout as the C ABI takes it. What is left of a time that has run out, 0 or less, is a time that has passed: no more, and never no limit."""
+    if seconds is None:
+        return NO_LIMIT
+    if seconds != seconds:
+        raise ValueError("a timeout of nan s: expected a number, or None for no limit")
+    return int(min(max(seconds, 0), 1e9) * 1e9)
+
+
 class Signal(Handle):
     """Stops calls that are under way: from another thread, or by a timeout. One signal may serve many calls."""
 
@@ -268,21 +301,59 @@ class Signal(Handle):
         out = ffi.new("qr_signal **")
         check(lib.qr_signal_create((runtime or default_runtime())._ptr, out))
         self._ptr = ffi.gc(out[0], lib.qr_signal_destroy)
+        # A call has a signal of its own (interrupts.Watch), which this one's abort reaches: what ends one call leaves the others alone.
+        self._aborted = False
+        self._timeout_ns = NO_LIMIT
+        self._until: Optional[int] = None  # of all calls together, as time.monotonic_ns()
+        self._followers: "Dict[int, Union[Watch, Signal]]" = {}
+        self._derived: "weakref.WeakSet[Signal]" = weakref.WeakSet()
         if timeout is not None:
             self.set_timeout(timeout)
 
+    def derive(self) -> "Signal":
+        """A signal for calls that belong together: aborted with this one, and what is left of this one's timeout counts for all of them from now on."""
+        made = Signal.__new__(Signal)
+        out = ffi.new("qr_signal **")
+        check(lib.qr_signal_derive(self._ptr, out))
+        made._ptr = ffi.gc(out[0], lib.qr_signal_destroy)
+        made._timeout_ns, made._followers, made._derived = NO_LIMIT, {}, weakref.WeakSet()
+        left = self._left_ns()
+        made._until = None if left == NO_LIMIT else time.monotonic_ns() + left
+        self._derived.add(made)
+        made._aborted = self._aborted
+        return made
+
+    def check(self) -> None:
+        """Raises Cancelled where the signal is aborted, DeadlineExceeded where it has no time left: for work between calls."""
+        check(lib.qr_signal_check(self._ptr))
+
+    def _left_ns(self) -> int:
+        """Of a call that begins now."""
+        return self._timeout_ns if self._until is None else min(self._timeout_ns, max(0, self._until - time.monotonic_ns()))
+
     def abort(self) -> None:
         """Calls that use the signal raise Cancelled as soon as they can, now and until reset()."""
+        self._aborted = True
         lib.qr_signal_abort(self._ptr)
+        for follower in [*self._followers.values(), *self._derived]:
+            follower.abort()
 
     def reset(self) -> None:
+        self._aborted = False
         lib.qr_signal_reset(self._ptr)
 
     def set_timeout(self, seconds: Optional[float]) -> None:
-        """Each later call has this long, from its own start; None: no limit."""
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"a timeout of {seconds} s: expected more than 0, or None for no limit")
-        lib.qr_signal_set_timeout(self._ptr, 0 if seconds is None else max(1, int(min(seconds, 1e9) * 1e9)))
+        """Each later call has this long, from its own start; 0 and less: none at all, it has passed already. None: no limit."""
+        self._timeout_ns = nanoseconds(seconds)
+        lib.qr_signal_set_timeout(self._ptr, self._timeout_ns)
+
+    def _add(self, follower: "Union[Watch, Signal]") -> None:
+        self._followers[id(follower)] = follower  # before the look, so that no abort is missed
+        if self._aborted:
+            follower.abort()
+
+    def _remove(self, follower: "Union[Watch, Signal]") -> None:
+        self._followers.pop(id(follower), None)
 
     def fileno(self) -> int:
         """A descriptor that select and poll call readable while the signal is aborted; it stays the signal's."""
@@ -343,9 +414,17 @@ class Profile(Handle):
 
     def export(self, format: str = "csv") -> str:
         """The events as a file's content: "csv", or "chrome" for Perfetto."""
-        name, out = Text(format), ffi.new("char **")
-        check(lib.qr_profile_export(self._ptr, name.c, out))
-        return taken_text(out)
+        return self._write(format, None).text()
+
+    def write(self, target: Target, format: str = "csv") -> None:
+        """The same to a path, a descriptor or what has write()."""
+        self._write(format, target).made()
+
+    def _write(self, format: str, target: Target) -> OpenTarget:
+        watch, name = Watch(), Text(format)
+        opened = OpenTarget(target, None, watch)
+        watch.call(lib.qr_profile_export, self._ptr, name.c, opened.c)
+        return opened
 
     def clear(self) -> None:
         lib.qr_profile_clear(self._ptr)

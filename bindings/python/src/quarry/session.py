@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -15,14 +16,18 @@ import numpy as np
 from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, taken_text
 from .dtypes import PACKED
 from .errors import Busy, Error, check, error_of
-from .model import CallOptions, Model, Progress, TensorInfo, tensor_info
-from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, make_options, option_text
+from .interrupts import Watch, is_late, late, once_more
+from .model import CallOptions, Model, Progress, Source, TensorInfo, tensor_info
+from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, option_text
 from .tensors import Array, ArrayLike, Tensors, from_buffer
 
 Inputs = Union[ArrayLike, Sequence[ArrayLike], Mapping[str, ArrayLike]]
 _empty = np.empty
 _ndarray = np.ndarray
 _run = lib.qr_session_run
+_QUICK, _BRIEF = 0.005, 0.03
+"""Seconds. To listen for Ctrl-C costs a run 1 us. So a session whose last run took less than _QUICK has the next one end by itself after _BRIEF; a run
+that does is made again, and listens. On a device it is the possibility to abort a run that costs time: a quick one goes without that."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,30 @@ class MemoryPlan:
     spill_fill_bytes: int
 
 
-def plan(model: Model, *, options: Optional[Options] = None, **keywords: OptionValue) -> MemoryPlan:
+@dataclass(frozen=True)
+class Bucket:
+    """What one of a session's shape buckets takes and gives."""
+
+    inputs: Tuple[TensorInfo, ...]
+    outputs: Tuple[TensorInfo, ...]
+
+
+def plan(model: Model, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> MemoryPlan:
     """What a session would need, without making one."""
-    found = new_struct("qr_memory_plan")
+    found, call = new_struct("qr_memory_plan"), CallOptions(model.runtime, signal)
     c_options = make_options(model.runtime, {**model._options, **all_options(options, keywords)})
-    check(lib.qr_session_plan(model._ptr, c_options, found))
+    call.call(lib.qr_session_plan, model._ptr, c_options, call.options, found)
     return MemoryPlan(found.weights_bytes, found.arena_bytes, found.io_bytes, found.device_bytes, found.scratchpad_bytes, found.spill_fill_bytes)
 
 
 def _end(pointer: Any, kept: Dict[int, Any], *also_kept: Any) -> None:
     # Aborts what is queued and waits for its end: only then may its arrays go.
-    lib.qr_session_destroy(pointer)
-    kept.clear()
+    try:
+        lib.qr_session_destroy(pointer)
+    except KeyboardInterrupt:
+        once_more()
+    finally:
+        kept.clear()
 
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -72,18 +89,17 @@ class Session(Handle):
     take turns; clone() gives each thread a session of its own that shares the weights. Pickles by its model and options.
     """
 
-    def __init__(self, model: Union[Model, str, "os.PathLike[str]", bytes], *, runtime: Optional[Runtime] = None, signal: Optional[Signal] = None,
+    def __init__(self, model: Union[Model, Source], *, runtime: Optional[Runtime] = None, signal: Optional[Signal] = None,
                  profile: Optional[Profile] = None, progress: Optional[Progress] = None, options: Optional[Options] = None,
                  **keywords: OptionValue) -> None:
         given = all_options(options, keywords)
         if isinstance(model, Model):
             given = {**model._options, **given}
         else:
-            model = Model(model, runtime=runtime, options=given)
-        call, out = CallOptions(signal, profile, progress), ffi.new("qr_session **")
+            model = Model(model, runtime=runtime, signal=signal, options=given)
+        call = CallOptions(model.runtime, signal, profile, progress)
         c_options = make_options(model.runtime, given)
-        call.done(lib.qr_session_create(model._ptr, c_options, call.c, out))
-        self._begin(model, given, out[0])
+        self._begin(model, given, _made(call, lib.qr_session_create, model._ptr, c_options, call.options))
 
     def _begin(self, model: Model, options: Options, pointer: Any) -> None:
         self.model = model
@@ -96,6 +112,13 @@ class Session(Handle):
         self.inputs: List[TensorInfo] = [tensor_info(lib.qr_session_input, pointer, i) for i in range(lib.qr_session_input_count(pointer))]
         self.outputs: List[TensorInfo] = [tensor_info(lib.qr_session_output, pointer, i) for i in range(lib.qr_session_output_count(pointer))]
         self._names = {info.name: i for i, info in enumerate(self.inputs)}
+        # Of runs without a signal of the caller's, which take turns.
+        home = home_of_signals(model.runtime)
+        self._watch, self._limit = Watch(home), Watch(home, timeout_ns=nanoseconds(_BRIEF))
+        self._plain, self._brief = new_struct("qr_run_options"), new_struct("qr_run_options")
+        self._plain.signal, self._brief.signal = self._watch.c, self._limit.c
+        self._on_device = options.get("backend", "cpu") not in ("cpu", "cpu-reference") or "backend_path" in options or "backend_type" in options
+        self._quick = False
         self._in, self._out = self._tensors()
         self._fresh = [
             (i, info.shape, self._out.numpy[i], self._out.sizes[i])
@@ -117,13 +140,24 @@ class Session(Handle):
     def __reduce__(self) -> Tuple[Any, ...]:
         return _session_again, (self.model, self._options)
 
-    def clone(self) -> "Session":
+    @property
+    def buckets(self) -> List[Bucket]:
+        """The shape buckets that runs choose from (option "shape"); none while a container that does not suit is compiled in the background."""
+        def side(ask: Any, bucket: int, count: int) -> Tuple[TensorInfo, ...]:
+            return tuple(tensor_info(lambda session, i, info: ask(session, bucket, i, info), self._ptr, index) for index in range(count))
+
+        return [
+            Bucket(side(lib.qr_session_bucket_input, bucket, len(self.inputs)), side(lib.qr_session_bucket_output, bucket, len(self.outputs)))
+            for bucket in range(lib.qr_session_bucket_count(self._ptr))
+        ]
+
+    def clone(self, *, signal: Optional[Signal] = None) -> "Session":
         """Another session of the same model: shares weights and programs, has its own working memory."""
-        out = ffi.new("qr_session **")
+        call = CallOptions(self.model.runtime, signal)
         with self._lock:
-            check(lib.qr_session_clone(self._ptr, out))
+            pointer = _made(call, lib.qr_session_clone, self._ptr, call.options)
         made = Session.__new__(Session)
-        made._begin(self.model, self._options, out[0])
+        made._begin(self.model, self._options, pointer)
         return made
 
     # ---- runs
@@ -143,11 +177,9 @@ class Session(Handle):
                 items, shapes, dtypes, kept = tensors.items, tensors.shapes, tensors.numpy, tensors.kept
                 for index, array in enumerate(arrays):
                     if type(array) is _ndarray and array.shape == shapes[index] and array.dtype is dtypes[index] and array.flags.c_contiguous:
-                        items[index].data = kept[index] = from_buffer(array)
+                        items[index].const_data = kept[index] = from_buffer(array)
                     else:
                         tensors.set_input(index, array)
-                        if tensors.items[index].dtype != tensors.dtypes[index] or tensors.items[index].memory or tensors.dtypes[index] in PACKED:
-                            shapes[index] = None  # not for the short way next time
                 made = []
                 for index, shape, dtype, size in self._fresh:
                     array = _empty(shape, dtype)
@@ -156,26 +188,42 @@ class Session(Handle):
                     item.size_bytes = size
                     item.memory = NULL
                     made.append(array)
-                status = _run(self._ptr, NULL, tensors.pointers, tensors.count, results.pointers, results.count)
-                if status:
-                    tensors.forget()
-                    raise error_of(status)
+                if self._quick and not self._on_device:
+                    status = _run(self._ptr, self._brief, tensors.pointers, tensors.count, results.pointers, results.count)
+                    if not status and not (late and is_late()):
+                        return made
+                    self._after_brief(status)
+                self._run_watched()
                 return made
-            self._set(tensors, results, inputs, out, own=True)
-            options = NULL
-            if signal is not None or timeout is not None or profile is not None:
-                if timeout is not None:
-                    signal = self._timed(signal, timeout)
-                options = new_struct("qr_run_options")
-                options.signal, options.profile = pointer_of(signal), pointer_of(profile)
             try:
-                check(_run(self._ptr, options, tensors.pointers, tensors.count, results.pointers, results.count))
+                self._set(tensors, results, inputs, out, own=True)
+                watch, options = self._options_of(signal, timeout, profile)
+                watch.call(_run, self._ptr, options, tensors.pointers, tensors.count, results.pointers, results.count)
                 return [results.result(index) for index in range(results.count)]
             finally:
                 tensors.forget()
                 results.forget()
-                for index in range(tensors.count):
-                    tensors.shapes[index] = None
+
+    def _after_brief(self, status: Any) -> None:
+        self._quick = False
+        ended = status and lib.qr_status_code(status) == lib.QR_DEADLINE_EXCEEDED
+        if not ended or is_late():
+            self._in.forget()
+            raise self._limit.failure(status)
+        lib.qr_status_destroy(status)
+
+    def _run_watched(self) -> None:
+        """A run of `_in` and `_out` that Ctrl-C ends."""
+        tensors, results, watch, begin = self._in, self._out, self._watch, monotonic()
+        try:
+            if self._quick:
+                check(_run(self._ptr, NULL, tensors.pointers, tensors.count, results.pointers, results.count))
+            else:
+                watch.call(_run, self._ptr, self._plain, tensors.pointers, tensors.count, results.pointers, results.count)
+            self._quick = monotonic() - begin < _QUICK
+        except BaseException:
+            tensors.forget()
+            raise
 
     def __call__(self, *inputs: ArrayLike, **named: ArrayLike) -> Any:
         """The same with inputs as arguments: gives the output, or a tuple of several."""
@@ -184,10 +232,12 @@ class Session(Handle):
         results = self.run(named if named else list(inputs))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _timed(self, signal: Optional[Signal], timeout: float) -> Signal:
-        if signal is not None:
+    def _options_of(self, signal: Optional[Signal], timeout: Optional[float], profile: Optional[Profile]) -> Tuple[Watch, Any]:
+        if signal is not None and timeout is not None:
             raise TypeError("both a signal and a timeout: set the timeout on the signal (Signal.set_timeout)")
-        return Signal(timeout=timeout, runtime=self.model.runtime)
+        watch, options = Watch(home_of_signals(self.model.runtime), signal, nanoseconds(timeout)), new_struct("qr_run_options")
+        options.signal, options.profile = watch.c, pointer_of(profile)
+        return watch, options
 
     def _ordered(self, inputs: Inputs) -> Sequence[ArrayLike]:
         if isinstance(inputs, dict) or isinstance(inputs, Mapping):
@@ -221,7 +271,18 @@ class Session(Handle):
         loop = asyncio.get_running_loop()
         if out is None and any(size is None for size in self._out.sizes):
             # Queued runs need room for their outputs; how much only the run tells.
-            return await loop.run_in_executor(None, lambda: self.run(inputs, signal=signal, profile=profile))
+            own = Signal(runtime=self.model.runtime)
+            if signal is not None:
+                own._timeout_ns = signal._left_ns()
+                signal._add(own)
+            try:
+                return await loop.run_in_executor(None, lambda: self.run(inputs, signal=own, profile=profile))
+            except asyncio.CancelledError:
+                own.abort()
+                raise
+            finally:
+                if signal is not None:
+                    signal._remove(own)
         while True:
             turn: "asyncio.Future[None]" = loop.create_future()
             self._turns.append(turn)  # before the look, so that no end is missed
@@ -251,21 +312,21 @@ class Session(Handle):
 
     def warm_up(self, signal: Optional[Signal] = None, profile: Optional[Profile] = None) -> None:
         """Runs each shape bucket once on zeros, so that the next run takes as long as those after it; Session(..., warm_up=True) does so when it is made."""
-        options = new_struct("qr_run_options")
-        options.signal, options.profile = pointer_of(signal), pointer_of(profile)
+        watch, options = self._options_of(signal, None, profile)
         with self._lock:
-            check(lib.qr_session_warm_up(self._ptr, options))
+            watch.call(lib.qr_session_warm_up, self._ptr, options)
 
     def set_option(self, key: str, value: OptionValue) -> None:
         """Changes an option that may change at run time."""
         name, text = Text(key), Text(option_text(value))
         with self._lock:
-            check(lib.qr_session_set_option(self._ptr, name.c, text.c))
+            Watch().call(lib.qr_session_set_option, self._ptr, name.c, text.c)
 
-    def recover(self) -> None:
+    def recover(self, *, signal: Optional[Signal] = None) -> None:
         """Brings the device back after DeviceLost."""
+        call = CallOptions(self.model.runtime, signal)
         with self._lock:
-            check(lib.qr_session_recover(self._ptr))
+            call.call(lib.qr_session_recover, self._ptr, call.options)
 
     def report(self) -> Any:
         """What the session is: backend, device, plan, options in force; see qr_session_report."""
@@ -303,14 +364,17 @@ class Run:
         self.ticket = int(ticket[0])
 
     def wait(self, timeout: Optional[float] = None) -> List[Any]:
-        """Waits for the end of the run and gives its outputs. A `timeout` in seconds limits the waiting, not the run."""
+        """Waits for the end of the run and gives its outputs. A `timeout` in seconds limits the waiting, and Ctrl-C ends it, not the run.
+
+        Where the waiting alone ended, the DeadlineExceeded has the id QR-R0020 and `done` is False: the run has its arrays still.
+        """
         if not self.done:
-            signal = None if timeout is None else Signal(timeout=timeout, runtime=self.session.model.runtime)
-            status = lib.qr_session_wait(self.session._ptr, self.ticket, pointer_of(signal))
-            if status:
-                error = error_of(status)
-                if not self.done:
-                    raise error
+            watch, ended = Watch(home_of_signals(self.session.model.runtime), None, nanoseconds(timeout)), ffi.new("int32_t *")
+            try:
+                watch.call(lib.qr_session_wait, self.session._ptr, self.ticket, watch.c, ended)
+            except Error:
+                if not ended[0] and not self.done:
+                    raise
         if self._error is not None:
             raise self._error
         return self._results()
@@ -348,6 +412,17 @@ def _settle(run: Run) -> None:
         future.set_result(None)
     else:
         future.set_exception(run._error)
+
+
+def _made(watch: Watch, function: Any, *arguments: Any) -> Any:
+    """A session that the function gives by its last argument."""
+    out = ffi.new("qr_session **")
+    try:
+        watch.call(function, *arguments, out)
+    except BaseException:
+        lib.qr_session_destroy(out[0])  # it may be there: what ended the call came too late; NULL is accepted
+        raise
+    return out[0]
 
 
 def _session_again(model: Model, options: Options) -> Session:

@@ -65,7 +65,8 @@ class Tensors:
         self.pointers = ffi.new(pointer, [self._all + i for i in range(self.count)])
         self.dtypes = [int(info.dtype) for info in self.infos]
         self.numpy: List["np.dtype[Any]"] = [TO_NUMPY[info.dtype] for info in self.infos]
-        self.shapes: List[Optional[Tuple[int, ...]]] = [None] * self.count  # those that stand in `items`
+        # Of each item that stands ready for a plain array: type and memory are as declared, rank and dims are these. None: of all others.
+        self.shapes: List[Optional[Tuple[int, ...]]] = [None] * self.count
         self.sizes: List[Optional[int]] = []
         for info in self.infos:
             count: Optional[int] = 1
@@ -81,34 +82,39 @@ class Tensors:
         item.rank = len(shape)
         for axis, extent in enumerate(shape):
             item.dims[axis] = extent
-        self.shapes[index] = shape
 
     def set_input(self, index: int, value: ArrayLike) -> None:
         item = self.items[index]
+        self.shapes[index] = None  # until all is set: whatever fails on the way leaves nothing half done that counts as ready
         if isinstance(value, MemoryTensor):
-            item.data, item.memory, item.memory_offset = NULL, value.memory._ptr, value.offset
+            item.const_data, item.memory, item.memory_offset = NULL, value.memory._ptr, value.offset
             item.dtype, item.size_bytes = value.dtype, value.size_bytes
             self.set_shape(index, value.shape)
             self.kept[index] = value
             return
         array = as_array(value, self.infos[index])
-        item.dtype = dtype_of(array, self.dtypes[index])
-        if array.shape != self.shapes[index]:
-            self.set_shape(index, array.shape)
-        if item.dtype in PACKED:
-            array = packed(array, PACKED[item.dtype])
+        dtype, shape = dtype_of(array, self.dtypes[index]), array.shape
+        if dtype in PACKED:
+            array = packed(array, PACKED[dtype])
         place = place_of(array)
+        item.dtype = dtype
+        self.set_shape(index, shape)
         item.memory = NULL
-        item.data = place
+        item.const_data = place  # an array may be read-only, and none is written to
         item.size_bytes = array.nbytes
         self.kept[index] = place
+        if dtype == self.dtypes[index] and dtype not in PACKED:
+            self.shapes[index] = shape
 
     def set_output(self, index: int, value: Optional[ArrayLike], own: bool) -> None:
         """Room for a result: a MemoryTensor, an array, or, for None, a new array; `own`: where the extents are not
         known, in the session's memory."""
         item = self.items[index]
         self.shapes[index] = None  # the run writes there
+        item.flags = 0  # what an earlier run gave of the session's own is put aside here
         if isinstance(value, MemoryTensor):
+            if value.dtype != self.dtypes[index]:
+                raise ValueError(f"output '{self.infos[index].name}': found a MemoryTensor of {value.dtype.name} in `out`, expected {self.infos[index].dtype.name}")
             item.data, item.memory, item.memory_offset, item.size_bytes = NULL, value.memory._ptr, value.offset, value.size_bytes
             self.kept[index] = value
             return
@@ -137,9 +143,9 @@ class Tensors:
     def result(self, index: int) -> Any:
         """What the run has written, in the array that was given where it fits there exactly."""
         item, value = self.items[index], self.kept[index]
-        if isinstance(value, MemoryTensor):
-            return value
         shape = tuple(item.dims[0:item.rank])
+        if isinstance(value, MemoryTensor):
+            return value if value.shape == shape else MemoryTensor(value.memory, shape, value.dtype, value.offset)
         dtype = int(item.dtype)
         if dtype in PACKED:
             data = np.frombuffer(ffi.buffer(item.data, item.size_bytes), np.uint8) if item.size_bytes else np.empty(0, np.uint8)

@@ -6,6 +6,7 @@ pub const QR_VERSION_MAJOR: u32 = 0;
 pub const QR_VERSION_MINOR: u32 = 1;
 pub const QR_VERSION_PATCH: u32 = 0;
 pub const QR_ABI_MAJOR: u32 = 0;
+pub const QR_ABI_MINOR: u32 = 3;
 pub const QR_MAX_RANK: u32 = 8;
 pub const QR_DIM_UNKNOWN: i64 = -1;
 pub const QR_NUL_TERMINATED: u64 = 0xffffffffffffffff;
@@ -88,7 +89,7 @@ pub const QR_DTYPE_U2: qr_dtype = 25;
 pub const QR_DTYPE_I2: qr_dtype = 26;
 
 /// ```text
-/// Log levels. The two MISBEHAVING levels are contract violations by the caller and by a plugin.
+/// Log levels.
 /// ```
 pub type qr_log_level = i32;
 pub const QR_LOG_ERROR: qr_log_level = 1;
@@ -96,8 +97,8 @@ pub const QR_LOG_WARN: qr_log_level = 2;
 pub const QR_LOG_INFO: qr_log_level = 3;
 pub const QR_LOG_DEBUG: qr_log_level = 4;
 pub const QR_LOG_TRACE: qr_log_level = 5;
-pub const QR_LOG_CALLER_MISBEHAVING: qr_log_level = 6;
-pub const QR_LOG_PLUGIN_MISBEHAVING: qr_log_level = 7;
+pub const QR_LOG_CALLER_MISBEHAVES: u32 = 1;
+pub const QR_LOG_PLUGIN_MISBEHAVES: u32 = 2;
 
 #[repr(C)]
 pub struct qr_status {
@@ -148,8 +149,8 @@ pub struct qr_profile {
 }
 
 /// ```text
-/// The caller's memory functions. Size and alignment are told on free. `align` is a power of two, at least 16. All
-/// three are called from any thread. `resize` may be NULL (Quarry then allocates, copies and frees).
+/// The caller's memory functions. Size and alignment are told on free. `align_bytes` is a power of two, at least 16.
+/// Both are called from any thread, several at a time.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -158,13 +159,13 @@ pub struct qr_allocator {
     pub reserved: u32,
     pub self_: *mut c_void,
     pub alloc: Option<unsafe extern "C" fn(self_: *mut c_void, size_bytes: u64, align_bytes: u64) -> *mut c_void>,
-    pub resize: Option<unsafe extern "C" fn(self_: *mut c_void, ptr: *mut c_void, old_size_bytes: u64, new_size_bytes: u64, align_bytes: u64) -> *mut c_void>,
     pub free: Option<unsafe extern "C" fn(self_: *mut c_void, ptr: *mut c_void, size_bytes: u64, align_bytes: u64)>,
 }
-pub const QR_ALLOCATOR_FIRST_SIZE: u32 = 40;
+pub const QR_ALLOCATOR_FIRST_SIZE: u32 = 32;
 
 /// ```text
 /// Where log lines go. Called on whichever thread is inside Quarry; `topic` and `message` are borrowed for the call.
+/// `flags`: QR_LOG_..._MISBEHAVES; others may come, and mean no harm to who does not know them.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -172,7 +173,7 @@ pub struct qr_log_sink {
     pub struct_size: u32,
     pub level: qr_log_level,
     pub self_: *mut c_void,
-    pub write: Option<unsafe extern "C" fn(self_: *mut c_void, level: qr_log_level, topic: qr_string, message: qr_string)>,
+    pub write: Option<unsafe extern "C" fn(self_: *mut c_void, level: qr_log_level, flags: u32, topic: qr_string, message: qr_string)>,
 }
 pub const QR_LOG_SINK_FIRST_SIZE: u32 = 24;
 
@@ -180,6 +181,11 @@ pub const QR_LOG_SINK_FIRST_SIZE: u32 = 24;
 /// The caller's own threads. `parallel_for` must call body(context, begin, end, worker) so that every index in
 /// [0, count) is covered exactly once, with worker < worker_count and no two concurrent calls with the same worker, and
 /// return when all are done. A pool that does not is detected, and the call that used it ends with QR-R0101.
+/// `grain` is advice: a piece of fewer indices costs more to hand out than to work off, so that pieces are best no
+/// smaller; any division is right, the whole in one piece included.
+/// It is called on the thread that is inside qr_session_run (or warm_up, create, compile) or on the queue's; by several
+/// threads at a time where several sessions run, never from within a body. A body calls nothing of Quarry's ABI, takes
+/// no lock that the pool's other workers hold, and does not throw.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -280,6 +286,33 @@ pub const QR_OPTION_LOAD: u64 = 2;
 pub const QR_OPTION_RUN: u64 = 4;
 /// beside COMPILE: it names the machine that is compiled for
 pub const QR_OPTION_TARGET: u64 = 8;
+pub const QR_NO_TIMEOUT: u64 = 0xffffffffffffffff;
+
+/// ```text
+/// Where to write. Start from one of the macros below; what a kind does not name is not looked at. Whatever the kind, a
+/// call that fails leaves nothing half made that passes for the whole; a call that is stopped ends in the middle of
+/// writing too.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_target {
+    pub struct_size: u32,
+    pub kind: u32,
+    pub path: qr_string,
+    pub fd: i32,
+    pub folder_fd: i32,
+    pub out_data: *mut *mut c_void,
+    pub out_size_bytes: *mut u64,
+    pub self_: *mut c_void,
+    pub begin: Option<unsafe extern "C" fn(self_: *mut c_void, name: qr_string, size_bytes: u64, more: u64) -> i32>,
+    pub write: Option<unsafe extern "C" fn(self_: *mut c_void, data: *const c_void, size_bytes: u64) -> i32>,
+    pub end: Option<unsafe extern "C" fn(self_: *mut c_void, committed: i32) -> i32>,
+}
+pub const QR_TARGET_FIRST_SIZE: u32 = 80;
+pub const QR_TARGET_PATH: u32 = 1;
+pub const QR_TARGET_MEMORY: u32 = 2;
+pub const QR_TARGET_DESCRIPTOR: u32 = 3;
+pub const QR_TARGET_WRITER: u32 = 4;
 /// the call and its phases (basic)
 pub const QR_PROFILE_BASIC: u32 = 1;
 /// its nodes (detailed)
@@ -342,10 +375,14 @@ pub struct qr_profile_event {
     pub attribute_count: u64,
 }
 pub const QR_PROFILE_EVENT_FIRST_SIZE: u32 = 136;
+pub const QR_GO_ON: u32 = 0;
+/// as every other value than 0
+pub const QR_STOP: u32 = 1;
 
 /// ```text
 /// Called with how far a long call has come: `done` of `total` steps (total 0: not known) and what it is doing. On
-/// whichever thread is inside Quarry, one call at a time.
+/// whichever thread is inside Quarry, one call at a time. Where it answers QR_STOP the call ends as soon as it can, with
+/// CANCELLED and the id QR-C0013, as if its signal were aborted, and tells no more; the signal itself stays as it is.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -353,7 +390,7 @@ pub struct qr_progress {
     pub struct_size: u32,
     pub reserved: u32,
     pub self_: *mut c_void,
-    pub report: Option<unsafe extern "C" fn(self_: *mut c_void, done: u64, total: u64, what: qr_string)>,
+    pub report: Option<unsafe extern "C" fn(self_: *mut c_void, done: u64, total: u64, what: qr_string) -> i32>,
 }
 pub const QR_PROGRESS_FIRST_SIZE: u32 = 24;
 
@@ -374,10 +411,15 @@ pub const QR_CALL_OPTIONS_FIRST_SIZE: u32 = 40;
 
 /// ```text
 /// Dense, row-major data. Plain data: there is nothing to destroy.
-/// As an input: dtype, rank, dims and either `data` or `memory` are set by the caller.
+/// As an input: dtype, rank, dims and one of `data`, `const_data` and `memory` are set by the caller. Inputs are only
+/// read, whichever of them it is.
 /// As an output: the caller may set `data` and `size_bytes` (room for the result) or `memory` and `memory_offset`; the
-/// run then writes there. With neither, the run sets `data` to memory of the session's own, valid until the next run or
-/// the session's end. In all cases the run sets dtype, rank, dims and size_bytes to the result's.
+/// run then writes there. With neither, the run sets `data` to memory of the session's own and flags it
+/// QR_TENSOR_OF_SESSION. It is valid until the next run of the session, and may be an input of that one: so a state is
+/// carried from run to run. In all cases the run sets dtype, rank, dims and size_bytes to the result's.
+/// `data` may lie at any address. Where an element could not (a float at an odd address), each run copies it: align
+/// what is to be quick. `memory_offset` is a multiple of an element's size.
+/// An output lies neither where an input of the same run lies nor where another output does.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -385,14 +427,16 @@ pub struct qr_tensor {
     pub struct_size: u32,
     pub dtype: qr_dtype,
     pub rank: u32,
-    pub reserved: u32,
+    pub flags: u32,
     pub dims: [i64; QR_MAX_RANK as usize],
     pub data: *mut c_void,
     pub size_bytes: u64,
     pub memory: *mut qr_memory,
     pub memory_offset: u64,
+    pub const_data: *const c_void,
 }
-pub const QR_TENSOR_FIRST_SIZE: u32 = 112;
+pub const QR_TENSOR_FIRST_SIZE: u32 = 120;
+pub const QR_TENSOR_OF_SESSION: u32 = 1;
 
 /// ```text
 /// What is known of an input or output. `dims` holds QR_DIM_UNKNOWN for an extent that is symbolic (its name is in
@@ -410,8 +454,41 @@ pub struct qr_tensor_info {
     pub name: qr_string,
     pub scale: f64,
     pub zero_point: i64,
+    pub scales: *const f32,
+    pub zero_points: *const i32,
+    pub scale_count: u64,
+    pub block_size: i64,
+    pub quantized_axis: u32,
+    pub reserved: u32,
 }
-pub const QR_TENSOR_INFO_FIRST_SIZE: u32 = 120;
+pub const QR_TENSOR_INFO_FIRST_SIZE: u32 = 160;
+pub const QR_QUANTIZED_PER_TENSOR: u32 = 1;
+pub const QR_QUANTIZED_PER_CHANNEL: u32 = 2;
+pub const QR_QUANTIZED_PER_BLOCK: u32 = 3;
+
+/// ```text
+/// Where a model is read from. Start from one of the macros below; what a kind does not name is not looked at.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_model_source {
+    pub struct_size: u32,
+    pub kind: u32,
+    pub path: qr_string,
+    pub data: *const c_void,
+    pub offset: u64,
+    pub size_bytes: u64,
+    pub fd: i32,
+    pub folder_fd: i32,
+    pub self_: *mut c_void,
+    pub read: Option<unsafe extern "C" fn(self_: *mut c_void, offset: u64, to: *mut c_void, size_bytes: u64) -> i32>,
+    pub external: Option<unsafe extern "C" fn(self_: *mut c_void, name: qr_string, out_source: *mut qr_model_source) -> i32>,
+}
+pub const QR_MODEL_SOURCE_FIRST_SIZE: u32 = 72;
+pub const QR_SOURCE_PATH: u32 = 1;
+pub const QR_SOURCE_MEMORY: u32 = 2;
+pub const QR_SOURCE_DESCRIPTOR: u32 = 3;
+pub const QR_SOURCE_READER: u32 = 4;
 
 /// ```text
 /// How well a context of a container fits a backend of this machine.
@@ -436,8 +513,12 @@ pub struct qr_memory_options {
     pub struct_size: u32,
     pub device_access: u32,
     pub flags: u64,
+    pub runtime: *mut qr_runtime,
+    pub backend: qr_string,
+    pub device: u32,
+    pub reserved: u32,
 }
-pub const QR_MEMORY_OPTIONS_FIRST_SIZE: u32 = 16;
+pub const QR_MEMORY_OPTIONS_FIRST_SIZE: u32 = 48;
 pub const QR_MEMORY_NO_HOST_POINTER: u64 = 1;
 
 /// ```text
@@ -496,6 +577,15 @@ unsafe extern "C" {
     /// @since   0.1
     /// ```
     pub fn qr_version() -> *const c_char;
+
+    /// ```text
+    /// Returns the version of the C ABI that the library has, for who opens it at run time: QR_ABI_MAJOR * 65536 +
+    /// QR_ABI_MINOR. A program built with these headers runs with a library of the same major and at least this minor.
+    /// @thread  [thread-safe] [in-callback]
+    /// @errors  none
+    /// @since   0.1
+    /// ```
+    pub fn qr_abi_version() -> u32;
 
     /// ```text
     /// Names a data type as ONNX's C++ users write it ("f32", "u8", "bf16"); "unknown" for a number that is none.
@@ -671,6 +761,15 @@ unsafe extern "C" {
     pub fn qr_runtime_cpu_features(runtime: *const qr_runtime) -> *const c_char;
 
     /// ```text
+    /// What plugins have to be built for to be loaded here: processor, system and C library ("x86_64-linux-glibc").
+    /// @return  borrows: static; NUL-terminated.
+    /// @thread  [thread-safe]
+    /// @errors  none
+    /// @since   0.1
+    /// ```
+    pub fn qr_plugin_target() -> *const c_char;
+
+    /// ```text
     /// One row per (operator, backend) as JSON: {"backend": ..., "opset": N, "operators": [{"name", "domain", "supported",
     /// "types", "note"}]}. An empty backend gives the table of Quarry's own operator set.
     /// @param runtime   borrows.
@@ -725,6 +824,47 @@ unsafe extern "C" {
     pub fn qr_options_get(options: *const qr_options, key: qr_string, out_value: *mut qr_string) -> *mut qr_status;
 
     /// ```text
+    /// Takes an option back: its default holds again. One that was not set stays so.
+    /// @param options  borrows.
+    /// @param key      borrows: UTF-8.
+    /// @thread  [exclusive:options]
+    /// @errors  NOT_FOUND (unknown key: the nearest is named), RESOURCE_EXHAUSTED
+    /// @since   0.1
+    /// ```
+    pub fn qr_options_unset(options: *mut qr_options, key: qr_string) -> *mut qr_status;
+
+    /// ```text
+    /// The number of options that were set; 0 for NULL.
+    /// @param options  borrows.
+    /// @thread  [exclusive:options]
+    /// @errors  none
+    /// @since   0.1
+    /// ```
+    pub fn qr_options_count(options: *const qr_options) -> u64;
+
+    /// ```text
+    /// An option that was set, in the order of their keys.
+    /// @param options    borrows.
+    /// @param index      under qr_options_count.
+    /// @param out_key    borrows: until the next set or unset, or the destruction of `options`.
+    /// @param out_value  borrows: likewise.
+    /// @thread  [thread-safe]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT, FAILED_PRECONDITION (overlaps with qr_options_set)
+    /// @since   0.1
+    /// ```
+    pub fn qr_options_at(options: *const qr_options, index: u64, out_key: *mut qr_string, out_value: *mut qr_string) -> *mut qr_status;
+
+    /// ```text
+    /// Copies a set of options.
+    /// @param options   borrows.
+    /// @param out_copy  gives: qr_options_destroy.
+    /// @thread  [thread-safe]
+    /// @errors  INVALID_ARGUMENT, FAILED_PRECONDITION (overlaps with qr_options_set), RESOURCE_EXHAUSTED
+    /// @since   0.1
+    /// ```
+    pub fn qr_options_copy(options: *const qr_options, out_copy: *mut *mut qr_options) -> *mut qr_status;
+
+    /// ```text
     /// Frees a set of options. Accepts NULL.
     /// @param options  takes.
     /// @thread  [exclusive:options]
@@ -755,6 +895,27 @@ unsafe extern "C" {
     pub fn qr_signal_create(runtime: *mut qr_runtime, out_signal: *mut *mut qr_signal) -> *mut qr_status;
 
     /// ```text
+    /// A signal for the calls that belong together: it is aborted when `parent` is, and what is left of the parent's timeout
+    /// counts from now on for all of them. By itself it may be aborted, and have a timeout of each call, without the parent
+    /// seeing it. It stays aborted when the parent is reset.
+    /// @param parent      borrows: kept alive by the new signal.
+    /// @param out_signal  gives: qr_signal_destroy.
+    /// @thread  [thread-safe]
+    /// @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+    /// @since   0.1
+    /// ```
+    pub fn qr_signal_derive(parent: *mut qr_signal, out_signal: *mut *mut qr_signal) -> *mut qr_status;
+
+    /// ```text
+    /// Whether a call that began now would go on: for work of the caller's own between calls. NULL goes on.
+    /// @param signal  borrows.
+    /// @thread  [thread-safe] [in-callback]
+    /// @errors  CANCELLED (it is aborted), DEADLINE_EXCEEDED (no time is left)
+    /// @since   0.1
+    /// ```
+    pub fn qr_signal_check(signal: *const qr_signal) -> *mut qr_status;
+
+    /// ```text
     /// Makes the calls that use the signal return CANCELLED as soon as they can, now and until it is reset. NULL is ignored.
     /// @param signal  borrows.
     /// @thread  [thread-safe] [in-callback]
@@ -773,9 +934,10 @@ unsafe extern "C" {
     pub fn qr_signal_reset(signal: *mut qr_signal);
 
     /// ```text
-    /// Gives each later call that uses the signal this long, counted from its start. NULL is ignored.
+    /// Gives each later call that uses the signal this long, counted from its start, its waiting for other calls included.
+    /// NULL is ignored.
     /// @param signal      borrows.
-    /// @param timeout_ns  in nanoseconds; 0: no limit.
+    /// @param timeout_ns  in nanoseconds; 0: no time at all; QR_NO_TIMEOUT: no limit, as before the first call.
     /// @thread  [thread-safe] [in-callback]
     /// @errors  none
     /// @since   0.1
@@ -822,7 +984,8 @@ unsafe extern "C" {
     pub fn qr_profile_event_count(profile: *const qr_profile) -> u64;
 
     /// ```text
-    /// The number of events that could not be kept: for want of memory, or by the device; 0 for NULL.
+    /// The number of events that could not be kept: for want of memory, by the device, or because the profile has 1048576 of
+    /// them (or 4194304 counters and attributes, or 64 MB of texts) since it was cleared; 0 for NULL.
     /// @param profile  borrows.
     /// @thread  [exclusive:profile]
     /// @errors  none
@@ -843,16 +1006,16 @@ unsafe extern "C" {
     pub fn qr_profile_event_at(profile: *const qr_profile, index: u64, out_event: *mut qr_profile_event) -> *mut qr_status;
 
     /// ```text
-    /// The events as a file's content: "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv".
-    /// Both tell how many events were lost.
-    /// @param profile   borrows.
-    /// @param format    borrows.
-    /// @param out_text  gives: qr_string_destroy; NUL-terminated.
-    /// @thread  [exclusive:profile]
-    /// @errors  INVALID_ARGUMENT (unknown format), RESOURCE_EXHAUSTED
+    /// Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both tell
+    /// how many events were lost.
+    /// @param profile  borrows.
+    /// @param format   borrows.
+    /// @param target   borrows: where they go.
+    /// @thread  [exclusive:profile] [blocking]
+    /// @errors  INVALID_ARGUMENT (unknown format), PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE (the target's writer)
     /// @since   0.1
     /// ```
-    pub fn qr_profile_export(profile: *const qr_profile, format: qr_string, out_text: *mut *mut c_char) -> *mut qr_status;
+    pub fn qr_profile_export(profile: *const qr_profile, format: qr_string, target: *const qr_target) -> *mut qr_status;
 
     /// ```text
     /// Forgets all events. NULL is ignored.
@@ -873,49 +1036,22 @@ unsafe extern "C" {
     pub fn qr_profile_destroy(profile: *mut qr_profile);
 
     /// ```text
-    /// Opens a model file. A .qrm is mapped, or read into memory with the option "container.map" at 0; an .onnx is parsed
-    /// and checked, and its external data are mapped or read likewise. The kind is told from the content. A mapped file must
-    /// not be cut or written to in place as long as the model or a session of it lives: replace it by renaming another over
-    /// it.
+    /// Opens a model. A .qrm is mapped where it is a file, or read into memory with the option "container.map" at 0; an
+    /// .onnx is parsed and checked, and its external data are opened now, and mapped or read likewise. The kind is told from
+    /// the content. A mapped file must not be cut or written to in place as long as the model or a session of it lives:
+    /// replace it by renaming another over it.
     /// @param runtime    borrows: kept alive by the model.
-    /// @param path       borrows: UTF-8.
-    /// @param options    borrows: may be NULL; of use here: "verify", "container.map" and, for ONNX, "shape".
+    /// @param source     borrows.
+    /// @param options    borrows: may be NULL; of use here: "verify", "container.map" and, for ONNX, "shape",
+    /// "model.folder".
+    /// @param call       borrows: may be NULL.
     /// @param out_model  gives: qr_model_destroy.
     /// @thread  [thread-safe] [blocking]
-    /// @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, INCOMPATIBLE, UNSUPPORTED (all reasons as details),
-    /// RESOURCE_EXHAUSTED
+    /// @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, INCOMPATIBLE, UNSUPPORTED (all reasons as details), OUT_OF_RANGE
+    /// (offset or size past the file), CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED
     /// @since   0.1
     /// ```
-    pub fn qr_model_open_path(runtime: *mut qr_runtime, path: qr_string, options: *const qr_options, out_model: *mut *mut qr_model) -> *mut qr_status;
-
-    /// ```text
-    /// Opens a model from a file descriptor (a sandbox's, or a part of an Android package).
-    /// @param runtime     borrows: kept alive by the model.
-    /// @param fd          borrows: duplicated; nobody moves its file position. "container.map" means here what it means of a
-    ///                    path: the range is mapped, or read.
-    /// @param offset      in bytes: where the model begins.
-    /// @param size_bytes  the model's length; 0: to the end of the file.
-    /// @param options     borrows: as in qr_model_open_path.
-    /// @param out_model   gives: qr_model_destroy.
-    /// @thread  [thread-safe] [blocking]
-    /// @errors  as qr_model_open_path; OUT_OF_RANGE (offset or length past the file)
-    /// @since   0.1
-    /// ```
-    pub fn qr_model_open_fd(runtime: *mut qr_runtime, fd: i32, offset: u64, size_bytes: u64, options: *const qr_options, out_model: *mut *mut qr_model) -> *mut qr_status;
-
-    /// ```text
-    /// Opens a model from memory. It is used where it lies, or copied once if it is not aligned to 64 bytes; the option
-    /// "container.map" changes nothing here.
-    /// @param runtime     borrows: kept alive by the model.
-    /// @param data        borrows: must stay valid and unchanged until the model and its sessions are gone.
-    /// @param size_bytes  of data.
-    /// @param options     borrows: as in qr_model_open_path.
-    /// @param out_model   gives: qr_model_destroy.
-    /// @thread  [thread-safe] [blocking]
-    /// @errors  as qr_model_open_path
-    /// @since   0.1
-    /// ```
-    pub fn qr_model_open_memory(runtime: *mut qr_runtime, data: *const c_void, size_bytes: u64, options: *const qr_options, out_model: *mut *mut qr_model) -> *mut qr_status;
+    pub fn qr_model_open(runtime: *mut qr_runtime, source: *const qr_model_source, options: *const qr_options, call: *const qr_call_options, out_model: *mut *mut qr_model) -> *mut qr_status;
 
     /// ```text
     /// The number of inputs; 0 for NULL.
@@ -970,40 +1106,93 @@ unsafe extern "C" {
     pub fn qr_model_input_dim_name(model: *const qr_model, index: u64, axis: u64, out_name: *mut qr_string) -> *mut qr_status;
 
     /// ```text
+    /// The same of an output.
+    /// @param model     borrows.
+    /// @param index     of the output.
+    /// @param axis      under its rank.
+    /// @param out_name  borrows: as long as the model.
+    /// @thread  [thread-safe]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+    /// @since   0.1
+    /// ```
+    pub fn qr_model_output_dim_name(model: *const qr_model, index: u64, axis: u64, out_name: *mut qr_string) -> *mut qr_status;
+
+    /// ```text
+    /// The number of properties that the model carries (ONNX's metadata_props, "metadata.<key>" of a container); 0 for NULL.
+    /// @param model  borrows.
+    /// @thread  [thread-safe]
+    /// @errors  none
+    /// @since   0.1
+    /// ```
+    pub fn qr_model_property_count(model: *const qr_model) -> u64;
+
+    /// ```text
+    /// A property of the model.
+    /// @param model      borrows.
+    /// @param index      under qr_model_property_count.
+    /// @param out_key    borrows: as long as the model; any bytes that the file has.
+    /// @param out_value  borrows: likewise.
+    /// @thread  [thread-safe]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+    /// @since   0.1
+    /// ```
+    pub fn qr_model_property(model: *const qr_model, index: u64, out_key: *mut qr_string, out_value: *mut qr_string) -> *mut qr_status;
+
+    /// ```text
     /// Everything the model says of itself, as JSON: kind, producer, inputs, outputs, graphs with their shapes, operators
     /// and their counts, contexts (backend, target, blob version, compatibility key, options), segments, metadata. The
     /// schema is docs/formats/inspect.md.
     /// @param model     borrows.
+    /// @param call      borrows: may be NULL.
     /// @param out_json  gives: qr_string_destroy; NUL-terminated.
     /// @thread  [thread-safe] [blocking]
-    /// @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+    /// @errors  INVALID_ARGUMENT, CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED
     /// @since   0.1
     /// ```
-    pub fn qr_model_inspect(model: *const qr_model, out_json: *mut *mut c_char) -> *mut qr_status;
+    pub fn qr_model_inspect(model: *const qr_model, call: *const qr_call_options, out_json: *mut *mut c_char) -> *mut qr_status;
 
     /// ```text
-    /// Reads every byte of a .qrm and checks all sums and rules; an .onnx was checked when it was opened.
+    /// Reads every byte of a .qrm and checks all sums and rules. Of an .onnx, what was not judged when it was opened: all
+    /// data, external ones too, are there and whole, and each value is made by a node, an input or an initializer.
     /// @param model  borrows.
+    /// @param call   borrows: may be NULL.
     /// @thread  [thread-safe] [blocking]
-    /// @errors  CORRUPT, INVALID_ARGUMENT
+    /// @errors  CORRUPT, NOT_FOUND (external data), UNSUPPORTED (several reasons at once), INVALID_ARGUMENT, CANCELLED,
+    ///          DEADLINE_EXCEEDED
     /// @since   0.1
     /// ```
-    pub fn qr_model_verify(model: *const qr_model) -> *mut qr_status;
+    pub fn qr_model_verify(model: *const qr_model, call: *const qr_call_options) -> *mut qr_status;
 
     /// ```text
-    /// Compiles a model for a backend into a .qrm file. The file appears whole or not at all (it is written beside its place
-    /// and renamed). Options of use: "backend", "device_id", "shape" (several: shape buckets), "container.keep_graph",
-    /// "metadata.<key>" and the backend's own.
+    /// Compiles a model for a backend into a container, the file "model.qrm". Where the target's name ends in ".onnx" it
+    /// becomes what ONNX Runtime loads, as with option ep.context_file_path: a model of an EPContext node, and with
+    /// ep.context_embed_mode at 0 the device's binary as a file before it. Options of use: "backend", "device_id", "shape"
+    /// (several: shape buckets), "container.keep_graph", "metadata.<key>" and the backend's own.
     /// @param model     borrows: an ONNX model, or a container that kept its graph.
     /// @param options   borrows: may be NULL: the backend is then cpu.
-    /// @param path      borrows: UTF-8: the file to write.
+    /// @param target    borrows: where the files go.
     /// @param call      borrows: may be NULL.
     /// @thread  [thread-safe] [blocking]
     /// @errors  UNSUPPORTED (nodes the backend refuses: one "reason" detail for each), INVALID_ARGUMENT, NOT_FOUND,
-    ///          CANCELLED, DEADLINE_EXCEEDED, PERMISSION_DENIED, RESOURCE_EXHAUSTED
+    ///          CANCELLED, DEADLINE_EXCEEDED, PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE (the target's writer)
     /// @since   0.1
     /// ```
-    pub fn qr_model_compile(model: *const qr_model, options: *const qr_options, path: qr_string, call: *const qr_call_options) -> *mut qr_status;
+    pub fn qr_model_compile(model: *const qr_model, options: *const qr_options, target: *const qr_target, call: *const qr_call_options) -> *mut qr_status;
+
+    /// ```text
+    /// Writes a model's graph as it is after the passes that all backends share, for other programs; nothing is compiled.
+    /// The target's name says how: ".onnx" (also where it has no name): a model, with its constants in a file before it
+    /// where they are more than 2 GB; ".onnx.data": with them there in any case, in the file of this name; ".json": what
+    /// docs/formats/graph.md describes. Options as for qr_model_compile, "graph.head" and "graph.tail" among them.
+    /// @param model     borrows: an ONNX model, or a container that kept its graph.
+    /// @param options   borrows: may be NULL.
+    /// @param target    borrows: where the files go.
+    /// @param call      borrows: may be NULL.
+    /// @thread  [thread-safe] [blocking]
+    /// @errors  as qr_model_compile; UNSUPPORTED: ONNX has no form for a node
+    /// @since   0.3
+    /// ```
+    pub fn qr_model_export(model: *const qr_model, options: *const qr_options, target: *const qr_target, call: *const qr_call_options) -> *mut qr_status;
 
     /// ```text
     /// Asks a backend about every node and compiles nothing. JSON: {"backend", "supported", "refused", "nodes": [{"name",
@@ -1025,13 +1214,15 @@ unsafe extern "C" {
     /// Grades a container's context for a backend without loading it and without a session.
     /// @param model       borrows.
     /// @param options     borrows: may be NULL; "backend" and "device_id" choose.
+    /// @param call        borrows: may be NULL.
     /// @param out_grade   the grade.
     /// @param out_reason  gives: qr_string_destroy; one line: found and expected; NUL-terminated.
     /// @thread  [thread-safe] [blocking]
-    /// @errors  NOT_FOUND (no such backend, or the container has no context for it), INVALID_ARGUMENT
+    /// @errors  NOT_FOUND (no such backend, or the container has no context for it), INVALID_ARGUMENT, CANCELLED,
+    ///          DEADLINE_EXCEEDED
     /// @since   0.1
     /// ```
-    pub fn qr_model_compatibility(model: *const qr_model, options: *const qr_options, out_grade: *mut qr_compatibility, out_reason: *mut *mut c_char) -> *mut qr_status;
+    pub fn qr_model_compatibility(model: *const qr_model, options: *const qr_options, call: *const qr_call_options, out_grade: *mut qr_compatibility, out_reason: *mut *mut c_char) -> *mut qr_status;
 
     /// ```text
     /// Lets go of a model; its sessions keep what they need. Accepts NULL.
@@ -1043,8 +1234,8 @@ unsafe extern "C" {
     pub fn qr_model_destroy(model: *mut qr_model);
 
     /// ```text
-    /// Allocates memory that suits the session's device (at least 64-byte aligned, zero-filled where the host has a view).
-    /// @param session     borrows: says the device.
+    /// Allocates memory that suits a device (at least 64-byte aligned, zero-filled where the host has a view).
+    /// @param session     borrows: says the device; NULL: the options say it.
     /// @param size_bytes  at least 1.
     /// @param options     borrows: may be NULL.
     /// @param out_memory  gives: qr_memory_destroy.
@@ -1056,7 +1247,7 @@ unsafe extern "C" {
 
     /// ```text
     /// Makes an existing file descriptor (memfd, dma-buf) usable. The descriptor is duplicated; the caller keeps its own.
-    /// @param session     borrows: says the device.
+    /// @param session     borrows: says the device; NULL: the options say it.
     /// @param fd          borrows.
     /// @param offset      in bytes, into the file.
     /// @param size_bytes  at least 1; offset + size_bytes must lie inside the file.
@@ -1070,7 +1261,7 @@ unsafe extern "C" {
 
     /// ```text
     /// Makes memory of the caller's usable. It must stay valid until qr_memory_destroy.
-    /// @param session     borrows: says the device.
+    /// @param session     borrows: says the device; NULL: the options say it.
     /// @param data        borrows: until qr_memory_destroy.
     /// @param size_bytes  at least 1.
     /// @param options     borrows: may be NULL.
@@ -1167,12 +1358,13 @@ unsafe extern "C" {
     /// backend that name one): then it says what compiling for it found out.
     /// @param model     borrows.
     /// @param options   borrows: may be NULL; as for qr_session_create.
+    /// @param call      borrows: may be NULL.
     /// @param out_plan  borrows: set its struct_size. With shape buckets: the largest of each figure.
     /// @thread  [thread-safe] [blocking]
     /// @errors  as qr_session_create
     /// @since   0.1
     /// ```
-    pub fn qr_session_plan(model: *const qr_model, options: *const qr_options, out_plan: *mut qr_memory_plan) -> *mut qr_status;
+    pub fn qr_session_plan(model: *const qr_model, options: *const qr_options, call: *const qr_call_options, out_plan: *mut qr_memory_plan) -> *mut qr_status;
 
     /// ```text
     /// Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a
@@ -1193,12 +1385,13 @@ unsafe extern "C" {
     /// ```text
     /// Another execution state of the same context: shares weights and programs, has its own working memory.
     /// @param session      borrows.
+    /// @param call         borrows: may be NULL.
     /// @param out_session  gives: qr_session_destroy.
-    /// @thread  [exclusive:session]
-    /// @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE
+    /// @thread  [exclusive:session] [blocking]
+    /// @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, CANCELLED, DEADLINE_EXCEEDED
     /// @since   0.1
     /// ```
-    pub fn qr_session_clone(session: *mut qr_session, out_session: *mut *mut qr_session) -> *mut qr_status;
+    pub fn qr_session_clone(session: *mut qr_session, call: *const qr_call_options, out_session: *mut *mut qr_session) -> *mut qr_status;
 
     /// ```text
     /// The number of inputs; 0 for NULL.
@@ -1239,6 +1432,41 @@ unsafe extern "C" {
     /// @since   0.1
     /// ```
     pub fn qr_session_output(session: *const qr_session, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
+
+    /// ```text
+    /// The number of shape buckets that runs choose from: 1 without the option "shape", 0 for NULL and while a container
+    /// that does not suit the machine is compiled in the background.
+    /// @param session  borrows.
+    /// @thread  [thread-safe]
+    /// @errors  none
+    /// @since   0.1
+    /// ```
+    pub fn qr_session_bucket_count(session: *const qr_session) -> u64;
+
+    /// ```text
+    /// What a shape bucket expects as an input: qr_session_input with the bucket's extents.
+    /// @param session   borrows.
+    /// @param bucket    under qr_session_bucket_count.
+    /// @param index     under qr_session_input_count.
+    /// @param out_info  borrows: set its struct_size; its strings live as long as the session.
+    /// @thread  [thread-safe]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+    /// @since   0.1
+    /// ```
+    pub fn qr_session_bucket_input(session: *const qr_session, bucket: u64, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
+
+    /// ```text
+    /// What a shape bucket gives as an output; as qr_session_bucket_input. Extents that only the run knows are
+    /// QR_DIM_UNKNOWN.
+    /// @param session   borrows.
+    /// @param bucket    under qr_session_bucket_count.
+    /// @param index     under qr_session_output_count.
+    /// @param out_info  borrows: set its struct_size; its strings live as long as the session.
+    /// @thread  [thread-safe]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+    /// @since   0.1
+    /// ```
+    pub fn qr_session_bucket_output(session: *const qr_session, bucket: u64, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
 
     /// ```text
     /// Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for the run that
@@ -1304,15 +1532,18 @@ unsafe extern "C" {
     /// ```text
     /// Waits until a submitted run has ended and gives its status, once; a run that nobody waits for is forgotten when the
     /// session ends, or, at the earliest, once 1024 more have ended after it.
-    /// @param session  borrows.
-    /// @param ticket   of qr_session_submit; 0: waits until the queue is empty, and gives OK.
-    /// @param signal   borrows: aborts or limits the waiting, not the run; may be NULL.
+    /// @param session    borrows.
+    /// @param ticket     of qr_session_submit; 0: waits until the queue is empty, and gives OK.
+    /// @param signal     borrows: aborts or limits the waiting, not the run; may be NULL. A waiting that it ends has an id
+    /// of its own, QR-R0019 (CANCELLED) or QR-R0020 (DEADLINE_EXCEEDED): wait again, or qr_session_abort.
+    /// @param out_ended  borrows: may be NULL. 1: the run has ended, as the status says, and its tensors and their data are
+    ///                   the caller's again. 0: they may still be in use; nothing was told of the run.
     /// @thread  [thread-safe] [blocking]
     /// @errors  those of the run; NOT_FOUND (no such ticket, or its status was given before), CANCELLED, DEADLINE_EXCEEDED,
     ///          FAILED_PRECONDITION (called by a run's callback)
     /// @since   0.1
     /// ```
-    pub fn qr_session_wait(session: *mut qr_session, ticket: u64, signal: *mut qr_signal) -> *mut qr_status;
+    pub fn qr_session_wait(session: *mut qr_session, ticket: u64, signal: *mut qr_signal, out_ended: *mut i32) -> *mut qr_status;
 
     /// ```text
     /// Aborts a submitted run, or all; they end with CANCELLED as soon as they can. One that has ended is left alone.
@@ -1340,11 +1571,13 @@ unsafe extern "C" {
     /// were queued end with DEVICE_LOST. Memory objects stay valid; what was in device memory is undefined. Does nothing
     /// where the device is healthy.
     /// @param session  borrows.
+    /// @param call     borrows: may be NULL.
     /// @thread  [exclusive:session] [blocking]
-    /// @errors  DEVICE_LOST (still), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
+    /// @errors  DEVICE_LOST (still), CANCELLED, DEADLINE_EXCEEDED, UNSUPPORTED (the device cannot recover: create a new
+    /// session), INVALID_ARGUMENT
     /// @since   0.1
     /// ```
-    pub fn qr_session_recover(session: *mut qr_session) -> *mut qr_status;
+    pub fn qr_session_recover(session: *mut qr_session, call: *const qr_call_options) -> *mut qr_status;
 
     /// ```text
     /// What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
@@ -1375,13 +1608,12 @@ const _: () = {
     assert!(size_of::<qr_string>() == 16);
     assert!(core::mem::offset_of!(qr_string, data) == 0);
     assert!(core::mem::offset_of!(qr_string, size) == 8);
-    assert!(size_of::<qr_allocator>() == 40);
+    assert!(size_of::<qr_allocator>() == 32);
     assert!(core::mem::offset_of!(qr_allocator, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_allocator, reserved) == 4);
     assert!(core::mem::offset_of!(qr_allocator, self_) == 8);
     assert!(core::mem::offset_of!(qr_allocator, alloc) == 16);
-    assert!(core::mem::offset_of!(qr_allocator, resize) == 24);
-    assert!(core::mem::offset_of!(qr_allocator, free) == 32);
+    assert!(core::mem::offset_of!(qr_allocator, free) == 24);
     assert!(size_of::<qr_log_sink>() == 24);
     assert!(core::mem::offset_of!(qr_log_sink, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_log_sink, level) == 4);
@@ -1431,6 +1663,18 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_option_info, scope) == 56);
     assert!(core::mem::offset_of!(qr_option_info, help) == 72);
     assert!(core::mem::offset_of!(qr_option_info, applies) == 88);
+    assert!(size_of::<qr_target>() == 80);
+    assert!(core::mem::offset_of!(qr_target, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_target, kind) == 4);
+    assert!(core::mem::offset_of!(qr_target, path) == 8);
+    assert!(core::mem::offset_of!(qr_target, fd) == 24);
+    assert!(core::mem::offset_of!(qr_target, folder_fd) == 28);
+    assert!(core::mem::offset_of!(qr_target, out_data) == 32);
+    assert!(core::mem::offset_of!(qr_target, out_size_bytes) == 40);
+    assert!(core::mem::offset_of!(qr_target, self_) == 48);
+    assert!(core::mem::offset_of!(qr_target, begin) == 56);
+    assert!(core::mem::offset_of!(qr_target, write) == 64);
+    assert!(core::mem::offset_of!(qr_target, end) == 72);
     assert!(size_of::<qr_profile_counter>() == 40);
     assert!(core::mem::offset_of!(qr_profile_counter, name) == 0);
     assert!(core::mem::offset_of!(qr_profile_counter, unit) == 16);
@@ -1467,17 +1711,18 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_call_options, signal) == 16);
     assert!(core::mem::offset_of!(qr_call_options, profile) == 24);
     assert!(core::mem::offset_of!(qr_call_options, progress) == 32);
-    assert!(size_of::<qr_tensor>() == 112);
+    assert!(size_of::<qr_tensor>() == 120);
     assert!(core::mem::offset_of!(qr_tensor, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_tensor, dtype) == 4);
     assert!(core::mem::offset_of!(qr_tensor, rank) == 8);
-    assert!(core::mem::offset_of!(qr_tensor, reserved) == 12);
+    assert!(core::mem::offset_of!(qr_tensor, flags) == 12);
     assert!(core::mem::offset_of!(qr_tensor, dims) == 16);
     assert!(core::mem::offset_of!(qr_tensor, data) == 80);
     assert!(core::mem::offset_of!(qr_tensor, size_bytes) == 88);
     assert!(core::mem::offset_of!(qr_tensor, memory) == 96);
     assert!(core::mem::offset_of!(qr_tensor, memory_offset) == 104);
-    assert!(size_of::<qr_tensor_info>() == 120);
+    assert!(core::mem::offset_of!(qr_tensor, const_data) == 112);
+    assert!(size_of::<qr_tensor_info>() == 160);
     assert!(core::mem::offset_of!(qr_tensor_info, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_tensor_info, dtype) == 4);
     assert!(core::mem::offset_of!(qr_tensor_info, rank) == 8);
@@ -1487,10 +1732,32 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_tensor_info, name) == 88);
     assert!(core::mem::offset_of!(qr_tensor_info, scale) == 104);
     assert!(core::mem::offset_of!(qr_tensor_info, zero_point) == 112);
-    assert!(size_of::<qr_memory_options>() == 16);
+    assert!(core::mem::offset_of!(qr_tensor_info, scales) == 120);
+    assert!(core::mem::offset_of!(qr_tensor_info, zero_points) == 128);
+    assert!(core::mem::offset_of!(qr_tensor_info, scale_count) == 136);
+    assert!(core::mem::offset_of!(qr_tensor_info, block_size) == 144);
+    assert!(core::mem::offset_of!(qr_tensor_info, quantized_axis) == 152);
+    assert!(core::mem::offset_of!(qr_tensor_info, reserved) == 156);
+    assert!(size_of::<qr_model_source>() == 80);
+    assert!(core::mem::offset_of!(qr_model_source, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_model_source, kind) == 4);
+    assert!(core::mem::offset_of!(qr_model_source, path) == 8);
+    assert!(core::mem::offset_of!(qr_model_source, data) == 24);
+    assert!(core::mem::offset_of!(qr_model_source, offset) == 32);
+    assert!(core::mem::offset_of!(qr_model_source, size_bytes) == 40);
+    assert!(core::mem::offset_of!(qr_model_source, fd) == 48);
+    assert!(core::mem::offset_of!(qr_model_source, folder_fd) == 52);
+    assert!(core::mem::offset_of!(qr_model_source, self_) == 56);
+    assert!(core::mem::offset_of!(qr_model_source, read) == 64);
+    assert!(core::mem::offset_of!(qr_model_source, external) == 72);
+    assert!(size_of::<qr_memory_options>() == 48);
     assert!(core::mem::offset_of!(qr_memory_options, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_memory_options, device_access) == 4);
     assert!(core::mem::offset_of!(qr_memory_options, flags) == 8);
+    assert!(core::mem::offset_of!(qr_memory_options, runtime) == 16);
+    assert!(core::mem::offset_of!(qr_memory_options, backend) == 24);
+    assert!(core::mem::offset_of!(qr_memory_options, device) == 40);
+    assert!(core::mem::offset_of!(qr_memory_options, reserved) == 44);
     assert!(size_of::<qr_memory_plan>() == 56);
     assert!(core::mem::offset_of!(qr_memory_plan, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_memory_plan, reserved) == 4);

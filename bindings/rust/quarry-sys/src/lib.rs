@@ -34,3 +34,19 @@ init!(
     qr_allocator, qr_log_sink, qr_thread_pool, qr_runtime_options, qr_backend_info, qr_device_info, qr_option_info, qr_profile_event, qr_progress,
     qr_call_options, qr_tensor, qr_tensor_info, qr_memory_options, qr_memory_plan, qr_run_options, qr_submit_options
 );
+
+macro_rules! init_with_descriptors {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// What the header's `_INIT` macro gives: no descriptor is named.
+            pub const INIT: Self = {
+                // SAFETY: integers, pointers, optional functions and views may all be zero.
+                let mut made: Self = unsafe { core::mem::zeroed() };
+                made.struct_size = size_of::<Self>() as u32;
+                (made.fd, made.folder_fd) = (-1, -1);
+                made
+            };
+        }
+    )*};
+}
+init_with_descriptors!(qr_model_source, qr_target);

@@ -73,7 +73,8 @@ mod raw {
                 assert!(qr_runtime_create(null(), &mut runtime).is_null());
                 assert!(qr_options_create(runtime, &mut options).is_null());
                 assert!(qr_options_set(options, qr_string::new("threads"), qr_string::new("1")).is_null());
-                assert!(qr_model_open_memory(runtime, data.as_ptr().cast(), data.len() as u64, null(), &mut model).is_null());
+                let source = qr_model_source { kind: QR_SOURCE_MEMORY, data: data.as_ptr().cast(), size_bytes: data.len() as u64, ..qr_model_source::INIT };
+                assert!(qr_model_open(runtime, &source, null(), null(), &mut model).is_null());
                 assert!(qr_session_create(model, options, null(), &mut session).is_null());
             }
             Self { session, inputs: [tensor(vec![1.0; 4])], outputs: [tensor(vec![0.0; 4])] }

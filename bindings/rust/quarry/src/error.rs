@@ -154,6 +154,17 @@ pub(crate) unsafe fn string(view: sys::qr_string) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Two views that a function gave, copied.
+///
+/// # Safety
+/// What the views lie in is there until the function's object changes.
+pub(crate) unsafe fn pair(call: impl FnOnce(*mut sys::qr_string, *mut sys::qr_string) -> *mut sys::qr_status) -> Result<(String, String)> {
+    let (mut key, mut value) = (sys::qr_string::new(""), sys::qr_string::new(""));
+    check(call(&mut key, &mut value))?;
+    // SAFETY: as promised by the caller.
+    unsafe { Ok((string(key), string(value))) }
+}
+
 /// The text that a function gave, taken.
 pub(crate) fn taken(call: impl FnOnce(*mut *mut std::ffi::c_char) -> *mut sys::qr_status) -> Result<String> {
     let mut out = std::ptr::null_mut();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What calls did and how long it took.
-use crate::error::{Result, check, handle, string, taken};
+use crate::error::{Result, check, handle, string};
 use crate::runtime::Runtime;
+use crate::target::Target;
 use quarry_sys as sys;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -98,8 +99,14 @@ impl Profile {
     }
     /// The events as a file's content: "csv", or "chrome" for Perfetto.
     pub fn export(&self, format: &str) -> Result<String> {
-        // SAFETY: as len().
-        taken(|out| unsafe { sys::qr_profile_export(self.0.get(), sys::qr_string::new(format), out) })
+        let mut made = Vec::new();
+        self.export_to(format, Target::memory(&mut made))?;
+        Ok(String::from_utf8_lossy(&made).into_owned())
+    }
+    /// The same anywhere.
+    pub fn export_to(&self, format: &str, target: Target<'_>) -> Result<()> {
+        // SAFETY: as len(); everything lives until the call returns.
+        target.with(|to| check(unsafe { sys::qr_profile_export(self.0.get(), sys::qr_string::new(format), to) }))
     }
     /// Forgets all events.
     pub fn clear(&mut self) {

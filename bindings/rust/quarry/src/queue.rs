@@ -127,10 +127,14 @@ unsafe extern "C" fn ended(this: *mut c_void, _ticket: u64, status: *mut sys::qr
 unsafe impl Send for Run<'_, '_> {}
 
 impl<'d> Session<'d> {
-    /// Queues a run and returns. At most "queue_depth" (an option) are under way; one more is Code::Busy. Gives the tensors back where it fails.
+    /// Queues a run and returns. At most "queue_depth" (an option) are under way; one more is Code::Busy. Gives the tensors back where it fails,
+    /// as it does where one is of another type than the output.
     pub fn submit<'s>(
         &'s self, inputs: Vec<OwnedTensor>, outputs: Vec<OwnedTensor>, signal: Option<&Signal>,
     ) -> std::result::Result<Run<'s, 'd>, Box<Refused>> {
+        if let Err(error) = self.check_types(outputs.iter().map(OwnedTensor::dtype)) {
+            return Err(Box::new(Refused { error, inputs, outputs }));
+        }
         let mut lent = Box::new(Lent { inputs, outputs, views: Vec::new() });
         let Lent { inputs, outputs, views } = &mut *lent;
         views.extend(inputs.iter_mut().chain(outputs.iter_mut()).map(OwnedTensor::view));
@@ -157,14 +161,41 @@ impl<'d> Session<'d> {
     }
 }
 
-impl Run<'_, '_> {
+/// What a limited waiting came to.
+pub enum Waited<'s, 'd> {
+    /// The run has ended, as `wait` has it.
+    Ended(Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)>),
+    /// The waiting has, and why; the run goes on with its tensors.
+    Running(Run<'s, 'd>, Error),
+}
+
+impl<'s, 'd> Run<'s, 'd> {
     /// Waits for the end of the run; gives inputs and outputs back, the latter with the results' shapes.
     pub fn wait(mut self) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
         self.finish()
     }
+    /// Waits as long as the signal lets it: a timeout, or an abort, ends the waiting and not the run.
+    pub fn wait_with(mut self, signal: &Signal) -> Waited<'s, 'd> {
+        let mut ended = 0;
+        // SAFETY: [thread-safe]
+        let result = check(unsafe { sys::qr_session_wait(self.session.get(), self.ticket, Signal::or_null(Some(signal)), &mut ended) });
+        match result {
+            Err(error) if ended == 0 => Waited::Running(self, error),
+            result => Waited::Ended(self.end_of(result, true)),
+        }
+    }
     fn finish(&mut self) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
-        // SAFETY: [thread-safe]; without a signal it returns when the run has ended, so the box is ours again.
-        let result = check(unsafe { sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut()) });
+        let mut ended = 0;
+        // SAFETY: [thread-safe]
+        let result = check(unsafe { sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut(), &mut ended) });
+        self.end_of(result, ended != 0)
+    }
+    /// What a waiting gave: the box is ours again where the run has `ended`.
+    fn end_of(&mut self, result: Result<()>, ended: bool) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
+        let result = match result {
+            Err(error) if !ended && !self.has_ended() => return Err(error),
+            result => result,
+        };
         let lent = self.lent.take().expect("a run that was awaited to its end is polled again");
         result?;
         let Lent { inputs, mut outputs, views } = *lent;
@@ -199,12 +230,23 @@ impl Future for Run<'_, '_> {
     }
 }
 
+impl Run<'_, '_> {
+    /// By the callback: so it is of a run that nobody waited for and that is forgotten.
+    fn has_ended(&self) -> bool {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).reached
+    }
+}
+
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
         if self.lent.is_some() {
             self.abort();
-            // SAFETY: as finish().
-            unsafe { sys::qr_status_destroy(sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut())) };
+            let mut ended = 0;
+            // SAFETY: [thread-safe]
+            unsafe { sys::qr_status_destroy(sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut(), &mut ended)) };
+            if ended == 0 && !self.has_ended() {
+                std::mem::forget(self.lent.take()); // the library may still write there
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runtimes, sets of options and signals.
-use crate::error::{Error, Result, check, handle, string, taken, text};
+use crate::error::{Error, Result, check, handle, pair, string, taken, text};
 use quarry_sys as sys;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The version of the library that is loaded, "major.minor.patch".
@@ -11,10 +12,32 @@ pub fn version() -> String {
     unsafe { text(sys::qr_version()) }
 }
 
+/// Major and minor of the C ABI of the library that is loaded.
+pub fn abi_version() -> (u32, u32) {
+    // SAFETY: [thread-safe]
+    let found = unsafe { sys::qr_abi_version() };
+    (found >> 16, found & 0xffff)
+}
+
+/// Whether this crate can call a library of that C ABI.
+pub(crate) fn check_abi((major, minor): (u32, u32)) -> Result<()> {
+    let of_crate = (sys::QR_ABI_MAJOR, sys::QR_ABI_MINOR);
+    if major == of_crate.0 && minor >= of_crate.1 {
+        return Ok(());
+    }
+    Err(Error::refused(
+        format!("libquarry has the C ABI {major}.{minor}, expected {}.{}, or a later minor", of_crate.0, of_crate.1),
+        "install the library of the release that the crate is of",
+    ))
+}
+
 pub(crate) mod raw {
     use super::*;
     handle!(sys::qr_runtime, sys::qr_runtime_destroy);
 }
+// SAFETY: what is not [thread-safe] takes &mut Runtime; models make signals of it, and the last who has it destroys it.
+unsafe impl Send for raw::Handle {}
+unsafe impl Sync for raw::Handle {}
 mod raw_options {
     use super::*;
     handle!(sys::qr_options, sys::qr_options_destroy);
@@ -26,7 +49,7 @@ mod raw_signal {
 
 /// Plugin search path, log and thread pools; models and sessions hold theirs.
 #[derive(Debug)]
-pub struct Runtime(raw::Handle);
+pub struct Runtime(Arc<raw::Handle>); // a Model makes signals of it
 
 // SAFETY: what is not [thread-safe] takes &mut self.
 unsafe impl Send for Runtime {}
@@ -42,11 +65,25 @@ pub enum LogLevel {
     Info = sys::QR_LOG_INFO,
     Debug = sys::QR_LOG_DEBUG,
     Trace = sys::QR_LOG_TRACE,
-    CallerMisbehaving = sys::QR_LOG_CALLER_MISBEHAVING,
-    PluginMisbehaving = sys::QR_LOG_PLUGIN_MISBEHAVING,
 }
 
-type LogFunction = fn(LogLevel, &str, &str);
+/// A line of the log.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LogLine<'a> {
+    /// How important it is.
+    pub level: LogLevel,
+    /// What it is about.
+    pub topic: &'a str,
+    /// The line.
+    pub message: &'a str,
+    /// It tells that the program broke the contract.
+    pub caller_misbehaves: bool,
+    /// It tells that a plugin did.
+    pub plugin_misbehaves: bool,
+}
+
+type LogFunction = fn(LogLine<'_>);
 
 /// A runtime that is not as all others.
 #[derive(Clone, Debug, Default)]
@@ -73,13 +110,14 @@ impl RuntimeBuilder {
         self.only_given_paths = true;
         self
     }
-    /// Where lines of the log go, from `level` on: level, topic, message. Called on whichever thread is inside Quarry.
+    /// Where lines of the log go, from `level` on. Called on whichever thread is inside Quarry.
     pub fn log(mut self, level: LogLevel, write: LogFunction) -> Self {
         self.log = Some((level, write));
         self
     }
     /// The runtime.
     pub fn build(self) -> Result<Runtime> {
+        check_abi(abi_version())?;
         let mut options = sys::qr_runtime_options::INIT;
         options.flags = if self.only_given_paths { sys::QR_RUNTIME_ONLY_GIVEN_PATHS } else { 0 };
         options.backend_path = sys::qr_string::new(&self.backend_path);
@@ -92,17 +130,25 @@ impl RuntimeBuilder {
             options.log = &sink;
         }
         // SAFETY: everything that `options` points to lives until the call returns, which copies it.
-        raw::Handle::make(|out| unsafe { sys::qr_runtime_create(&options, out) }).map(Runtime)
+        raw::Handle::make(|out| unsafe { sys::qr_runtime_create(&options, out) }).map(|handle| Runtime(Arc::new(handle)))
     }
 }
 
-unsafe extern "C" fn write_log(write: *mut std::ffi::c_void, level: sys::qr_log_level, topic: sys::qr_string, message: sys::qr_string) {
+unsafe extern "C" fn write_log(write: *mut std::ffi::c_void, level: sys::qr_log_level, flags: u32, topic: sys::qr_string, message: sys::qr_string) {
     use LogLevel::*;
-    let level = [Error, Warn, Info, Debug, Trace, CallerMisbehaving, PluginMisbehaving].into_iter().find(|l| *l as i32 == level).unwrap_or(Error);
+    let level = [Error, Warn, Info, Debug, Trace].into_iter().find(|l| *l as i32 == level).unwrap_or(Error);
     // SAFETY: `self` is the function that build() was given; the views are there for the call. A panic must not go through the library.
     unsafe {
         let write: LogFunction = std::mem::transmute(write);
-        let _ = std::panic::catch_unwind(|| write(level, &string(topic), &string(message)));
+        let (topic, message) = (string(topic), string(message));
+        let line = LogLine {
+            level,
+            topic: &topic,
+            message: &message,
+            caller_misbehaves: flags & sys::QR_LOG_CALLER_MISBEHAVES != 0,
+            plugin_misbehaves: flags & sys::QR_LOG_PLUGIN_MISBEHAVES != 0,
+        };
+        let _ = std::panic::catch_unwind(|| write(line));
     }
 }
 
@@ -157,6 +203,9 @@ impl Runtime {
     #[inline]
     pub(crate) fn get(&self) -> *mut sys::qr_runtime {
         self.0.get()
+    }
+    pub(crate) fn share(&self) -> Arc<raw::Handle> {
+        Arc::clone(&self.0)
     }
 
     /// Looks at every candidate plugin and says of each whether it can be used, or why not.
@@ -268,6 +317,21 @@ impl Options {
             Ok(string(found))
         }
     }
+    /// Takes an option back: its default holds again.
+    pub fn unset(&mut self, key: &str) -> Result<()> {
+        // SAFETY: the set is ours alone.
+        check(unsafe { sys::qr_options_unset(self.0.get(), sys::qr_string::new(key)) })
+    }
+    /// The options that were set, in the order of their keys, with their values.
+    pub fn list(&self) -> Result<Vec<(String, String)>> {
+        // SAFETY: the texts live until the next set, which needs &mut self.
+        unsafe { (0..sys::qr_options_count(self.0.get())).map(|index| pair(|key, value| sys::qr_options_at(self.0.get(), index, key, value))).collect() }
+    }
+    /// A copy of the set.
+    pub fn try_clone(&self) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        raw_options::Handle::make(|out| unsafe { sys::qr_options_copy(self.0.get(), out) }).map(Self)
+    }
     pub(crate) fn or_null(options: Option<&Self>) -> *const sys::qr_options {
         options.map_or(std::ptr::null(), |set| set.0.get())
     }
@@ -285,7 +349,17 @@ impl Signal {
     /// A signal that is not aborted and has no timeout.
     pub fn new(runtime: &Runtime) -> Result<Self> {
         // SAFETY: [thread-safe]
-        raw_signal::Handle::make(|out| unsafe { sys::qr_signal_create(runtime.get(), out) }).map(Self)
+        raw_signal::Handle::make(|out| unsafe { sys::qr_signal_create(runtime.0.get(), out) }).map(Self)
+    }
+    /// A signal for calls that belong together: aborted with this one, and what is left of this one's timeout counts for all of them from now on.
+    pub fn derive(&self) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        raw_signal::Handle::make(|out| unsafe { sys::qr_signal_derive(self.0.get(), out) }).map(Self)
+    }
+    /// Whether a call that began now would go on.
+    pub fn check(&self) -> Result<()> {
+        // SAFETY: [thread-safe]
+        check(unsafe { sys::qr_signal_check(self.0.get()) })
     }
     /// Calls that use the signal return Cancelled as soon as they can, now and until reset().
     pub fn abort(&self) {
@@ -297,16 +371,11 @@ impl Signal {
         // SAFETY: [thread-safe]
         unsafe { sys::qr_signal_reset(self.0.get()) }
     }
-    /// Each later call has this long, from its own start; None: no limit.
-    pub fn set_timeout(&self, limit: Option<Duration>) -> Result<()> {
-        let nanoseconds = match limit {
-            None => 0,
-            Some(Duration::ZERO) => return Err(Error::refused("a timeout of 0: expected more, or None for no limit".into(), "")),
-            Some(limit) => u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX),
-        };
+    /// Each later call has this long, from its own start. Zero: it has passed already. None: no limit.
+    pub fn set_timeout(&self, limit: Option<Duration>) {
+        let nanoseconds = limit.map_or(sys::QR_NO_TIMEOUT, |limit| u64::try_from(limit.as_nanos()).unwrap_or(sys::QR_NO_TIMEOUT));
         // SAFETY: [thread-safe]
-        unsafe { sys::qr_signal_set_timeout(self.0.get(), nanoseconds) };
-        Ok(())
+        unsafe { sys::qr_signal_set_timeout(self.0.get(), nanoseconds) }
     }
     /// A descriptor that poll() calls readable while the signal is aborted.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
@@ -319,5 +388,20 @@ impl Signal {
     }
     pub(crate) fn or_null(signal: Option<&Self>) -> *mut sys::qr_signal {
         signal.map_or(std::ptr::null_mut(), |signal| signal.0.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_of_another_abi_is_refused() {
+        let (major, minor) = (sys::QR_ABI_MAJOR, sys::QR_ABI_MINOR);
+        check_abi(abi_version()).unwrap();
+        check_abi((major, minor + 1)).unwrap();
+        for other in [(major, minor - 1), (major + 1, minor)] {
+            assert!(check_abi(other).unwrap_err().message().contains(&format!("C ABI {}.{}", other.0, other.1)));
+        }
     }
 }

@@ -3,10 +3,11 @@
 use crate::error::{Error, Result, check, handle, taken};
 use crate::model::{Call, Model, TensorInfo};
 use crate::profile::Profile;
-use crate::runtime::{Options, Signal};
+use crate::runtime::{Options, Signal, raw};
 use crate::tensor::{DType, Element, TensorMut, TensorRef, shape_of};
 use quarry_sys as sys;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 handle!(sys::qr_session, sys::qr_session_destroy);
 
@@ -23,6 +24,14 @@ pub struct MemoryPlan {
     pub device_bytes: u64,
     pub scratchpad_bytes: u64,
     pub spill_fill_bytes: u64,
+}
+
+/// What one of a session's shape buckets takes and gives.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Bucket {
+    pub inputs: Vec<TensorInfo>,
+    pub outputs: Vec<TensorInfo>,
 }
 
 /// What goes with one run.
@@ -47,7 +56,9 @@ impl RunOptions<'_> {
 /// One execution state of a model on one backend. Runs take `&mut self`; [`Session::try_clone`] gives another thread its own.
 pub struct Session<'d> {
     handle: Handle,
+    runtime: Arc<raw::Handle>, // signals of calls are made of it
     results: Vec<sys::qr_tensor>,
+    types: Vec<DType>, // of the outputs
     inputs: usize,
     _data: PhantomData<&'d [u8]>,
 }
@@ -64,18 +75,40 @@ impl<'d> Session<'d> {
     /// The same, watched.
     pub fn with_call(model: &Model<'d>, options: Option<&Options>, call: Call<'_>) -> Result<Self> {
         // SAFETY: [thread-safe]; everything lives until the call returns.
-        call.with(|call| Handle::make(|out| unsafe { sys::qr_session_create(model.get(), Options::or_null(options), call, out) })).map(Self::of)
+        call.with(|call| Handle::make(|out| unsafe { sys::qr_session_create(model.get(), Options::or_null(options), call, out) }))
+            .and_then(|handle| Self::of(handle, model.share()))
     }
-    fn of(handle: Handle) -> Self {
+    fn of(handle: Handle, runtime: Arc<raw::Handle>) -> Result<Self> {
         // SAFETY: [thread-safe]
         let (inputs, outputs) = unsafe { (sys::qr_session_input_count(handle.get()), sys::qr_session_output_count(handle.get())) };
-        Self { handle, results: vec![sys::qr_tensor::INIT; outputs as usize], inputs: inputs as usize, _data: PhantomData }
+        let mut types = Vec::with_capacity(outputs as usize);
+        for index in 0..outputs {
+            let mut info = sys::qr_tensor_info::INIT;
+            // SAFETY: [thread-safe]
+            check(unsafe { sys::qr_session_output(handle.get(), index, &mut info) })?;
+            types.push(DType::of(info.dtype));
+        }
+        Ok(Self { handle, runtime, results: vec![sys::qr_tensor::INIT; outputs as usize], types, inputs: inputs as usize, _data: PhantomData })
+    }
+    /// Room that is of a type is for outputs of that type: nothing is written before it is known.
+    #[inline]
+    pub(crate) fn check_types(&self, wanted: impl Iterator<Item = DType>) -> Result<()> {
+        for (index, (wanted, is)) in wanted.zip(&self.types).enumerate() {
+            if wanted != *is && wanted != DType::Unknown {
+                return Err(other_type(index, wanted, *is));
+            }
+        }
+        Ok(())
     }
     /// What a session would need, without making one.
     pub fn plan(model: &Model<'d>, options: Option<&Options>) -> Result<MemoryPlan> {
+        Self::plan_with(model, options, Call::new())
+    }
+    /// The same, watched.
+    pub fn plan_with(model: &Model<'d>, options: Option<&Options>, call: Call<'_>) -> Result<MemoryPlan> {
         let mut plan = sys::qr_memory_plan::INIT;
-        // SAFETY: [thread-safe]
-        check(unsafe { sys::qr_session_plan(model.get(), Options::or_null(options), &mut plan) })?;
+        // SAFETY: [thread-safe]; everything lives until the call returns.
+        call.with(|call| check(unsafe { sys::qr_session_plan(model.get(), Options::or_null(options), call, &mut plan) }))?;
         Ok(MemoryPlan {
             weights_bytes: plan.weights_bytes,
             arena_bytes: plan.arena_bytes,
@@ -87,8 +120,14 @@ impl<'d> Session<'d> {
     }
     /// Another execution state: shares weights and programs, has its own working memory.
     pub fn try_clone(&mut self) -> Result<Session<'d>> {
-        // SAFETY: ours alone.
-        Handle::make(|out| unsafe { sys::qr_session_clone(self.get(), out) }).map(Self::of)
+        self.try_clone_with(Call::new())
+    }
+    /// The same, watched.
+    pub fn try_clone_with(&mut self, call: Call<'_>) -> Result<Session<'d>> {
+        let runtime = Arc::clone(&self.runtime);
+        // SAFETY: ours alone; everything lives until the call returns.
+        call.with(|call| Handle::make(|out| unsafe { sys::qr_session_clone(self.get(), call, out) }))
+            .and_then(|handle| Self::of(handle, runtime))
     }
     #[inline]
     pub(crate) fn get(&self) -> *mut sys::qr_session {
@@ -105,6 +144,24 @@ impl<'d> Session<'d> {
         (0..self.results.len() as u64).map(|i| TensorInfo::ask(|out| unsafe { sys::qr_session_output(self.get(), i, out) })).collect()
     }
 
+    /// The shape buckets that runs choose from (option "shape"); none while a container that does not suit is compiled in the background.
+    pub fn buckets(&self) -> Result<Vec<Bucket>> {
+        // SAFETY: [thread-safe]
+        unsafe {
+            let ask = |count: usize, asked: unsafe extern "C" fn(*const sys::qr_session, u64, u64, *mut sys::qr_tensor_info) -> *mut sys::qr_status, bucket| {
+                (0..count as u64).map(|i| TensorInfo::ask(|out| asked(self.get(), bucket, i, out))).collect::<Result<Vec<_>>>()
+            };
+            (0..sys::qr_session_bucket_count(self.get()))
+                .map(|bucket| {
+                    Ok(Bucket {
+                        inputs: ask(self.inputs, sys::qr_session_bucket_input, bucket)?,
+                        outputs: ask(self.results.len(), sys::qr_session_bucket_output, bucket)?,
+                    })
+                })
+                .collect()
+        }
+    }
+
     /// Runs the network. The outputs lie in the session's memory: they borrow it until the next run.
     #[inline]
     pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Outputs<'_>> {
@@ -114,17 +171,21 @@ impl<'d> Session<'d> {
     pub fn run_with(&mut self, inputs: &[TensorRef<'_>], options: RunOptions<'_>) -> Result<Outputs<'_>> {
         let session = self.get();
         for result in &mut self.results {
-            (result.data, result.size_bytes, result.memory) = (std::ptr::null_mut(), 0, std::ptr::null_mut());
+            (result.data, result.size_bytes, result.memory, result.flags) = (std::ptr::null_mut(), 0, std::ptr::null_mut(), 0);
         }
+        let results = self.results.as_mut_ptr();
         // SAFETY: ours alone; TensorRef is a qr_tensor whose data live for the call.
-        unsafe { run_tensors(session, options, inputs.as_ptr().cast(), inputs.len(), self.results.as_mut_ptr(), self.results.len()) }?;
+        unsafe { run_tensors(session, options, inputs.as_ptr().cast(), inputs.len(), |i| results.add(i), self.results.len()) }?;
         Ok(Outputs { tensors: &self.results })
     }
-    /// Runs the network into the caller's room, whose tensors then tell the results' shapes.
+    /// Runs the network into the caller's room, whose tensors then tell the results' shapes. Room of another type than the output is an error.
     #[inline]
     pub fn run_into(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>], options: RunOptions<'_>) -> Result<()> {
-        // SAFETY: as run_with(); TensorMut is a qr_tensor whose room is the caller's for the call.
-        unsafe { run_tensors(self.get(), options, inputs.as_ptr().cast(), inputs.len(), outputs.as_mut_ptr().cast(), outputs.len()) }
+        self.check_types(outputs.iter().map(TensorMut::wanted))?;
+        outputs.iter_mut().for_each(TensorMut::prepare);
+        let (count, places) = (outputs.len(), outputs.as_mut_ptr());
+        // SAFETY: as run_with(); the tensor in a TensorMut has room that is the caller's for the call.
+        unsafe { run_tensors(self.get(), options, inputs.as_ptr().cast(), inputs.len(), |i| TensorMut::place(places.add(i)), count) }
     }
     /// Runs each shape bucket once on zeros, so that the next run takes as long as those after it; the option "warm_up" does so when a session is made.
     pub fn warm_up(&mut self, options: RunOptions<'_>) -> Result<()> {
@@ -138,8 +199,12 @@ impl<'d> Session<'d> {
     }
     /// Brings the device back after DeviceLost.
     pub fn recover(&mut self) -> Result<()> {
-        // SAFETY: ours alone.
-        check(unsafe { sys::qr_session_recover(self.get()) })
+        self.recover_with(Call::new())
+    }
+    /// The same, watched.
+    pub fn recover_with(&mut self, call: Call<'_>) -> Result<()> {
+        // SAFETY: ours alone; everything lives until the call returns.
+        call.with(|call| check(unsafe { sys::qr_session_recover(self.get(), call) }))
     }
     /// What the session is, as JSON (qr_session_report).
     pub fn report(&mut self) -> Result<String> {
@@ -148,12 +213,20 @@ impl<'d> Session<'d> {
     }
 }
 
+#[cold]
+fn other_type(index: usize, wanted: DType, is: DType) -> Error {
+    Error::refused(
+        format!("output {index}: found room of {}, expected {}", wanted.name(), is.name()),
+        "give room of the type that Session::outputs() names, or bytes",
+    )
+}
+
 /// # Safety
-/// The tensors are as qr_session_run wants them, and their data live until it returns.
+/// The tensors are as qr_session_run wants them (`output(i)` for each i below output_count), and their data live until it returns.
 #[inline]
 unsafe fn run_tensors(
-    session: *mut sys::qr_session, options: RunOptions<'_>, inputs: *const sys::qr_tensor, input_count: usize, outputs: *mut sys::qr_tensor,
-    output_count: usize,
+    session: *mut sys::qr_session, options: RunOptions<'_>, inputs: *const sys::qr_tensor, input_count: usize,
+    output: impl Fn(usize) -> *mut sys::qr_tensor, output_count: usize,
 ) -> Result<()> {
     let c = options.into_c();
     // SAFETY: as promised by the caller; the arrays of pointers live for the call.
@@ -165,12 +238,12 @@ unsafe fn run_tensors(
                 *place = inputs.add(i);
             }
             for (i, place) in outs[..output_count].iter_mut().enumerate() {
-                *place = outputs.add(i);
+                *place = output(i);
             }
             return check(sys::qr_session_run(session, &c, ins.as_ptr(), input_count as u64, outs.as_ptr(), output_count as u64));
         }
         let ins: Vec<_> = (0..input_count).map(|i| inputs.add(i)).collect();
-        let outs: Vec<_> = (0..output_count).map(|i| outputs.add(i)).collect();
+        let outs: Vec<_> = (0..output_count).map(output).collect();
         check(sys::qr_session_run(session, &c, ins.as_ptr(), input_count as u64, outs.as_ptr(), output_count as u64))
     }
 }
@@ -180,6 +253,10 @@ unsafe fn run_tensors(
 pub struct Outputs<'s> {
     tensors: &'s [sys::qr_tensor],
 }
+
+// SAFETY: a view of memory of the session's, which nobody writes to as long as the view borrows the session: runs need it mutably.
+unsafe impl Send for Outputs<'_> {}
+unsafe impl Sync for Outputs<'_> {}
 
 impl<'s> Outputs<'s> {
     /// How many there are.

@@ -148,7 +148,7 @@ impl<'a> TensorRef<'a> {
     #[inline]
     pub fn from_bytes(dtype: DType, shape: &[usize], data: &'a [u8]) -> Result<Self> {
         let mut c = described(dtype, shape, data.len(), true)?;
-        c.data = data.as_ptr().cast_mut().cast(); // a run does not write into its inputs
+        c.const_data = data.as_ptr().cast();
         Ok(Self { c, _data: PhantomData })
     }
     /// A part of device memory.
@@ -161,10 +161,11 @@ impl<'a> TensorRef<'a> {
     }
 }
 
-/// The place of an output: room of the caller's, of the session's, or in device memory.
-#[repr(transparent)]
+/// The place of an output: room of the caller's, or in device memory.
 pub struct TensorMut<'a> {
-    pub(crate) c: sys::qr_tensor,
+    c: sys::qr_tensor,
+    wanted: DType, // Unknown: of any type
+    room: u64,     // in bytes; a run leaves the result's size in `c`
     _data: PhantomData<&'a mut [u8]>,
 }
 
@@ -173,27 +174,46 @@ unsafe impl Send for TensorMut<'_> {}
 unsafe impl Sync for TensorMut<'_> {}
 
 impl<'a> TensorMut<'a> {
-    /// Room of a Rust type. The result may be smaller: shape() says what it is.
+    /// Room of a Rust type; an output of another type is refused. The result may be smaller: shape() says what it is.
     #[inline]
     pub fn new<T: Element>(room: &'a mut [T]) -> Self {
         // SAFETY: every pattern of bits that a run writes is an element.
-        Self::from_bytes(unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast(), std::mem::size_of_val(room)) })
+        let bytes = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast(), std::mem::size_of_val(room)) };
+        Self { wanted: T::DTYPE, ..Self::from_bytes(bytes) }
     }
-    /// Room in bytes.
+    /// Room in bytes, for an output of any type: dtype() says which.
     #[inline]
     pub fn from_bytes(room: &'a mut [u8]) -> Self {
         let mut c = sys::qr_tensor::INIT;
-        c.size_bytes = room.len() as u64;
         c.data = room.as_mut_ptr().cast();
-        Self { c, _data: PhantomData }
+        c.size_bytes = room.len() as u64;
+        Self { c, wanted: DType::Unknown, room: room.len() as u64, _data: PhantomData }
     }
     /// A part of device memory, from `offset` to its end.
     pub fn in_memory(memory: &'a mut Memory<'_>, offset: usize) -> Self {
         let mut c = sys::qr_tensor::INIT;
-        c.size_bytes = memory.size().saturating_sub(offset) as u64;
         c.memory = memory.get();
         c.memory_offset = offset as u64;
-        Self { c, _data: PhantomData }
+        c.size_bytes = memory.size().saturating_sub(offset) as u64;
+        Self { c, wanted: DType::Unknown, room: c.size_bytes, _data: PhantomData }
+    }
+    /// Before each run: all of the room is there for it.
+    #[inline]
+    pub(crate) fn prepare(&mut self) {
+        self.c.size_bytes = self.room;
+        self.c.flags = 0;
+    }
+    /// The type that the room is of; Unknown where any will do.
+    #[inline]
+    pub(crate) fn wanted(&self) -> DType {
+        self.wanted
+    }
+    /// # Safety
+    /// `this` points to a TensorMut.
+    #[inline]
+    pub(crate) unsafe fn place(this: *mut Self) -> *mut sys::qr_tensor {
+        // SAFETY: as promised.
+        unsafe { &raw mut (*this).c }
     }
     /// The result's type, once a run has written it.
     pub fn dtype(&self) -> DType {
@@ -203,7 +223,7 @@ impl<'a> TensorMut<'a> {
     pub fn shape(&self) -> Vec<usize> {
         shape_of(&self.c)
     }
-    /// The result's bytes: so much of the room is filled.
+    /// The result's bytes: so much of the room is filled. All of it before a run.
     pub fn size_bytes(&self) -> usize {
         self.c.size_bytes as usize
     }

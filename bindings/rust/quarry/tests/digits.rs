@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The digits model of the checkout, compared to ONNX Runtime's stored scores; objects, errors, threads, queued runs.
 use quarry::*;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,6 +74,42 @@ fn outputs_go_where_the_caller_says() {
 }
 
 #[test]
+fn room_of_another_type_is_refused_before_anything_is_written() {
+    let (mut session, image) = (session(), &images()[3]);
+    let (mut words, mut halves, mut wide) = ([7i32; 10], [F16(7); 20], [7.0f64; 10]);
+    for (mut room, name) in [(TensorMut::new(&mut words), "i32"), (TensorMut::new(&mut halves), "f16"), (TensorMut::new(&mut wide), "f64")] {
+        let error = session.run_into(&[tensor(image)], std::slice::from_mut(&mut room), RunOptions::default()).unwrap_err();
+        assert!(error.code() == Code::InvalidArgument && error.message().contains(name) && error.message().contains("f32"), "{error}");
+    }
+    assert_eq!((words, halves, wide), ([7; 10], [F16(7); 20], [7.0; 10]));
+    let refused = session
+        .submit(vec![OwnedTensor::new(&[1, 1, 8, 8], image).unwrap()], vec![OwnedTensor::zeros(DType::I32, &[1, 10]).unwrap()], None)
+        .err()
+        .unwrap();
+    assert!(refused.error.message().contains("i32") && refused.inputs.len() == 1 && refused.outputs.len() == 1);
+    // Bytes take every type, and room that a run has left smaller is whole for the next.
+    let mut bytes = [0u8; 48];
+    let mut room = [TensorMut::from_bytes(&mut bytes)];
+    for _ in 0..2 {
+        session.run_into(&[tensor(image)], &mut room, RunOptions::default()).unwrap();
+        assert_eq!((room[0].dtype(), room[0].size_bytes()), (DType::F32, 40));
+    }
+    assert_eq!(bytes[..40], *session.run(&[tensor(image)]).unwrap().bytes(0));
+}
+
+#[test]
+fn outputs_are_read_by_other_threads() {
+    let (mut session, image) = (session(), &images()[3]);
+    let outputs = session.run(&[tensor(image)]).unwrap();
+    let read = |outputs: Outputs<'_>| outputs.data::<f32>(0).unwrap().to_vec();
+    let found = std::thread::scope(|scope| {
+        let threads = [scope.spawn(move || read(outputs)), scope.spawn(|| read(outputs))];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!((&found[0], &found[1]), (&read(outputs), &read(outputs)));
+}
+
+#[test]
 fn errors_have_id_and_hint() {
     let runtime = Runtime::new().unwrap();
     let error = Options::new(&runtime).unwrap().with("treads", "1").unwrap_err();
@@ -103,7 +141,11 @@ fn models_are_compiled_inspected_and_opened_from_memory() {
     assert_eq!((&*model.outputs().unwrap()[0].name, model.dim_name(0, 0).unwrap()), ("scores", String::new()));
     let path = std::env::temp_dir().join(format!("quarry-rust-{}.qrm", std::process::id()));
     let (mut steps, mut profile) = (0, Profile::new(&runtime).unwrap());
-    model.compile(&path, None, Call::new().profile(&mut profile).progress(&mut |_, _, _| steps += 1)).unwrap();
+    model.compile(&path, None, Call::new().profile(&mut profile).progress(&mut |_, _, _| {
+        steps += 1;
+        ControlFlow::Continue(())
+    }))
+    .unwrap();
     assert!(steps > 0 && profile.events().unwrap().iter().any(|event| event.kind == "compile"));
     let compiled = Model::open(&runtime, &path, None).unwrap();
     compiled.verify().unwrap();
@@ -111,9 +153,95 @@ fn models_are_compiled_inspected_and_opened_from_memory() {
     assert!(compiled.inspect().unwrap().contains("\"contexts\"") && model.check(None, Call::new()).unwrap().contains("\"refused\":"));
     assert!(Session::plan(&compiled, None).unwrap().weights_bytes > 100_000);
     Session::new(&compiled, None).unwrap().run(&[tensor(&images()[0])]).unwrap();
-    let panicked = std::panic::catch_unwind(|| model.compile(&path, None, Call::new().progress(&mut |_, _, _| panic!("told"))));
-    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"told"));
-    std::fs::remove_file(path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // A panic stops the call: there is one, and no file.
+    let (mut calls, signal) = (0, Signal::new(&runtime).unwrap());
+    for given in [None, Some(&signal)] {
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let call = given.map_or_else(Call::new, |signal| Call::new().signal(signal));
+            model.compile(
+                &path,
+                None,
+                call.progress(&mut |_, _, _| {
+                    calls += 1;
+                    panic!("told")
+                }),
+            )
+        }));
+        assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"told"));
+        assert!(!path.exists());
+    }
+    assert_eq!(calls, 2);
+    // So does one that breaks; the signal is not touched.
+    let stopped = model.compile(&path, None, Call::new().signal(&signal).progress(&mut |_, _, _| ControlFlow::Break(()))).unwrap_err();
+    assert_eq!((stopped.code(), stopped.id()), (Code::Cancelled, "QR-C0013"));
+    assert!(!path.exists());
+    model.compile(&path, None, Call::new().signal(&signal)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
+struct Taken<'a> {
+    files: &'a mut Vec<(String, Vec<u8>)>,
+    ends: &'a mut Vec<bool>,
+    fails: &'static str,
+}
+
+impl Files for Taken<'_> {
+    fn begin(&mut self, name: &str, _: u64, _: u64) -> std::io::Result<()> {
+        self.files.push((name.into(), Vec::new()));
+        Ok(())
+    }
+    fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
+        match self.fails {
+            "panic" => panic!("written"),
+            "full" => return Err(std::io::Error::from_raw_os_error(28)),
+            _ => self.files.last_mut().unwrap().1.extend_from_slice(data),
+        }
+        Ok(())
+    }
+    fn end(&mut self, committed: bool) -> std::io::Result<()> {
+        self.ends.push(committed);
+        Ok(())
+    }
+}
+
+#[test]
+fn calls_write_everywhere() {
+    let runtime = Runtime::new().unwrap();
+    let model = Model::open(&runtime, model_path(), None).unwrap();
+    let path = std::env::temp_dir().join(format!("quarry-rust-target-{}.qrm", std::process::id()));
+    model.compile(&path, None, Call::new()).unwrap();
+    let expected = std::fs::read(&path).unwrap();
+    let (mut memory, mut written) = (vec![1], Vec::new());
+    model.compile_to(Target::memory(&mut memory), None, Call::new()).unwrap();
+    model.compile_to(Target::writer(&mut written), None, Call::new()).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    model.compile_to(Target::descriptor(file.as_fd()), None, Call::new()).unwrap();
+    assert!(memory == expected && written == expected && std::fs::read(&path).unwrap() == expected);
+    std::fs::remove_file(&path).unwrap();
+    // Several files, and what was external data by name.
+    let (mut files, mut ends) = (Vec::new(), Vec::new());
+    let target = Target::files(Taken { files: &mut files, ends: &mut ends, fails: "" }).name("d.onnx.data");
+    model.export_to(target, None, Call::new()).unwrap();
+    assert_eq!((&*files[0].0, &*files[1].0, &ends[..]), ("d.onnx.data", "d.onnx", &[true][..]));
+    let (constants, graph) = (&files[0].1, &files[1].1);
+    let there = Source::memory(graph).external(|name| {
+        assert_eq!(name, "d.onnx.data");
+        Ok(std::io::Cursor::new(constants))
+    });
+    let there = Model::open_with(&runtime, there, None, Call::new()).unwrap();
+    Session::new(&there, None).unwrap().run(&[tensor(&images()[0])]).unwrap();
+    let missing = Source::memory(graph).external(|_| -> std::io::Result<std::io::Empty> { Err(std::io::ErrorKind::NotFound.into()) });
+    assert_eq!(Model::open_with(&runtime, missing, None, Call::new()).unwrap().verify().unwrap_err().code(), Code::NotFound);
+    assert!(model.export_to(Target::writer(std::io::sink()).name("d.onnx.data"), None, Call::new()).is_err());
+    // What goes wrong.
+    let (mut files, mut ends) = (Vec::new(), Vec::new());
+    let full = model.compile_to(Target::files(Taken { files: &mut files, ends: &mut ends, fails: "full" }), None, Call::new());
+    assert_eq!((full.unwrap_err().code(), &ends[..]), (Code::ResourceExhausted, &[false][..]));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        model.compile_to(Target::files(Taken { files: &mut files, ends: &mut ends, fails: "panic" }), None, Call::new())
+    }));
+    assert_eq!((panicked.unwrap_err().downcast_ref(), &ends[..]), (Some(&"written"), &[false, false][..]));
 }
 
 #[test]
@@ -125,8 +253,13 @@ fn signals_and_profiles() {
     let cancelled = session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: None }).err().unwrap();
     assert_eq!(cancelled.code(), Code::Cancelled);
     signal.reset();
-    signal.set_timeout(Some(Duration::from_secs(100))).unwrap();
-    assert!(signal.set_timeout(Some(Duration::ZERO)).is_err() && signal.fd().is_ok());
+    signal.set_timeout(Some(Duration::ZERO));
+    let passed = session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: None }).err().unwrap();
+    assert_eq!(passed.code(), Code::DeadlineExceeded);
+    signal.set_timeout(Some(Duration::MAX));
+    session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: None }).unwrap();
+    signal.set_timeout(Some(Duration::from_secs(100)));
+    assert!(signal.fd().is_ok());
     session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: Some(&mut profile) }).unwrap();
     let events = profile.events().unwrap();
     assert!(events.iter().any(|event| event.name == "conv1" && event.end >= event.begin) && profile.lost() == 0);
@@ -157,6 +290,9 @@ fn every_thread_has_a_clone() {
     is_send_and_sync::<Signal>();
     is_send_and_sync::<Memory>();
     is_send_and_sync::<Error>();
+    is_send_and_sync::<Outputs>();
+    is_send_and_sync::<TensorRef>();
+    is_send_and_sync::<TensorMut>();
     fn is_send<T: Send>() {}
     is_send::<Profile>();
     is_send::<Run>();
@@ -247,11 +383,117 @@ fn memory_of_the_device() {
     assert_eq!(scores[..], *session.run(&[input]).unwrap().bytes(0));
 }
 
+#[test]
+fn memory_before_there_is_a_session() {
+    let runtime = Runtime::new().unwrap();
+    let cpu = MemoryDevice { runtime: &runtime, backend: "cpu", device: 0 };
+    let mut made = Memory::allocate_on(cpu, 256, Access::Both).unwrap();
+    let (mut own, image) = ([0u8; 4096], &images()[2]);
+    assert_eq!(Memory::register_on(cpu, &mut own, Access::Both).unwrap().size(), 4096);
+    made.write(0, &image.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    let mut session = Session::new(&Model::open(&runtime, model_path(), None).unwrap(), None).unwrap();
+    let found = session.run(&[TensorRef::in_memory(DType::F32, &[1, 1, 8, 8], &made, 0).unwrap()]).unwrap().bytes(0).to_vec();
+    assert_eq!(found, session.run(&[tensor(image)]).unwrap().bytes(0));
+    assert!(Memory::allocate_on(MemoryDevice { backend: "no such", ..cpu }, 256, Access::Both).is_err());
+}
+
+#[test]
+fn models_from_everywhere_and_what_they_say() {
+    let runtime = Runtime::new().unwrap();
+    let path = root().join("models/facts.onnx");
+    let (data, mut file) = (std::fs::read(&path).unwrap(), std::fs::File::open(&path).unwrap());
+    let folder = std::fs::File::open(root().join("models")).unwrap();
+    let sources = [
+        Source::path(&path),
+        Source::memory(&data).folder(folder.as_fd()),
+        Source::descriptor(folder_file(&path).as_fd(), 0, 0),
+        Source::reader(&mut file).unwrap(),
+    ];
+    for source in sources {
+        let model = Model::open_with(&runtime, source, None, Call::new()).unwrap();
+        assert_eq!((model.output_dim_name(0, 1).unwrap(), model.output_dim_name(0, 0).unwrap()), ("columns".into(), String::new()));
+        assert_eq!(model.properties().unwrap(), [("colour".to_string(), "blue".to_string())]);
+    }
+    let denied = Source::by(data.len() as u64, |_, _| Err(std::io::Error::from_raw_os_error(13)));
+    assert_eq!(Model::open_with(&runtime, denied, None, Call::new()).unwrap_err().code(), Code::PermissionDenied);
+    let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        Model::open_with(&runtime, Source::by(data.len() as u64, |_, _| panic!("read")), None, Call::new()).map(drop)
+    }));
+    assert_eq!(panics.unwrap_err().downcast_ref(), Some(&"read"));
+
+    let options = Options::new(&runtime).unwrap().with("shape", "columns=3").unwrap().with("shape", "columns=5").unwrap();
+    let session = Session::new(&Model::open(&runtime, &path, None).unwrap(), Some(&options)).unwrap();
+    let buckets = session.buckets().unwrap();
+    assert_eq!((&buckets[0].inputs[0].shape[..], &buckets[1].outputs[0].shape[..]), (&[Some(2), Some(3)][..], &[Some(2), Some(5)][..]));
+    let per_channel = Quantization::PerChannel { axis: 0, scales: vec![0.5, 0.25], zero_points: vec![3, 5] };
+    assert_eq!((session.outputs().unwrap()[0].quantization.clone(), &session.inputs().unwrap()[0].quantization), (Some(per_channel), &None));
+}
+
+fn folder_file(path: &std::path::Path) -> &'static std::fs::File {
+    Box::leak(Box::new(std::fs::File::open(path).unwrap()))
+}
+
+#[test]
+fn sets_of_options_are_listed_taken_back_and_copied() {
+    let runtime = Runtime::new().unwrap();
+    let mut options = Options::new(&runtime).unwrap().with("threads", "3").unwrap().with("backend", "cpu").unwrap();
+    let copy = options.try_clone().unwrap();
+    options.unset("threads").unwrap();
+    let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
+    assert_eq!((options.list().unwrap(), copy.list().unwrap()), (vec![pair("backend", "cpu")], vec![pair("backend", "cpu"), pair("threads", "3")]));
+    assert_eq!(options.unset("thread").unwrap_err().code(), Code::NotFound);
+}
+
+#[test]
+fn a_signal_ends_every_call_that_may_take_long() {
+    let runtime = Runtime::new().unwrap();
+    let (mut session, model, signal) = (session(), Model::open(&runtime, model_path(), None).unwrap(), Signal::new(&runtime).unwrap());
+    let path = std::env::temp_dir().join(format!("quarry-rust-signal-{}.qrm", std::process::id()));
+    model.compile(&path, None, Call::new()).unwrap();
+    let compiled = Model::open(&runtime, &path, None).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    signal.abort();
+    let call = || Call::new().signal(&signal);
+    let ended = [
+        Model::open_with(&runtime, Source::path(&model_path()), None, call()).map(drop),
+        model.verify_with(call()),
+        compiled.inspect_with(call()).map(drop),
+        compiled.compatibility_with(None, call()).map(drop),
+        Session::plan_with(&model, None, call()).map(drop),
+        session.try_clone_with(call()).map(drop),
+        session.recover_with(call()),
+    ];
+    for (index, result) in ended.into_iter().enumerate() {
+        assert_eq!(result.unwrap_err().code(), Code::Cancelled, "{index}");
+    }
+}
+
+#[test]
+fn a_waiting_that_ends_leaves_the_run_its_tensors() {
+    let (session, image, runtime) = (session(), &images()[4], Runtime::new().unwrap());
+    let signal = Signal::new(&runtime).unwrap();
+    signal.abort();
+    let submit = || {
+        let room = vec![OwnedTensor::zeros(DType::F32, &[1, 10]).unwrap()];
+        session.submit(vec![OwnedTensor::new(&[1, 1, 8, 8], image).unwrap()], room, None).ok().unwrap()
+    };
+    let outputs = match submit().wait_with(&signal) {
+        Waited::Running(run, error) => {
+            assert_eq!(error.id(), "QR-R0019");
+            run.wait()
+        }
+        Waited::Ended(result) => result, // it was quick
+    };
+    assert_eq!(best(outputs.unwrap().1[0].data().unwrap()), best(&expected()[4]));
+    signal.reset();
+    let Waited::Ended(Ok(_)) = submit().wait_with(&signal) else { panic!("no signal ended it") };
+}
+
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
 fn runtimes_tell_what_there_is() {
-    let mut runtime = Runtime::builder().log(LogLevel::Debug, |_, topic, message| LINES.lock().unwrap().push(format!("{topic}: {message}"))).build().unwrap();
+    let mut runtime = Runtime::builder().log(LogLevel::Debug, |line| LINES.lock().unwrap().push(format!("{}: {}", line.topic, line.message))).build().unwrap();
     let backends = runtime.backends().unwrap();
     assert!(backends.iter().any(|backend| backend.id == "cpu" && backend.usable && backend.devices[0].usable));
     assert!(runtime.options().unwrap().iter().any(|row| row.key == "threads"));
@@ -259,6 +501,7 @@ fn runtimes_tell_what_there_is() {
     Session::new(&Model::open(&runtime, model_path(), None).unwrap(), None).unwrap();
     assert!(!LINES.lock().unwrap().is_empty());
     assert!(!version().is_empty());
+    assert_eq!(abi_version().0, 0);
 }
 
 #[cfg(feature = "ndarray")]

@@ -4,7 +4,7 @@
 //! `cargo +nightly miri test -p quarry --test miri`; without Miri there is nothing in it.
 #![cfg(miri)]
 #![allow(non_snake_case, clippy::missing_safety_doc)]
-use quarry::{Code, DType, F16, Model, OwnedTensor, RunOptions, Runtime, Session, TensorMut, TensorRef};
+use quarry::{Call, Code, DType, F16, Model, OwnedTensor, RunOptions, Runtime, Session, Signal, Source, TensorMut, TensorRef, Waited};
 use quarry_sys as sys;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
@@ -41,10 +41,26 @@ unsafe extern "C" fn qr_runtime_destroy(runtime: *mut sys::qr_runtime) {
     unsafe { free(runtime.cast()) }
 }
 #[unsafe(no_mangle)]
-unsafe extern "C" fn qr_model_open_memory(
-    _: *mut sys::qr_runtime, data: *const c_void, size: u64, _: *const sys::qr_options, out: *mut *mut sys::qr_model,
+extern "C" fn qr_abi_version() -> u32 {
+    sys::QR_ABI_MAJOR << 16 | sys::QR_ABI_MINOR
+}
+#[unsafe(no_mangle)]
+unsafe extern "C" fn qr_model_open(
+    _: *mut sys::qr_runtime, source: *const sys::qr_model_source, _: *const sys::qr_options, _: *const sys::qr_call_options, out: *mut *mut sys::qr_model,
 ) -> *mut sys::qr_status {
-    if unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size as usize) } != b"x + 1" {
+    let source = unsafe { &*source };
+    let mut content = vec![0u8; source.size_bytes as usize];
+    match source.kind {
+        sys::QR_SOURCE_READER => {
+            for (i, part) in content.chunks_mut(2).enumerate() {
+                if unsafe { source.read.unwrap()(source.self_, 2 * i as u64, part.as_mut_ptr().cast(), part.len() as u64) } != 0 {
+                    return failure(sys::QR_UNAVAILABLE);
+                }
+            }
+        }
+        _ => content = unsafe { std::slice::from_raw_parts(source.data.cast::<u8>(), content.len()) }.to_vec(),
+    }
+    if content != b"x + 1" {
         return failure(sys::QR_CORRUPT);
     }
     unsafe { give(out) }
@@ -61,7 +77,7 @@ unsafe extern "C" fn qr_session_create(
     null_mut()
 }
 #[unsafe(no_mangle)]
-unsafe extern "C" fn qr_session_clone(_: *mut sys::qr_session, out: *mut *mut sys::qr_session) -> *mut sys::qr_status {
+unsafe extern "C" fn qr_session_clone(_: *mut sys::qr_session, _: *const sys::qr_call_options, out: *mut *mut sys::qr_session) -> *mut sys::qr_status {
     unsafe { qr_session_create(null_mut(), null_mut(), null_mut(), out) }
 }
 #[unsafe(no_mangle)]
@@ -76,6 +92,15 @@ unsafe extern "C" fn qr_session_input_count(_: *const sys::qr_session) -> u64 {
 unsafe extern "C" fn qr_session_output_count(_: *const sys::qr_session) -> u64 {
     1
 }
+#[unsafe(no_mangle)]
+unsafe extern "C" fn qr_session_output(_: *const sys::qr_session, _: u64, info: *mut sys::qr_tensor_info) -> *mut sys::qr_status {
+    unsafe { (*info).dtype = sys::QR_DTYPE_F32 };
+    null_mut()
+}
+unsafe fn input_data(input: *const sys::qr_tensor) -> *const f32 {
+    let input = unsafe { &*input };
+    if input.const_data.is_null() { input.data.cast_const().cast() } else { input.const_data.cast() }
+}
 /// Reads and writes as the C library would: through the raw pointers alone.
 unsafe fn compute(input: *const sys::qr_tensor, output: *mut sys::qr_tensor, room: Option<&mut Vec<f32>>) -> *mut sys::qr_status {
     unsafe {
@@ -84,11 +109,14 @@ unsafe fn compute(input: *const sys::qr_tensor, output: *mut sys::qr_tensor, roo
             let Some(room) = room else { return failure(sys::QR_INVALID_ARGUMENT) };
             room.resize(count, 0.0);
             (*output).data = room.as_mut_ptr().cast();
+            (*output).flags = sys::QR_TENSOR_OF_SESSION;
+        } else if (*output).flags != 0 {
+            return failure(sys::QR_INTERNAL);
         } else if (*output).size_bytes < (*input).size_bytes {
             return failure(sys::QR_OUT_OF_RANGE);
         }
         for i in 0..count {
-            (*output).data.cast::<f32>().add(i).write((*input).data.cast::<f32>().add(i).read() + 1.0);
+            (*output).data.cast::<f32>().add(i).write(input_data(input).add(i).read() + 1.0);
         }
         ((*output).dtype, (*output).rank, (*output).dims, (*output).size_bytes) = ((*input).dtype, (*input).rank, (*input).dims, (*input).size_bytes);
         null_mut()
@@ -126,10 +154,23 @@ unsafe extern "C" fn qr_session_submit(
     null_mut()
 }
 #[unsafe(no_mangle)]
-unsafe extern "C" fn qr_session_wait(session: *mut sys::qr_session, ticket: u64, _: *mut sys::qr_signal) -> *mut sys::qr_status {
+unsafe extern "C" fn qr_session_wait(session: *mut sys::qr_session, ticket: u64, signal: *mut sys::qr_signal, ended: *mut i32) -> *mut sys::qr_status {
+    if !signal.is_null() {
+        unsafe { *ended = 0 };
+        return failure(sys::QR_CANCELLED);
+    }
     let (thread, _) = unsafe { &(*session.cast::<Library>()).runs }.lock().unwrap().remove(&ticket).unwrap();
     thread.join().unwrap();
+    unsafe { *ended = 1 };
     null_mut()
+}
+#[unsafe(no_mangle)]
+unsafe extern "C" fn qr_signal_create(_: *mut sys::qr_runtime, out: *mut *mut sys::qr_signal) -> *mut sys::qr_status {
+    unsafe { give(out) }
+}
+#[unsafe(no_mangle)]
+unsafe extern "C" fn qr_signal_destroy(signal: *mut sys::qr_signal) {
+    unsafe { free(signal.cast()) }
 }
 #[unsafe(no_mangle)]
 unsafe extern "C" fn qr_session_abort(session: *mut sys::qr_session, ticket: u64) {
@@ -190,6 +231,11 @@ fn inputs_where_they_lie_and_outputs_of_the_session() {
         assert_eq!((outputs.data::<f32>(0).unwrap(), outputs.shape(0), outputs.bytes(0).len()), (&[2.0f32, 3.0, 4.0][..], vec![3], 12));
         assert!(outputs.data::<i32>(0).is_err());
     }
+    let outputs = session.run(&[TensorRef::new(&[3], &values).unwrap()]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || assert_eq!(outputs.data::<f32>(0).unwrap(), [2.0, 3.0, 4.0]));
+        scope.spawn(|| assert_eq!(outputs.data::<f32>(0).unwrap(), [2.0, 3.0, 4.0]));
+    });
     let mut twin = session.try_clone().unwrap();
     std::thread::spawn(move || assert_eq!(twin.run(&[TensorRef::new(&[1], &[7.0f32]).unwrap()]).unwrap().data::<f32>(0).unwrap(), [8.0])).join().unwrap();
 }
@@ -203,6 +249,9 @@ fn room_of_the_caller() {
     session.run_into(&[TensorRef::new(&[2], &values).unwrap()], &mut outputs, RunOptions::default()).unwrap();
     assert_eq!((outputs[0].shape(), outputs[0].size_bytes(), outputs[0].dtype()), (vec![2], 8, DType::F32));
     assert_eq!(room, [2.0, 3.0, 9.0]);
+    let mut words = [9i32; 3];
+    assert!(session.run_into(&[TensorRef::new(&[2], &values).unwrap()], &mut [TensorMut::new(&mut words)], RunOptions::default()).is_err());
+    assert_eq!(words, [9; 3]);
     let mut small = [0.0f32; 1];
     let error = session.run_into(&[TensorRef::new(&[2], &values).unwrap()], &mut [TensorMut::new(&mut small)], RunOptions::default()).unwrap_err();
     assert_eq!((error.code(), error.id(), error.details()), (Code::OutOfRange, "QR-C0002", &[("reason".to_string(), "of its own".to_string())][..]));
@@ -223,12 +272,36 @@ fn views_of_every_kind() {
 }
 
 #[test]
+fn models_are_read_by_functions() {
+    let runtime = Runtime::new().unwrap();
+    let content = b"x + 1";
+    let source = Source::by(5, |offset, part| {
+        part.copy_from_slice(&content[offset as usize..][..part.len()]);
+        Ok(())
+    });
+    Model::open_with(&runtime, source, None, Call::new()).unwrap();
+    let mut file = std::io::Cursor::new(content);
+    Model::open_with(&runtime, Source::reader(&mut file).unwrap(), None, Call::new()).unwrap();
+    let fails = Source::by(5, |_, _| Err(std::io::ErrorKind::Other.into()));
+    assert!(Model::open_with(&runtime, fails, None, Call::new()).is_err_and(|error| error.code() == Code::Unavailable));
+    let panics = std::panic::catch_unwind(|| Model::open_with(&runtime, Source::by(5, |_, _| panic!("read")), None, Call::new()).map(drop));
+    assert_eq!(panics.unwrap_err().downcast_ref(), Some(&"read"));
+}
+
+#[test]
 fn queued_runs_waited_for_dropped_and_forgotten() {
     let session = session();
     let room = || vec![OwnedTensor::zeros(DType::F32, &[2]).unwrap()];
     let (inputs, outputs) = session.submit(vec![owned(&[1.0, 2.0])], room(), None).unwrap().wait().unwrap();
     assert_eq!((inputs[0].data::<f32>().unwrap(), outputs[0].data::<f32>().unwrap()), (&[1.0f32, 2.0][..], &[2.0f32, 3.0][..]));
     drop(session.submit(vec![owned(&[1.0, 2.0])], room(), None).unwrap());
+    // A waiting that ends first leaves the run what it was given.
+    let signal = Signal::new(&Runtime::new().unwrap()).unwrap();
+    let run = session.submit(vec![owned(&[1.0, 2.0])], room(), None).unwrap();
+    let Waited::Running(run, error) = run.wait_with(&signal) else { panic!("it has ended") };
+    assert_eq!((error.code(), run.wait().unwrap().1[0].data::<f32>().unwrap()), (Code::Cancelled, &[2.0f32, 3.0][..]));
+    let run = session.submit(vec![owned(&[1.0, 2.0])], room(), None).unwrap();
+    drop(run.wait_with(&signal));
     let refused = session.submit(vec![], room(), None).err().unwrap();
     assert_eq!((refused.error.code(), refused.outputs.len()), (Code::InvalidArgument, 1));
 }

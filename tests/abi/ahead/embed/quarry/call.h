@@ -11,13 +11,18 @@
 extern "C" {
 #endif
 
+/* What qr_progress.report answers. */
+#define QR_GO_ON 0
+#define QR_STOP 1 /* as every other value than 0 */
+
 /* Called with how far a long call has come: `done` of `total` steps (total 0: not known) and what it is doing. On
- * whichever thread is inside Quarry, one call at a time. */
+ * whichever thread is inside Quarry, one call at a time. Where it answers QR_STOP the call ends as soon as it can, with
+ * CANCELLED and the id QR-C0013, as if its signal were aborted, and tells no more; the signal itself stays as it is. */
 typedef struct qr_progress {
   uint32_t struct_size;
   uint32_t reserved;
   void *self;
-  void (*report)(void *self, uint64_t done, uint64_t total, qr_string what);
+  int32_t (*report)(void *self, uint64_t done, uint64_t total, qr_string what);
   /* since one minor later */
   uint64_t later;
 } qr_progress;

@@ -20,18 +20,24 @@ typedef struct qr_memory_options {
   uint32_t struct_size;
   uint32_t device_access; /* QR_ACCESS_*: what runs will do with it; 0: both */
   uint64_t flags;         /* QR_MEMORY_* */
+  /* Whose memory, where it is made before there is a session (then `session` is NULL): device `device` of the backend.
+   */
+  qr_runtime *runtime; /* borrows: kept alive by the memory */
+  qr_string backend;   /* its id: "gpu" */
+  uint32_t device;     /* its number, as the option "device_id" has it */
+  uint32_t reserved;
   /* since one minor later */
   uint64_t later;
 } qr_memory_options;
-#define QR_MEMORY_OPTIONS_FIRST_SIZE 16u
+#define QR_MEMORY_OPTIONS_FIRST_SIZE 48u
 #define QR_MEMORY_OPTIONS_INIT \
-  { sizeof(qr_memory_options), 0, 0 }
+  { sizeof(qr_memory_options), 0, 0, NULL, {NULL, 0}, 0, 0 }
 
 /* The host needs no view: device memory that is best for runs. qr_memory_map may still give one. */
 #define QR_MEMORY_NO_HOST_POINTER 1ull
 
-/* Allocates memory that suits the session's device (at least 64-byte aligned, zero-filled where the host has a view).
- * @param session     borrows: says the device.
+/* Allocates memory that suits a device (at least 64-byte aligned, zero-filled where the host has a view).
+ * @param session     borrows: says the device; NULL: the options say it.
  * @param size_bytes  at least 1.
  * @param options     borrows: may be NULL.
  * @param out_memory  gives: qr_memory_destroy.
@@ -42,7 +48,7 @@ QR_API QR_MUST_USE qr_status *qr_memory_allocate(qr_session *session, uint64_t s
                                                  const qr_memory_options *options, qr_memory **out_memory);
 
 /* Makes an existing file descriptor (memfd, dma-buf) usable. The descriptor is duplicated; the caller keeps its own.
- * @param session     borrows: says the device.
+ * @param session     borrows: says the device; NULL: the options say it.
  * @param fd          borrows.
  * @param offset      in bytes, into the file.
  * @param size_bytes  at least 1; offset + size_bytes must lie inside the file.
@@ -55,7 +61,7 @@ QR_API QR_MUST_USE qr_status *qr_memory_import_fd(qr_session *session, int32_t f
                                                   const qr_memory_options *options, qr_memory **out_memory);
 
 /* Makes memory of the caller's usable. It must stay valid until qr_memory_destroy.
- * @param session     borrows: says the device.
+ * @param session     borrows: says the device; NULL: the options say it.
  * @param data        borrows: until qr_memory_destroy.
  * @param size_bytes  at least 1.
  * @param options     borrows: may be NULL.

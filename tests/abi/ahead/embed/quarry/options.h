@@ -40,6 +40,40 @@ QR_API QR_MUST_USE qr_status *qr_options_set(qr_options *options, qr_string key,
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_options_get(const qr_options *options, qr_string key, qr_string *out_value);
 
+/* Takes an option back: its default holds again. One that was not set stays so.
+ * @param options  borrows.
+ * @param key      borrows: UTF-8.
+ * @thread  [exclusive:options]
+ * @errors  NOT_FOUND (unknown key: the nearest is named), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_options_unset(qr_options *options, qr_string key);
+
+/* The number of options that were set; 0 for NULL.
+ * @param options  borrows.
+ * @thread  [exclusive:options]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_options_count(const qr_options *options);
+
+/* An option that was set, in the order of their keys.
+ * @param options    borrows.
+ * @param index      under qr_options_count.
+ * @param out_key    borrows: until the next set or unset, or the destruction of `options`.
+ * @param out_value  borrows: likewise.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT, FAILED_PRECONDITION (overlaps with qr_options_set)
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_options_at(const qr_options *options, uint64_t index, qr_string *out_key,
+                                            qr_string *out_value);
+
+/* Copies a set of options.
+ * @param options   borrows.
+ * @param out_copy  gives: qr_options_destroy.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, FAILED_PRECONDITION (overlaps with qr_options_set), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_options_copy(const qr_options *options, qr_options **out_copy);
+
 /* Frees a set of options. Accepts NULL.
  * @param options  takes.
  * @thread  [exclusive:options]

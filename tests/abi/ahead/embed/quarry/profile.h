@@ -4,7 +4,8 @@
  * compiles or creates in qr_call_options.
  *
  * Roots, whose name is their kind: "run" for each run; "compile" for qr_model_compile; "check" for qr_model_check;
- * "load" for qr_session_create, with a "compile" before it where that compiled. A call that fails has its root too.
+ * "export" for qr_model_export; "load" for qr_session_create, with a "compile" before it where that compiled. A call
+ * that fails has its root too.
  *
  * Parts of "compile", "check" and "load" are phases, in the order in which they occur: "open backend"; "grade contexts"
  * (of a container); "import" (ONNX to graphs, or those that a container kept); "read graphs"; "check" (the backend
@@ -20,6 +21,7 @@
 #define QUARRY_PROFILE_H
 
 #include <quarry/runtime.h>
+#include <quarry/target.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,7 +92,8 @@ QR_API QR_MUST_USE qr_status *qr_profile_create(qr_runtime *runtime, qr_profile 
  * @since   0.1 */
 QR_API uint64_t qr_profile_event_count(const qr_profile *profile);
 
-/* The number of events that could not be kept: for want of memory, or by the device; 0 for NULL.
+/* The number of events that could not be kept: for want of memory, by the device, or because the profile has 1048576 of
+ * them (or 4194304 counters and attributes, or 64 MB of texts) since it was cleared; 0 for NULL.
  * @param profile  borrows.
  * @thread  [exclusive:profile]
  * @errors  none
@@ -108,15 +111,15 @@ QR_API uint64_t qr_profile_lost_count(const qr_profile *profile);
 QR_API QR_MUST_USE qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index,
                                                   qr_profile_event *out_event);
 
-/* The events as a file's content: "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv".
- * Both tell how many events were lost.
- * @param profile   borrows.
- * @param format    borrows.
- * @param out_text  gives: qr_string_destroy; NUL-terminated.
- * @thread  [exclusive:profile]
- * @errors  INVALID_ARGUMENT (unknown format), RESOURCE_EXHAUSTED
+/* Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both tell
+ * how many events were lost.
+ * @param profile  borrows.
+ * @param format   borrows.
+ * @param target   borrows: where they go.
+ * @thread  [exclusive:profile] [blocking]
+ * @errors  INVALID_ARGUMENT (unknown format), PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE (the target's writer)
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char **out_text);
+QR_API QR_MUST_USE qr_status *qr_profile_export(const qr_profile *profile, qr_string format, const qr_target *target);
 
 /* Forgets all events. NULL is ignored.
  * @param profile  borrows.

@@ -8,7 +8,9 @@
 #define QUARRY_QUANTIZE_H
 
 #include <quarry/call.h>
+#include <quarry/model.h>
 #include <quarry/runtime.h>
+#include <quarry/target.h>
 #include <quarry/tensor.h>
 
 #ifdef __cplusplus
@@ -48,14 +50,17 @@ QR_API uint64_t qr_quantize_option_count(void);
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_quantize_option_at(uint64_t index, qr_quantize_option *out_option);
 
-/* Opens the float model: an .onnx file, with its external data beside it.
+/* Opens the float model: an .onnx, with its external data.
  * @param runtime        borrows: kept alive by the quantizer. Its cpu backend runs the model.
- * @param path           borrows: UTF-8.
+ * @param source         borrows: memory that it names must stay until the quantizer is gone.
+ * @param call           borrows: may be NULL; its signal aborts it.
  * @param out_quantizer  gives: qr_quantizer_destroy.
  * @thread  [thread-safe] [blocking]
- * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, UNSUPPORTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, UNSUPPORTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CANCELLED,
+ *          DEADLINE_EXCEEDED
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_open(qr_runtime *runtime, qr_string path, qr_quantizer **out_quantizer);
+QR_API QR_MUST_USE qr_status *qr_quantizer_open(qr_runtime *runtime, const qr_model_source *source,
+                                                const qr_call_options *call, qr_quantizer **out_quantizer);
 
 /* Sets one option, before the inputs are asked for and samples are given; the last value of a key holds.
  * @param quantizer  borrows.
@@ -69,12 +74,14 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_set(qr_quantizer *quantizer, qr_strin
 
 /* The number of inputs of the model as it is prepared; the first call imports and prepares it.
  * @param quantizer  borrows.
+ * @param call       borrows: may be NULL; its signal aborts it, and the next call begins anew.
  * @param out_count  borrows: the number.
  * @thread  [exclusive:quantizer] [blocking]
  * @errors  INVALID_ARGUMENT (an extent that no shape binds, a model that is quantised already), UNSUPPORTED (all
- * reasons as details), RESOURCE_EXHAUSTED
+ *          reasons as details), RESOURCE_EXHAUSTED, CANCELLED, DEADLINE_EXCEEDED
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, uint64_t *out_count);
+QR_API QR_MUST_USE qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, const qr_call_options *call,
+                                                       uint64_t *out_count);
 
 /* What a sample has for an input: type, and shape with every extent known.
  * @param quantizer  borrows.
@@ -90,7 +97,7 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_input(qr_quantizer *quantizer, uint64
  * @param quantizer    borrows.
  * @param inputs       borrows: input_count tensors in the order of qr_quantizer_input, with their data.
  * @param input_count  must equal qr_quantizer_input_count.
- * @param call         borrows: may be NULL; its signal aborts the run.
+ * @param call         borrows: may be NULL; its timeout is of all of this.
  * @thread  [exclusive:quantizer] [blocking]
  * @errors  INVALID_ARGUMENT (count, type, shape; a NaN: the tensor that has it is named), CANCELLED, DEADLINE_EXCEEDED,
  *          and as qr_quantizer_input_count
@@ -106,50 +113,58 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, c
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_quantizer_sample_count(qr_quantizer *quantizer, uint64_t *out_count);
 
-/* Writes all that is known of the samples so far to a file, from which another process can go on. It appears whole or
- * not at all, and may be written over again. Its size hangs on the model and on option "evaluate", not on the samples.
+/* Writes all that is known of the samples so far, the file "calibration", from which another process can go on. It may
+ * be written over again. Its size hangs on the model and on option "evaluate", not on the samples.
  * @param quantizer  borrows.
- * @param path       borrows: UTF-8: the file to write.
+ * @param target     borrows: where it goes.
  * @param note       borrows: UTF-8, may be empty: given back by qr_quantizer_restore; which samples these were, say.
+ * @param call       borrows: may be NULL; its signal aborts it.
  * @thread  [exclusive:quantizer] [blocking]
- * @errors  PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk or memory), and as qr_quantizer_input_count
+ * @errors  PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk or memory), CANCELLED, UNAVAILABLE (the target's writer), and as
+ *          qr_quantizer_input_count
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_save(qr_quantizer *quantizer, qr_string path, qr_string note);
+QR_API QR_MUST_USE qr_status *qr_quantizer_save(qr_quantizer *quantizer, const qr_target *target, qr_string note,
+                                                const qr_call_options *call);
 
 /* Takes up what qr_quantizer_save wrote, before the first sample. What follows is as if all samples had been given to
  * this quantizer. One that fails leaves it as it was.
  * @param quantizer  borrows.
- * @param path       borrows: UTF-8.
- * @param call       borrows: may be NULL; its signal aborts it.
+ * @param source     borrows: where its bytes are.
+ * @param call       borrows: may be NULL; its timeout is of all of this.
  * @param out_note   gives: qr_string_destroy; NUL-terminated. May be NULL.
  * @thread  [exclusive:quantizer] [blocking]
  * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT (no saved calibration, or a damaged one), INVALID_ARGUMENT (of another
  *          model or of other options), FAILED_PRECONDITION (samples were given already), CANCELLED, DEADLINE_EXCEEDED,
  *          RESOURCE_EXHAUSTED, and as qr_quantizer_input_count
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_restore(qr_quantizer *quantizer, qr_string path, const qr_call_options *call,
-                                                   char **out_note);
+QR_API QR_MUST_USE qr_status *qr_quantizer_restore(qr_quantizer *quantizer, const qr_model_source *source,
+                                                   const qr_call_options *call, char **out_note);
 
 /* Makes the quantised model of the samples seen so far, compares it with the float one on those that were kept, and
- * writes it. The file appears whole or not at all. More samples may follow, and another write.
+ * writes it: the file "model.onnx", with its constants in a file before it where they are more than 2 GB, or where the
+ * target's name ends in ".onnx.data". More samples may follow, and another write.
  * @param quantizer  borrows.
- * @param path       borrows: UTF-8: the .onnx file to write.
- * @param call       borrows: may be NULL.
+ * @param target     borrows: where the files go.
+ * @param call       borrows: may be NULL; its timeout is of all of this, however many runs that takes.
  * @thread  [exclusive:quantizer] [blocking]
  * @errors  INVALID_ARGUMENT (no samples), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk or memory), CANCELLED,
- *          DEADLINE_EXCEEDED
+ *          DEADLINE_EXCEEDED, UNAVAILABLE (the target's writer)
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_write(qr_quantizer *quantizer, qr_string path, const qr_call_options *call);
+QR_API QR_MUST_USE qr_status *qr_quantizer_write(qr_quantizer *quantizer, const qr_target *target,
+                                                 const qr_call_options *call);
 
-/* What the last write found and did: options, what was rewritten, and for each tensor its range, type and signal to
- * noise against the float model; docs/quantize.md has the keys.
+/* Writes what the last write found and did, the file "report": options, what was rewritten, and for each tensor its
+ * range, type and signal to noise against the float model; docs/quantize.md has the keys.
  * @param quantizer  borrows.
  * @param format     borrows: "json", or "html": a page that needs nothing else.
- * @param out_text   gives: qr_string_destroy; NUL-terminated.
- * @thread  [exclusive:quantizer]
- * @errors  FAILED_PRECONDITION (nothing was written yet), INVALID_ARGUMENT (another format), RESOURCE_EXHAUSTED
+ * @param target     borrows: where it goes.
+ * @param call       borrows: may be NULL; its signal aborts it.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  FAILED_PRECONDITION (nothing was written yet), INVALID_ARGUMENT (another format), PERMISSION_DENIED,
+ *          RESOURCE_EXHAUSTED, CANCELLED, UNAVAILABLE (the target's writer)
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format, char **out_text);
+QR_API QR_MUST_USE qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format, const qr_target *target,
+                                                  const qr_call_options *call);
 
 /* Frees a quantizer. Accepts NULL.
  * @param quantizer  takes.

@@ -33,12 +33,13 @@ typedef struct qr_memory_plan {
  * backend that name one): then it says what compiling for it found out.
  * @param model     borrows.
  * @param options   borrows: may be NULL; as for qr_session_create.
+ * @param call      borrows: may be NULL.
  * @param out_plan  borrows: set its struct_size. With shape buckets: the largest of each figure.
  * @thread  [thread-safe] [blocking]
  * @errors  as qr_session_create
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_options *options,
-                                              qr_memory_plan *out_plan);
+                                              const qr_call_options *call, qr_memory_plan *out_plan);
 
 /* Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a
  * container it loads the context compiled for it, or has it compiled again (option context.recompile); from ONNX it
@@ -57,11 +58,13 @@ QR_API QR_MUST_USE qr_status *qr_session_create(const qr_model *model, const qr_
 
 /* Another execution state of the same context: shares weights and programs, has its own working memory.
  * @param session      borrows.
+ * @param call         borrows: may be NULL.
  * @param out_session  gives: qr_session_destroy.
- * @thread  [exclusive:session]
- * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE
+ * @thread  [exclusive:session] [blocking]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, CANCELLED, DEADLINE_EXCEEDED
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_session_clone(qr_session *session, qr_session **out_session);
+QR_API QR_MUST_USE qr_status *qr_session_clone(qr_session *session, const qr_call_options *call,
+                                               qr_session **out_session);
 
 /* The number of inputs; 0 for NULL.
  * @param session  borrows.
@@ -94,6 +97,37 @@ QR_API QR_MUST_USE qr_status *qr_session_input(const qr_session *session, uint64
  * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info);
+
+/* The number of shape buckets that runs choose from: 1 without the option "shape", 0 for NULL and while a container
+ * that does not suit the machine is compiled in the background.
+ * @param session  borrows.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_session_bucket_count(const qr_session *session);
+
+/* What a shape bucket expects as an input: qr_session_input with the bucket's extents.
+ * @param session   borrows.
+ * @param bucket    under qr_session_bucket_count.
+ * @param index     under qr_session_input_count.
+ * @param out_info  borrows: set its struct_size; its strings live as long as the session.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_bucket_input(const qr_session *session, uint64_t bucket, uint64_t index,
+                                                      qr_tensor_info *out_info);
+
+/* What a shape bucket gives as an output; as qr_session_bucket_input. Extents that only the run knows are
+ * QR_DIM_UNKNOWN.
+ * @param session   borrows.
+ * @param bucket    under qr_session_bucket_count.
+ * @param index     under qr_session_output_count.
+ * @param out_info  borrows: set its struct_size; its strings live as long as the session.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_bucket_output(const qr_session *session, uint64_t bucket, uint64_t index,
+                                                       qr_tensor_info *out_info);
 
 /* Options of one run. */
 typedef struct qr_run_options {
@@ -196,14 +230,18 @@ QR_API QR_MUST_USE qr_status *qr_session_submit(qr_session *session, const qr_su
 
 /* Waits until a submitted run has ended and gives its status, once; a run that nobody waits for is forgotten when the
  * session ends, or, at the earliest, once 1024 more have ended after it.
- * @param session  borrows.
- * @param ticket   of qr_session_submit; 0: waits until the queue is empty, and gives OK.
- * @param signal   borrows: aborts or limits the waiting, not the run; may be NULL.
+ * @param session    borrows.
+ * @param ticket     of qr_session_submit; 0: waits until the queue is empty, and gives OK.
+ * @param signal     borrows: aborts or limits the waiting, not the run; may be NULL. A waiting that it ends has an id
+ * of its own, QR-R0019 (CANCELLED) or QR-R0020 (DEADLINE_EXCEEDED): wait again, or qr_session_abort.
+ * @param out_ended  borrows: may be NULL. 1: the run has ended, as the status says, and its tensors and their data are
+ *                   the caller's again. 0: they may still be in use; nothing was told of the run.
  * @thread  [thread-safe] [blocking]
  * @errors  those of the run; NOT_FOUND (no such ticket, or its status was given before), CANCELLED, DEADLINE_EXCEEDED,
  *          FAILED_PRECONDITION (called by a run's callback)
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal);
+QR_API QR_MUST_USE qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal,
+                                              int32_t *out_ended);
 
 /* Aborts a submitted run, or all; they end with CANCELLED as soon as they can. One that has ended is left alone.
  * @param session  borrows: NULL is ignored.
@@ -226,10 +264,12 @@ QR_API QR_MUST_USE qr_status *qr_session_completion_fd(qr_session *session, int3
  * were queued end with DEVICE_LOST. Memory objects stay valid; what was in device memory is undefined. Does nothing
  * where the device is healthy.
  * @param session  borrows.
+ * @param call     borrows: may be NULL.
  * @thread  [exclusive:session] [blocking]
- * @errors  DEVICE_LOST (still), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
+ * @errors  DEVICE_LOST (still), CANCELLED, DEADLINE_EXCEEDED, UNSUPPORTED (the device cannot recover: create a new
+ * session), INVALID_ARGUMENT
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
+QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session, const qr_call_options *call);
 
 /* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
  * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes

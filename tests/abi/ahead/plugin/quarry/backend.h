@@ -74,7 +74,7 @@ typedef struct qr_plugin_note {
   uint32_t reserved;
   char id[32];      /* "cpu-reference", NUL-padded */
   char version[32]; /* the plugin's own version */
-  char target[32];  /* "x86_64-linux", what it was built for */
+  char target[32];  /* "x86_64-linux-glibc", what it was built for */
 } qr_plugin_note;
 
 #define QR_PLUGIN_FLAVOUR_ASAN 1u
@@ -108,9 +108,9 @@ typedef struct qr_plugin_note {
 #endif
 #define QR_PLUGIN_BUILD_FLAVOUR (QR_PLUGIN_FLAVOUR_BIT_ASAN | QR_PLUGIN_FLAVOUR_BIT_TSAN | QR_PLUGIN_FLAVOUR_BIT_MSAN)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
 #define QR_PLUGIN_BUILD_ARCH "x86_64"
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(_M_ARM64)
 #define QR_PLUGIN_BUILD_ARCH "aarch64"
 #else
 #define QR_PLUGIN_BUILD_ARCH "unknown"
@@ -119,10 +119,27 @@ typedef struct qr_plugin_note {
 #define QR_PLUGIN_BUILD_OS "android"
 #elif defined(__linux__)
 #define QR_PLUGIN_BUILD_OS "linux"
+#elif defined(_WIN32)
+#define QR_PLUGIN_BUILD_OS "windows"
 #else
 #define QR_PLUGIN_BUILD_OS "unknown"
 #endif
-#define QR_PLUGIN_BUILD_TARGET QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS
+/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has told its name, where
+ * it has one: musl has none on purpose. */
+#if defined(__BIONIC__) || defined(__ANDROID__)
+#define QR_PLUGIN_BUILD_LIBC "bionic"
+#elif defined(__UCLIBC__)
+#define QR_PLUGIN_BUILD_LIBC "uclibc"
+#elif defined(__GLIBC__)
+#define QR_PLUGIN_BUILD_LIBC "glibc"
+#elif defined(__linux__) && __STDC_HOSTED__
+#define QR_PLUGIN_BUILD_LIBC "musl"
+#elif defined(_MSC_VER)
+#define QR_PLUGIN_BUILD_LIBC "msvc"
+#else
+#define QR_PLUGIN_BUILD_LIBC "unknown"
+#endif
+#define QR_PLUGIN_BUILD_TARGET QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS "-" QR_PLUGIN_BUILD_LIBC
 
 /* One whole note: header (n_namesz, n_descsz, n_type), name padded to 4, descriptor. */
 typedef struct qr_plugin_note_section {
@@ -243,7 +260,7 @@ typedef struct qr_profile_sink {
 #define QR_PROFILE_SINK_FIRST_SIZE 24u
 
 /* How far a long call has come: `done` of `total` steps (total 0: not known), and what it does. Any thread of the
- * call. */
+ * call. A caller that wants no more of it has the call's signal aborted by the time `report` returns: ask it then. */
 typedef struct qr_progress_sink {
   uint32_t struct_size;
   uint32_t reserved;
@@ -361,10 +378,16 @@ typedef struct qr_compile_request {
   /* since 0.2; each may be NULL */
   const qr_progress_sink *progress;
   const qr_profile_sink *profile;
+  /* since 0.2 */
+  uint32_t flags; /* QR_PLUGIN_COMPILE_... */
+  uint32_t reserved;
   /* since one minor later */
   uint64_t later;
 } qr_compile_request;
 #define QR_COMPILE_REQUEST_FIRST_SIZE 56u
+
+/* Of `check`: nobody reads `path` and `kernel` of the verdicts, so a backend need not find them. */
+#define QR_PLUGIN_COMPILE_VERDICTS_ALONE 1u
 
 /* By what a node runs. */
 #define QR_PLUGIN_PATH_UNKNOWN 0u
@@ -386,7 +409,7 @@ typedef struct qr_plugin_verdict {
 } qr_plugin_verdict;
 #define QR_PLUGIN_VERDICT_FIRST_SIZE 80u
 
-/* Takes the verdict on each node, in any order; a node without a verdict counts as refused (PLUGIN_MISBEHAVING). */
+/* Takes the verdict on each node, in any order; a node without a verdict counts as refused (QR-L0115). */
 typedef struct qr_verdict_sink {
   uint32_t struct_size;
   uint32_t reserved;
@@ -583,8 +606,11 @@ typedef struct qr_plugin_device_api {
   qr_plugin_code (*info)(qr_backend *backend, uint64_t index, qr_plugin_device_info *out_info,
                          const qr_error_sink *errors);
   /* since 0.2. Brings a device back after a slot returned QR_DEVICE_LOST (15), with all its contexts, executions and
-   * registrations: their handles stay valid, what was in device memory is undefined. (optional: it cannot recover) */
-  qr_plugin_code (*recover)(qr_backend *backend, uint64_t index, const qr_error_sink *errors);
+   * registrations: their handles stay valid, what was in device memory is undefined. `signal` (may be NULL): of the
+   * call that asks for it; who is told to stop leaves the device lost, and can be asked again. (optional: it cannot
+   * recover) */
+  qr_plugin_code (*recover)(qr_backend *backend, uint64_t index, const qr_error_sink *errors,
+                            const qr_plugin_signal *signal);
   /* since one minor later */
   void (*later)(void);
 } qr_plugin_device_api;
@@ -636,6 +662,22 @@ typedef struct qr_bytes_sink {
 } qr_bytes_sink;
 #define QR_BYTES_SINK_FIRST_SIZE 24u
 
+/* since 0.2. Takes files that belong together, one after the other. The host writes them where its caller wants them,
+ * whole or not at all: no plugin writes a file that its caller asked for. A code other than 0 ends the slot: the host
+ * knows why. */
+typedef struct qr_files_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *self;
+  /* The next file; the one before is whole. `name`: without folders; `size`: what will be written; `more`: files that
+   * follow. */
+  qr_plugin_code (*begin)(void *self, qr_plugin_string name, uint64_t size, uint64_t more);
+  qr_plugin_code (*write)(void *self, const void *data, uint64_t size); /* NULL: zeros */
+  /* since one minor later */
+  void (*later)(void);
+} qr_files_sink;
+#define QR_FILES_SINK_FIRST_SIZE 32u
+
 typedef struct qr_plugin_context_api {
   uint32_t struct_size;
   uint32_t reserved;
@@ -666,11 +708,11 @@ typedef struct qr_plugin_context_api {
    * untrusted. (optional: the container says no more than it knows itself) */
   qr_plugin_code (*describe)(qr_backend *backend, const qr_load_request *request, const qr_bytes_sink *out_json,
                              const qr_error_sink *errors);
-  /* since 0.2. Writes the context in the form that ONNX Runtime loads: an ONNX model of an EPContext node at `path`,
-   * which ends in ".onnx"; of several graphs one model each, "_1", "_2" ... in front of the ending. The device's binary
-   * is in the model, or (`is_embedded` 0) in one file beside it. (optional: there is no such form) */
-  qr_plugin_code (*export_onnx)(qr_backend *backend, const qr_load_request *request, qr_plugin_string path,
-                                int32_t is_embedded, const qr_error_sink *errors);
+  /* since 0.2. Makes of the context what ONNX Runtime loads: an ONNX model of an EPContext node, the file `name`, which
+   * ends in ".onnx"; of several graphs one model each, "_1", "_2" ... in front of the ending. The device's binary is in
+   * the model, or (`is_embedded` 0) in one file before it. (optional: there is no such form) */
+  qr_plugin_code (*export_onnx)(qr_backend *backend, const qr_load_request *request, qr_plugin_string name,
+                                int32_t is_embedded, const qr_files_sink *files, const qr_error_sink *errors);
   /* since 0.2. What a file is that is a context in the device's own form, with nothing around it: an ONNX model of
    * EPContext nodes, which the host takes in its stead, and what it holds as a JSON object. A `binary_name`: the model
    * names this file, which lies beside it, else it holds the bytes. Of another form: 0, and no byte is written.

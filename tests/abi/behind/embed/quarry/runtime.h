@@ -11,26 +11,26 @@
 extern "C" {
 #endif
 
-/* The caller's memory functions. Size and alignment are told on free. `align` is a power of two, at least 16. All
- * three are called from any thread. `resize` may be NULL (Quarry then allocates, copies and frees). */
+/* The caller's memory functions. Size and alignment are told on free. `align_bytes` is a power of two, at least 16.
+ * Both are called from any thread, several at a time. */
 typedef struct qr_allocator {
   uint32_t struct_size;
   uint32_t reserved;
   void *self;
   void *(*alloc)(void *self, uint64_t size_bytes, uint64_t align_bytes);
-  void *(*resize)(void *self, void *ptr, uint64_t old_size_bytes, uint64_t new_size_bytes, uint64_t align_bytes);
   void (*free)(void *self, void *ptr, uint64_t size_bytes, uint64_t align_bytes);
 } qr_allocator;
-#define QR_ALLOCATOR_FIRST_SIZE 40u
+#define QR_ALLOCATOR_FIRST_SIZE 32u
 #define QR_ALLOCATOR_INIT \
-  { sizeof(qr_allocator), 0, NULL, NULL, NULL, NULL }
+  { sizeof(qr_allocator), 0, NULL, NULL, NULL }
 
-/* Where log lines go. Called on whichever thread is inside Quarry; `topic` and `message` are borrowed for the call. */
+/* Where log lines go. Called on whichever thread is inside Quarry; `topic` and `message` are borrowed for the call.
+ * `flags`: QR_LOG_..._MISBEHAVES; others may come, and mean no harm to who does not know them. */
 typedef struct qr_log_sink {
   uint32_t struct_size;
   qr_log_level level; /* the least important level wanted; 0: QR_LOG_WARN */
   void *self;
-  void (*write)(void *self, qr_log_level level, qr_string topic, qr_string message);
+  void (*write)(void *self, qr_log_level level, uint32_t flags, qr_string topic, qr_string message);
 } qr_log_sink;
 #define QR_LOG_SINK_FIRST_SIZE 24u
 #define QR_LOG_SINK_INIT \
@@ -38,7 +38,12 @@ typedef struct qr_log_sink {
 
 /* The caller's own threads. `parallel_for` must call body(context, begin, end, worker) so that every index in
  * [0, count) is covered exactly once, with worker < worker_count and no two concurrent calls with the same worker, and
- * return when all are done. A pool that does not is detected, and the call that used it ends with QR-R0101. */
+ * return when all are done. A pool that does not is detected, and the call that used it ends with QR-R0101.
+ * `grain` is advice: a piece of fewer indices costs more to hand out than to work off, so that pieces are best no
+ * smaller; any division is right, the whole in one piece included.
+ * It is called on the thread that is inside qr_session_run (or warm_up, create, compile) or on the queue's; by several
+ * threads at a time where several sessions run, never from within a body. A body calls nothing of Quarry's ABI, takes
+ * no lock that the pool's other workers hold, and does not throw. */
 typedef struct qr_thread_pool {
   uint32_t struct_size;
   uint32_t worker_count;
@@ -178,6 +183,13 @@ QR_API QR_MUST_USE qr_status *qr_runtime_search_path(const qr_runtime *runtime, 
  * @errors  none
  * @since   0.1 */
 QR_API const char *qr_runtime_cpu_features(const qr_runtime *runtime);
+
+/* What plugins have to be built for to be loaded here: processor, system and C library ("x86_64-linux-glibc").
+ * @return  borrows: static; NUL-terminated.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API const char *qr_plugin_target(void);
 
 /* One row per (operator, backend) as JSON: {"backend": ..., "opset": N, "operators": [{"name", "domain", "supported",
  * "types", "note"}]}. An empty backend gives the table of Quarry's own operator set.

@@ -74,7 +74,7 @@ typedef struct qr_plugin_note {
   uint32_t reserved;
   char id[32];      /* "cpu-reference", NUL-padded */
   char version[32]; /* the plugin's own version */
-  char target[32];  /* "x86_64-linux", what it was built for */
+  char target[32];  /* "x86_64-linux-glibc", what it was built for */
 } qr_plugin_note;
 
 #define QR_PLUGIN_FLAVOUR_ASAN 1u
@@ -108,9 +108,9 @@ typedef struct qr_plugin_note {
 #endif
 #define QR_PLUGIN_BUILD_FLAVOUR (QR_PLUGIN_FLAVOUR_BIT_ASAN | QR_PLUGIN_FLAVOUR_BIT_TSAN | QR_PLUGIN_FLAVOUR_BIT_MSAN)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
 #define QR_PLUGIN_BUILD_ARCH "x86_64"
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(_M_ARM64)
 #define QR_PLUGIN_BUILD_ARCH "aarch64"
 #else
 #define QR_PLUGIN_BUILD_ARCH "unknown"
@@ -119,10 +119,27 @@ typedef struct qr_plugin_note {
 #define QR_PLUGIN_BUILD_OS "android"
 #elif defined(__linux__)
 #define QR_PLUGIN_BUILD_OS "linux"
+#elif defined(_WIN32)
+#define QR_PLUGIN_BUILD_OS "windows"
 #else
 #define QR_PLUGIN_BUILD_OS "unknown"
 #endif
-#define QR_PLUGIN_BUILD_TARGET QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS
+/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has told its name, where
+ * it has one: musl has none on purpose. */
+#if defined(__BIONIC__) || defined(__ANDROID__)
+#define QR_PLUGIN_BUILD_LIBC "bionic"
+#elif defined(__UCLIBC__)
+#define QR_PLUGIN_BUILD_LIBC "uclibc"
+#elif defined(__GLIBC__)
+#define QR_PLUGIN_BUILD_LIBC "glibc"
+#elif defined(__linux__) && __STDC_HOSTED__
+#define QR_PLUGIN_BUILD_LIBC "musl"
+#elif defined(_MSC_VER)
+#define QR_PLUGIN_BUILD_LIBC "msvc"
+#else
+#define QR_PLUGIN_BUILD_LIBC "unknown"
+#endif
+#define QR_PLUGIN_BUILD_TARGET QR_PLUGIN_BUILD_ARCH "-" QR_PLUGIN_BUILD_OS "-" QR_PLUGIN_BUILD_LIBC
 
 /* One whole note: header (n_namesz, n_descsz, n_type), name padded to 4, descriptor. */
 typedef struct qr_plugin_note_section {
@@ -228,7 +245,7 @@ typedef struct qr_profile_sink {
 #define QR_PROFILE_SINK_FIRST_SIZE 24u
 
 /* How far a long call has come: `done` of `total` steps (total 0: not known), and what it does. Any thread of the
- * call. */
+ * call. A caller that wants no more of it has the call's signal aborted by the time `report` returns: ask it then. */
 typedef struct qr_progress_sink {
   uint32_t struct_size;
   uint32_t reserved;
@@ -332,6 +349,9 @@ typedef struct qr_compile_request {
 } qr_compile_request;
 #define QR_COMPILE_REQUEST_FIRST_SIZE 56u
 
+/* Of `check`: nobody reads `path` and `kernel` of the verdicts, so a backend need not find them. */
+#define QR_PLUGIN_COMPILE_VERDICTS_ALONE 1u
+
 /* By what a node runs. */
 #define QR_PLUGIN_PATH_UNKNOWN 0u
 #define QR_PLUGIN_PATH_NATIVE 1u    /* by a kernel made for this backend */
@@ -350,7 +370,7 @@ typedef struct qr_plugin_verdict {
 } qr_plugin_verdict;
 #define QR_PLUGIN_VERDICT_FIRST_SIZE 80u
 
-/* Takes the verdict on each node, in any order; a node without a verdict counts as refused (PLUGIN_MISBEHAVING). */
+/* Takes the verdict on each node, in any order; a node without a verdict counts as refused (QR-L0115). */
 typedef struct qr_verdict_sink {
   uint32_t struct_size;
   uint32_t reserved;
@@ -556,6 +576,20 @@ typedef struct qr_bytes_sink {
   qr_plugin_code (*write)(void *self, const void *data, uint64_t size);
 } qr_bytes_sink;
 #define QR_BYTES_SINK_FIRST_SIZE 24u
+
+/* since 0.2. Takes files that belong together, one after the other. The host writes them where its caller wants them,
+ * whole or not at all: no plugin writes a file that its caller asked for. A code other than 0 ends the slot: the host
+ * knows why. */
+typedef struct qr_files_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *self;
+  /* The next file; the one before is whole. `name`: without folders; `size`: what will be written; `more`: files that
+   * follow. */
+  qr_plugin_code (*begin)(void *self, qr_plugin_string name, uint64_t size, uint64_t more);
+  qr_plugin_code (*write)(void *self, const void *data, uint64_t size); /* NULL: zeros */
+} qr_files_sink;
+#define QR_FILES_SINK_FIRST_SIZE 32u
 
 typedef struct qr_plugin_context_api {
   uint32_t struct_size;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums and products of which an operand is the same matrix for each batch: the library takes, where some operations
+// follow (LayerNorm, Sigmoid and others, also behind more operations on elements), the first batch's matrix and then
+// what lies behind it. A clip behind the sum keeps them apart.
+#pragma once
+
+#include "backends/htp/lower/draft.h"
+#include "backends/htp/soc/soc.h"
+
+namespace quarry::htp {
+
+void keep_stretched_apart(Draft &draft, const Soc &soc);
+
+}  // namespace quarry::htp

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Differential fuzzing of operators: random cases of one operator and short random graphs, on backends beside ONNX Runtime or ONNX's reference evaluator.
+
+differential.py QUARRY OUT [--operators N] [--graphs N] [--seed S] [--backend B]... [--op NAME]... [--keep FOLDER]
+differential.py QUARRY OUT --only NAME [--backend B]...        a case that a finding names, once more
+
+A backend is cpu, cpu-reference, gpu, or htp with a SoC ("htp:SM8650"). Each case is asked of `check`, and run from ONNX and through a container. Verdicts:
+crash, hang, wrong, promised (check took what compile refused), error (neither a result nor a refusal), mute (refused without a reason). What is refused with
+a reason is counted by operator. Each kind of finding is made smaller by itself and kept as a folder in the layout of ONNX's own tests.
+"""
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import judge
+import neighbours
+import random_operators
+import shrink
+
+CHUNK = 500
+LARGEST = 40000  # elements of a result
+
+
+def made(rows, name):
+    """The case of a name, judged; or a text that says why there is none."""
+    letter, seed, number, what = re.fullmatch(r"([ogw])(\d+)_(\d+)_(\w+)", name).groups()
+    mixed = int(seed) * 1_000_003 + int(number)
+    if letter == "g":
+        import random_models
+        case = random_models.short_graph(mixed)
+    elif letter == "w":
+        case = neighbours.among(rows, mixed, what)
+    else:
+        case = random_operators.one(rows, mixed, what)
+    if case is None:
+        return "nothing drawn"
+    try:
+        sure, case.results = judge.expected(case)
+    except Exception:  # what nobody computes has no results, and is run all the same
+        case.results, case.kind, case.exact = None, "unjudged", False
+        try:
+            case.model(typed=True)
+            return case
+        except Exception:
+            return "no ONNX"
+    if any(a.size > LARGEST for a in case.results):
+        return "too large"
+    if not case.exact and any(judge.is_float(a) and not np.isfinite(a.astype(np.float64)).all() for a in case.results):
+        return "not finite"
+    if any(judge.is_float(a) and (np.abs(a.astype(np.float64), where=np.isfinite(a.astype(np.float64)), out=np.zeros(a.shape)) > 1e30).any() for a in case.results):
+        return "not finite"  # the greatest of nothing but padding is the lowest number, or less
+    if not judge.steady(case, sure, np.random.default_rng(mixed)):
+        return "ill-conditioned"
+    case.judge = sure.who
+    return case
+
+
+def write_chunk(names, out, sender):
+    """In a process of its own: what computes may crash too."""
+    rows = random_operators.table()
+    for name in names:
+        sender.send(("begun", name, ""))
+        case = made(rows, name)
+        if isinstance(case, str):
+            sender.send(("none", name, case))
+        else:
+            case.save(os.path.join(out, "exact" if case.exact else case.kind, name))
+            sender.send(("case", name, f"judged by {case.judge}" if case.judge else "that nobody computes: run for crashes and broken promises alone"))
+    sender.send(("end", "", ""))
+
+
+def write_cases(names, out):
+    counts = collections.Counter()
+    while names:
+        receiver, sender = multiprocessing.Pipe(False)
+        process = multiprocessing.Process(target=write_chunk, args=(names[:CHUNK], out, sender))
+        process.start()
+        sender.close()
+        begun, kind = None, ""
+        try:
+            while kind != "end":
+                kind, name, text = receiver.recv() if receiver.poll(60) else ("late", begun, "")
+                if kind == "begun":
+                    begun = name
+                elif kind == "late":
+                    process.kill()
+                    raise EOFError
+                elif kind != "end":
+                    counts[text] += 1
+            names = names[CHUNK:]
+        except EOFError:
+            counts["its judge died"] += 1
+            names = names[names.index(begun) + 1:]
+        process.join()
+    return counts
+
+
+def finding(result, kind):
+    """The verdict on a case of a report; None: nothing to say."""
+    reason = result.get("reason", "")
+    if result["result"] == "passed":
+        return None
+    if result["result"] == "refused":
+        return "mute" if len(reason) < 20 else None
+    if "killed by signal" in reason:
+        return "crash"
+    if "seconds" in reason and "values differ" not in reason and "id" not in result:
+        return "hang"
+    if "which is what the device computes with" in reason:  # values that an NPU has no numbers for: said by the run, as no one knows before
+        return None
+    if reason.startswith("check took"):
+        return "promised"
+    if kind == "unjudged":  # it may be wrong as such; conform says that there is nothing to compare with
+        return None
+    return "error" if "id" in result else "wrong"
+
+
+def about(reason):
+    """What reasons of one kind have in common."""
+    return re.sub(r"'[^']*'|[-+]?\d[\d.e+-]*", "#", reason)[:160]
+
+
+class Quarry:
+    def __init__(self, program, backend):
+        name, _, soc = backend.partition(":")
+        self.backend, self.soc = backend, soc
+        self.start = [program, "conform", "--backend", name, "--checked", "--timeout", "60"]
+        if soc:
+            self.start += ["-O", f"soc_model={soc}", "--precision", "f16"]
+
+    def run(self, folder, kind, compiled):
+        """name -> result of each case in a folder."""
+        kind = "f32" if kind == "unjudged" else "npu" if kind in ("f32", "f16", "exact") and self.soc else kind
+        command = self.start + judge.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
+        found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        try:
+            return {case["name"]: case for case in json.loads(found.stdout)["cases"]}
+        except ValueError:
+            sys.exit(f"differential.py: {' '.join(command)} ended with {found.returncode}: {found.stderr.decode(errors='replace')[-2000:]}")
+
+
+def steady_in_f16(case):
+    case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16") and not case.exact else case
+    return judge.steady(case, judge.Judge(case), np.random.default_rng(1))
+
+
+def suspect(case, quarry, compiled):
+    """Who stands alone: the backend, or who computed what was expected."""
+    try:
+        first = judge.Judge(case).who
+        other = judge.EVALUATOR if first == judge.ORT else judge.ORT
+        _, results = judge.expected(case, other)
+    except Exception:
+        return "there is no third", True
+    if all(judge.within("exact" if case.exact else case.kind, a, b) for a, b in zip(case.results, results)):
+        return f"{other} agrees with {first}", True
+    with tempfile.TemporaryDirectory() as folder:
+        case.with_(results=results).save(os.path.join(folder, "case"))
+        kind = "exact" if case.exact else case.kind
+        agrees = finding(quarry.run(folder, kind, compiled)["case"], kind) is None
+    return (f"{other} agrees with it, {first} stands alone", False) if agrees else (f"{first} and {other} differ too", True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("quarry")
+    parser.add_argument("out")
+    parser.add_argument("--operators", type=int, default=1000, help="cases of one operator")
+    parser.add_argument("--graphs", type=int, default=300, help="graphs of two to six nodes: of forms that passes look for, and as many of one operator among neighbours")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--backend", action="append")
+    parser.add_argument("--op", action="append", help="these operators alone")
+    parser.add_argument("--only", help="the name of one case")
+    parser.add_argument("--keep", help="where the smallest cases are kept; otherwise OUT/found")
+    parser.add_argument("--most", type=int, default=40, help="kinds of findings that are made smaller")
+    parser.add_argument("--refused", action="store_true", help="tell what was refused, by operator and reason")
+    given = parser.parse_args()
+    backends = given.backend or ["cpu-reference", "cpu"]
+    keep = given.keep or os.path.join(given.out, "found")
+    rows = random_operators.table()
+    missing = sorted(set(rows) - set(random_operators.DRAWERS) - set(random_operators.LEFT_OUT))
+    if missing:
+        sys.exit(f"differential.py: the table has operators that nobody draws: {', '.join(missing)}; write their drawers (drawers_*.py), or say there why they are left out")
+    operators = sorted(given.op or (set(rows) & set(random_operators.DRAWERS)))
+    names = [f"o{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in range(given.operators)] + [f"g{given.seed}_{n:05d}_graph" for n in range(given.graphs)]
+    names += [f"w{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in range(given.graphs)]
+    names = [given.only] if given.only else names
+    cases = os.path.join(given.out, "cases")
+    shutil.rmtree(cases, ignore_errors=True)
+    begun = time.time()
+    counts = write_cases(names, cases)
+    print(f"seed {given.seed}: {', '.join(f'{count} {what}' for what, count in counts.most_common())} ({time.time() - begun:.0f} s)", flush=True)
+    bad, outvoted = 0, collections.Counter()
+    for backend in backends:
+        quarry = Quarry(given.quarry, backend)
+        kinds, refusals, total, begun = {}, collections.Counter(), collections.Counter(), time.time()
+        for kind in sorted(os.listdir(cases)) if os.path.isdir(cases) else []:
+            for compiled in (False, True):
+                for name, result in quarry.run(os.path.join(cases, kind), kind, compiled).items():
+                    verdict = finding(result, kind)
+                    total["run" if kind == "unjudged" and result["result"] == "failed" and not verdict else result["result"]] += 1
+                    operator = name.split("_")[2]
+                    if result["result"] == "refused" and not compiled:
+                        refusals[f"{operator}: {about(result['reason'])}"] += 1
+                    if verdict:
+                        kinds.setdefault((verdict, operator if operator != "graph" else "+".join(sorted(set(result.get("operators", [])))), about(result["reason"]) if verdict != "wrong" else ""), []).append((name, compiled, result))
+        print(f"{backend}: {total['passed']} passed, {total['refused']} refused with a reason, {total['run']} with nothing to compare, {total['failed']} failed ({time.time() - begun:.0f} s)", flush=True)
+        if given.refused:
+            for reason, count in refusals.most_common():
+                print(f"  refused {count} x {reason}")
+        told = 0
+        for (verdict, operator, _), found in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
+            if verdict == "wrong" and quarry.soc:
+                found = [f for f in found[:8] if steady_in_f16(made(rows, f[0]))]
+                if not found:
+                    continue
+            name, compiled, result = found[0]
+            case = made(rows, name)
+            who, counts_for = suspect(case, quarry, compiled) if verdict == "wrong" else ("", True)
+            if not counts_for:
+                outvoted[operator] += len(found)
+                continue
+            bad += len(found)
+            told += 1
+            text = f"{verdict} on {backend}{' through a container' if compiled else ''}: {operator}, {len(found)} cases, the first {name}: {result['reason']}"
+            print(text + (f" ({who})" if who else ""))
+            if told <= given.most and not isinstance(case, str):
+                small = case if case.judge is None else shrink.smallest(case, lambda folder, kind: {k: finding(r, kind) for k, r in quarry.run(folder, kind, compiled).items()}, verdict)
+                folder = os.path.join(keep, f"{backend.replace(':', '-')}_{verdict}_{name}")
+                small.save(folder)
+                print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + judge.flags('exact' if small.exact else small.kind if small.judge else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
+    if outvoted:
+        print(f"who computed what was expected stood alone: {', '.join(f'{op} {n}' for op, n in outvoted.most_common())}")
+    print(f"{bad} findings")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
