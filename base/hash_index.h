@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds by hash what lies elsewhere: names of tensors in their graph, constants in a pool. Eight bytes a place in one
+// Finds by hash what lies elsewhere: names of tensors in their graph, constants in a pool. Eight bytes a slot in one
 // block, so that a graph of many thousands is looked through without a block, a copy and a miss of the cache for each.
 #pragma once
 
@@ -18,16 +18,16 @@ class HashIndex {
   void reserve(std::size_t count) {
     std::size_t places = 16;
     while (places < 2 * count) places *= 2;
-    if (places > places_.size()) spread(places);
+    if (places > slots_.size()) spread(places);
   }
   // A number under the hash for which same(number); kNone.
   template <class Same>
   std::uint32_t find(std::uint64_t hash, const Same &same) const {
-    if (places_.empty()) return kNone;
+    if (slots_.empty()) return kNone;
     const std::uint32_t tag = tag_of(hash);
     for (std::size_t at = tag & mask();; at = (at + 1) & mask()) {
-      const Place &place = places_[at];
-      if (place.number == kNone || (place.tag == tag && same(place.number))) return place.number;
+      const Slot &slot = slots_[at];
+      if (slot.number == kNone || (slot.tag == tag && same(slot.number))) return slot.number;
     }
   }
   void put(std::uint64_t hash, std::uint32_t number) {
@@ -37,24 +37,24 @@ class HashIndex {
   }
 
  private:
-  struct Place {
+  struct Slot {
     std::uint32_t tag = 0, number = kNone;
   };
   static std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash ^ hash >> 32); }
-  std::size_t mask() const { return places_.size() - 1; }
-  void settle(Place place) {
-    std::size_t at = place.tag & mask();
-    while (places_[at].number != kNone) at = (at + 1) & mask();
-    places_[at] = place;
+  std::size_t mask() const { return slots_.size() - 1; }
+  void settle(Slot slot) {
+    std::size_t at = slot.tag & mask();
+    while (slots_[at].number != kNone) at = (at + 1) & mask();
+    slots_[at] = slot;
   }
   void spread(std::size_t places) {
-    Vector<Place> old(places);
-    old.swap(places_);
-    for (const Place &place : old)
-      if (place.number != kNone) settle(place);
+    Vector<Slot> old(places);
+    old.swap(slots_);
+    for (const Slot &slot : old)
+      if (slot.number != kNone) settle(slot);
   }
 
-  Vector<Place> places_;  // a power of two of them, at most half of which are taken
+  Vector<Slot> slots_;  // a power of two of them, at most half of which are taken
   std::size_t count_ = 0;
 };
 

@@ -13,7 +13,7 @@
 #include "base/os_error.h"
 #include "base/paths.h"
 #include "base/text.h"
-#include "loader/judge.h"
+#include "loader/compatibility.h"
 
 #ifndef QR_BACKEND_DIR
 #error "the build defines QR_BACKEND_DIR, the built-in plugin folder"

@@ -15,7 +15,7 @@
 #include "base/open_fd.h"
 #include "base/os_error.h"
 #include "loader/checks.h"
-#include "loader/judge.h"
+#include "loader/compatibility.h"
 #include "quarry/runtime.h"
 
 namespace quarry::loader {
@@ -161,7 +161,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
   if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
   if (out_note) *out_note = note;
-  QR_RETURN_IF_ERROR(judge(note, path));
+  QR_RETURN_IF_ERROR(check_compatibility(note, path));
 
   // Never closed: threads, thread-local destructors and drivers of the plugin may outlive every object of ours.
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -194,7 +194,7 @@ class Execution : public HeapObject {
   };
   const GraphTensors &tensors() const noexcept { return context_->graphs_[graph_]; }
   Status prepare(const qr_run_request &request, Given *given);
-  Status judge(const char *slot, Status status, const qr_run_request &request, const Given *given);
+  Status validate_outputs(const char *slot, Status status, const qr_run_request &request, const Given *given);
 
   std::shared_ptr<Context> context_;
   std::uint32_t graph_;

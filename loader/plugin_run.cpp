@@ -178,7 +178,7 @@ Status Execution::prepare(const qr_run_request &request, Given *given) {
   return {};
 }
 
-Status Execution::judge(const char *slot, Status status, const qr_run_request &request, const Given *given) {
+Status Execution::validate_outputs(const char *slot, Status status, const qr_run_request &request, const Given *given) {
   Plugin &plugin = *context_->plugin_;
   if (status.code() == QR_DEVICE_LOST && status.id() != error_row(ErrorId::device_lost).id) {
     Status lost = Status::error(ErrorId::device_lost, status.message(), status.hint());
@@ -203,7 +203,7 @@ Status Execution::run(const qr_run_request &request) {
   QR_RETURN_IF_ERROR(prepare(request, given));
   ErrorCollector errors(plugin);
   Status status = errors.finish("execution.run", plugin.table_->execution->run(handle_, &request, errors.sink()));
-  return judge("execution.run", std::move(status), request, given);
+  return validate_outputs("execution.run", std::move(status), request, given);
 }
 
 bool Execution::submits() const noexcept {
@@ -227,7 +227,8 @@ Status Execution::wait(std::uint64_t ticket, const qr_run_request &request) {
   const std::uint64_t place = waited_++ % (places_ - 1);
   ErrorCollector errors(plugin);
   Status status = errors.finish("execution.wait", plugin.table_->execution->wait(handle_, ticket, errors.sink()));
-  return judge("execution.wait", std::move(status), request, given_.data() + place * tensors().outputs.size());
+  return validate_outputs("execution.wait", std::move(status), request,
+                          given_.data() + place * tensors().outputs.size());
 }
 
 Status Execution::set_option(std::string_view key, std::string_view value) {

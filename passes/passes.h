@@ -5,8 +5,8 @@
 // pass that makes composite operators of their pieces.
 #pragma once
 
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/store.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/store.h"
 
 namespace quarry::passes {
 
@@ -30,7 +30,7 @@ struct FoldLimits {
 void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const FoldLimits &limits = {});
 
 // DequantizeLinear -> operator -> QuantizeLinear becomes the operator on tensors of quantised types (see
-// formats/qir/graph.h). Bodies too.
+// graph/graph.h). Bodies too.
 void put_together_quantized(qir::Graph &graph);
 
 // The reverse, for a backend that has no integer way for a node: an operator on quantised tensors becomes
@@ -58,12 +58,12 @@ void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph 
 // Of f32 images, constant weights: a convolution of what SpaceToDepth, or a Concat of Slices, made of an image of at
 // most four channels reads the image itself, by a window as much larger; convolutions of the same tensor by the same
 // window with less than 16 channels each become one, and so do depthwise ones behind such, with a Split behind it.
-// Rounding differs. `look_only`: nobody reads the weights, they become zeros. `found` (may be nullptr) gets the nodes
+// Rounding differs. `dry_run`: nobody reads the weights, they become zeros. `found` (may be nullptr) gets the nodes
 // whose work others do now, by Node::source.
 struct Joined {
   std::int32_t source, into;
 };
-void simplify_convolutions(qir::Graph &graph, Store &store, bool look_only, Vector<Joined> *found = nullptr);
+void simplify_convolutions(qir::Graph &graph, Store &store, bool dry_run, Vector<Joined> *found = nullptr);
 
 // Reshape -> Transpose -> Reshape (or other operators that change the shape alone) becomes DepthToSpace or SpaceToDepth
 // where it is one, and else the same with as few axes as the movement has. Shapes must be known.
@@ -94,6 +94,6 @@ void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_time
 // the remainder of reals, arithmetic on integers of 8 bits, CenterCropPad, CumProd, ReverseSequence,
 // NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss, STFT of reals with a constant window, ConstantOfShape.
 // `wanted` says which nodes; one that has no other spelling here stays. Shapes must be known. Rounding differs.
-void spell_out(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &));
+void decompose_unsupported(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &));
 
 }  // namespace quarry::passes

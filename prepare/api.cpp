@@ -8,8 +8,8 @@
 
 #include "backends/common/plugin_support.h"
 #include "base/os_error.h"
-#include "formats/qir/graph_part.h"
-#include "formats/qir/write.h"
+#include "graph/edit/graph_part.h"
+#include "graph/io/write.h"
 #include "prepare/export.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"

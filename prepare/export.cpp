@@ -3,8 +3,8 @@
 
 #include "base/stop.h"
 #include "formats/onnx/export.h"
-#include "formats/qir/describe.h"
-#include "formats/qir/quantization.h"
+#include "graph/io/describe.h"
+#include "graph/ops/quantization.h"
 #include "passes/passes.h"
 
 namespace quarry::prepare {
@@ -39,7 +39,7 @@ Status make_standard(qir::Graph &graph, qir::Store &store) {
   for (qir::Node &node : graph.nodes)
     for (qir::Graph &body : node.subgraphs) QR_RETURN_IF_ERROR(make_standard(body, store));
   passes::take_apart_quantized(graph, store, only_moves);
-  passes::spell_out(graph, store, is_rare);
+  passes::decompose_unsupported(graph, store, is_rare);
   for (const qir::Node &node : graph.nodes)
     if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear && node.subgraphs.empty() &&
         has_quantized(graph, node) && !only_moves(graph, node))

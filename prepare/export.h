@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/file_sink.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry::prepare {
 

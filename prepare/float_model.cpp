@@ -5,7 +5,7 @@
 
 #include "backends/cpu-reference/folder.h"
 #include "base/hash.h"
-#include "passes/compose.h"
+#include "passes/fuse/compose.h"
 #include "formats/onnx/export.h"
 #include "formats/onnx/importer.h"
 #include "passes/passes.h"

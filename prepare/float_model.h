@@ -8,9 +8,9 @@
 #include "base/file_sink.h"
 #include "base/open_fd.h"
 #include "base/stop.h"
-#include "formats/qir/external_source.h"
-#include "formats/qir/graph.h"
-#include "formats/qir/store.h"
+#include "graph/external_source.h"
+#include "graph/graph.h"
+#include "graph/store.h"
 #include "quarry/version.h"
 
 namespace quarry::prepare {

@@ -41,7 +41,7 @@ typedef struct qr_prepare_progress {
   void (*report)(void *self, uint64_t done, uint64_t total, qr_plugin_string what);
 } qr_prepare_progress;
 
-/* Names of tensors; formats/qir/graph_part.h says what each list does. */
+/* Names of tensors; graph/edit/graph_part.h says what each list does. */
 typedef struct qr_prepare_names {
   const qr_plugin_string *names;
   uint64_t count;

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures Quarry and ONNX Runtime on the same models in one run and writes docs/performance.md and docs/performance/. See tools/bench.py
+# Measures Quarry and ONNX Runtime on the same models in one run and writes docs/performance.md and docs/performance/. See tools/bench/bench.py
 # for what is measured and how. The networks are made by the generator of $QUARRY_SHARED (default ../shared), or taken from --models DIR.
 #   tools/bench.sh                                    the whole, backend cpu (an hour on two cores; let the machine have nothing else to do)
 #   tools/bench.sh --quick --backend cpu-reference    to try it out: few runs, written to the build folder
-#   tools/bench.sh --backend gpu                      the gpu backend beside cpu (tools/bench_gpu.py: creation, kernels, runs), a page named after the device
+#   tools/bench.sh --backend gpu                      the gpu backend beside cpu (tools/bench/bench_gpu.py: creation, kernels, runs), a page named after the device
 #   tools/bench.sh --help                             the other options
 # QUARRY_PROGRAM names a built program to measure; otherwise a release build is made. QUARRY_BENCH_PYTHON names a Python that has numpy,
 # onnx and onnxruntime; otherwise one is made in the build folder.
@@ -12,7 +12,7 @@
 build=${QUARRY_BUILD_DIR:-$root/build}-bench
 QUARRY_SHARED=${QUARRY_SHARED:-$root/../shared}
 export QUARRY_SHARED
-case " $* " in *" --help "*|*" -h "*) exec python3 "$root/tools/bench.py" --help ;; esac
+case " $* " in *" --help "*|*" -h "*) exec python3 "$root/tools/bench/bench.py" --help ;; esac
 
 program=${QUARRY_PROGRAM-}
 if [ -z "$program" ]; then
@@ -35,6 +35,6 @@ fi
 case " $* " in *" --backend gpu "*)  # beside cpu, on one device
   [ "$1 $2" = "--backend gpu" ] || { echo "tools/bench.sh: --backend gpu comes first" >&2; exit 2; }
   shift 2
-  exec "$python" "$root/tools/bench_gpu.py" --program "$program" --work "$build/bench-gpu" "$@" ;;
+  exec "$python" "$root/tools/bench/bench_gpu.py" --program "$program" --work "$build/bench-gpu" "$@" ;;
 esac
-exec "$python" "$root/tools/bench.py" --program "$program" --work "$build/bench" "$@"
+exec "$python" "$root/tools/bench/bench.py" --program "$program" --work "$build/bench" "$@"

@@ -17,4 +17,4 @@ if [ ! -x "$python" ]; then
   say "installing onnxruntime and onnxruntime-qnn"
   python3 -m venv "$build/venv-htp" && "$build/venv-htp/bin/pip" install -q numpy onnx onnxruntime onnxruntime-qnn >"$build/pip.log" 2>&1 || { cat "$build/pip.log" >&2; exit 1; }
 fi
-exec "$python" tools/bench_htp.py "$build" "$model" "${2:-15}"
+exec "$python" tools/bench/bench_htp.py "$build" "$model" "${2:-15}"

@@ -52,9 +52,9 @@ def program(quarry, *args):
 
 def microsoft():
     """The operators of com.microsoft that the importer has a rule for, or that the table of operators has itself."""
-    names = set(re.findall(r'^QR_OP\(\w+, "(\w+)", "com.microsoft"', open(os.path.join(root, "formats/qir/ops.inc"), encoding="utf-8").read(), re.M))
-    for name in "attention", "contrib", "integer", "quantized":
-        rules = open(os.path.join(root, f"formats/onnx/rules_{name}.cpp"), encoding="utf-8").read()
+    names = set(re.findall(r'^QR_OP\(\w+, "(\w+)", "com.microsoft"', open(os.path.join(root, "graph/ops/ops.inc"), encoding="utf-8").read(), re.M))
+    for name in "attention", "contrib", "integers", "quantization":
+        rules = open(os.path.join(root, f"formats/onnx/rules/{name}.cpp"), encoding="utf-8").read()
         names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("kRules[]"):]))
     return sorted(names)
 

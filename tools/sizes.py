@@ -85,7 +85,7 @@ def outputs(build):
 
 
 def short(name):
-    """backends/common/kernels/libquarry-kernels-avx2.a.p/isa_cast.cpp.o as backends/common/kernels/avx2/isa_cast.cpp"""
+    """kernels/cpu/libquarry-kernels-avx2.a.p/elementwise_cast.cpp.o as kernels/cpu/kernels-avx2/elementwise_cast.cpp"""
     folder, _, rest = name.partition(".p/")
     if not rest:
         return name

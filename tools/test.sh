@@ -13,7 +13,7 @@
 #                                  one-operator model, exports beside ONNX Runtime, packages, the smallest program (under an hour)
 #   tools/test.sh --no-sanitizers  --all without the build with sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
-#   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to backends/common/kernels
+#   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to kernels/cpu
 #                                  (not a part of --all, which has no room for it; a processor with AVX-512 runs them in every run)
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry {
 

@@ -51,7 +51,7 @@ qr_plugin_event node_event(const NodeRun &ran) noexcept {
   return event;
 }
 
-void tell_node(const qr_profile_sink &profile, const NodeRun &ran) noexcept {
+void report_node(const qr_profile_sink &profile, const NodeRun &ran) noexcept {
   if (!wants_nodes(&profile)) return;
   qr_plugin_event event = node_event(ran);
   qr_plugin_attribute attributes[3];

@@ -48,7 +48,7 @@ inline bool wants_node_facts(const qr_profile_sink *profile) noexcept {
 }
 
 // Tells a profile of a node, as much as its level wants.
-void tell_node(const qr_profile_sink &profile, const NodeRun &ran) noexcept;
+void report_node(const qr_profile_sink &profile, const NodeRun &ran) noexcept;
 
 // The event of a node, its name and times alone.
 qr_plugin_event node_event(const NodeRun &ran) noexcept;

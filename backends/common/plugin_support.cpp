@@ -65,8 +65,8 @@ Result<qir::Graph> read_graph(const qr_plugin_graph &graph) {
   return qir::read_graph({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
 }
 
-void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused, std::uint32_t path,
-                  std::string_view kernel) noexcept {
+void report_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused, std::uint32_t path,
+                    std::string_view kernel) noexcept {
   qr_plugin_verdict verdict{};
   verdict.struct_size = sizeof verdict;
   verdict.node = node;

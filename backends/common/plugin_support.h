@@ -15,7 +15,7 @@
 #include "base/file_sink.h"
 #include "base/status.h"
 #include "base/stop.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "quarry/backend.h"
 
 namespace quarry::plugin {
@@ -154,8 +154,8 @@ Result<qir::Graph> read_graph(const qr_plugin_graph &graph);
 inline Result<qir::Graph> read_request(const qr_compile_request &request) { return read_graph(*request.graphs[0]); }
 
 // Tells the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
-void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
-                  std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
+void report_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
+                    std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
 
 // Files that the host takes.
 class HostFiles final : public FileSink {

@@ -5,7 +5,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/common/processor.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "quarry/runtime.h"
 
 namespace quarry::plugin {

@@ -42,7 +42,7 @@ Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_i
 
 void unmap_memory(const ProcessorMemory &memory) noexcept { munmap(memory.base, memory.mapped_bytes); }
 
-Status tell_access(const ProcessorMemory &memory, std::uint32_t access, bool begins) {
+Status report_access(const ProcessorMemory &memory, std::uint32_t access, bool begins) {
   if (!memory.is_dma) return {};
   const std::uint64_t flags = (begins ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END) |
                               (access & QR_PLUGIN_ACCESS_READ ? DMA_BUF_SYNC_READ : 0u) |

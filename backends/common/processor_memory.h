@@ -40,7 +40,7 @@ class DmaAccess {
 };
 
 // The same for the host's own access, QR_PLUGIN_ACCESS_*.
-Status tell_access(const ProcessorMemory &memory, std::uint32_t access, bool begins);
+Status report_access(const ProcessorMemory &memory, std::uint32_t access, bool begins);
 
 template <class Backend>
 qr_plugin_code processor_import_fd(Backend *backend, const qr_plugin_memory_request *request,
@@ -62,7 +62,7 @@ void processor_release(Backend *backend, qr_registration *registration) {
 template <class Backend, bool begins>
 qr_plugin_code processor_access(Backend *backend, qr_registration *registration, std::uint32_t access,
                                 const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return tell_access(*registration, access, begins); });
+  return guard(backend->allocator, errors, [&] { return report_access(*registration, access, begins); });
 }
 template <class Backend>
 inline constexpr qr_plugin_memory_api kProcessorMemory = {sizeof(qr_plugin_memory_api),

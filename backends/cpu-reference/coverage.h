@@ -3,8 +3,8 @@
 #pragma once
 
 #include "backends/common/plugin_support.h"
-#include "backends/cpu-reference/kernel.h"
 #include "backends/cpu-reference/program.h"
+#include "kernels/reference/kernel.h"
 
 namespace quarry::reference {
 
@@ -15,8 +15,8 @@ inline String way_of(qir::Op op) { return format("reference: %s", qir::op_name(o
 inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_sink &verdicts) {
   QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(request));
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i)
-    plugin::tell_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE,
-                         way_of(graph.nodes[i].op));
+    plugin::report_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE,
+                           way_of(graph.nodes[i].op));
   return {};
 }
 

@@ -2,7 +2,7 @@
 #include "backends/cpu-reference/folder.h"
 
 #include "backends/cpu-reference/interpreter.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::reference {
 

@@ -2,7 +2,7 @@
 // Constant folding: a node is run by cpu-reference, so that folding has the meaning that running has.
 #pragma once
 
-#include "formats/qir/store.h"
+#include "graph/store.h"
 
 namespace quarry::reference {
 

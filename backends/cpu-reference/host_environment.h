@@ -60,7 +60,7 @@ class HostEnvironment final : public Environment {
       }
       told.shapes = shapes.view();
     }
-    plugin::tell_node(*request_.profile, told);
+    plugin::report_node(*request_.profile, told);
   }
 
  private:

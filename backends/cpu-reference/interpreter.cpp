@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu-reference/convert.h"
-#include "backends/cpu-reference/scratch.h"
 #include "base/checked.h"
 #include "base/stop.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
+#include "kernels/reference/convert.h"
+#include "kernels/reference/scratch.h"
 
 namespace quarry::reference {
 namespace {
@@ -284,7 +284,7 @@ class NodeContext final : public Context {
     describe(view, tensor, state, wanted);
     view.data = nullptr;
     if (!state.sized) return;
-    if (state_.program->tensor(static_cast<std::size_t>(t)).place == Place::Dynamic)
+    if (state_.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Dynamic)
       state.data = state.own.reserve(state.bytes);
     view.data =
         wanted == Form::Stored ? state.data : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
@@ -390,12 +390,13 @@ Execution::Execution(const Program &program) : state_(make_unique<State>()) {
     const qir::Tensor &tensor = graph.tensors[t];
     const TensorPlan &plan = program.tensor(t);
     TensorState &tensor_state = state.tensors[t];
-    if (plan.place == Place::Dynamic || plan.place == Place::None || plan.place == Place::Input) continue;
+    if (plan.storage == StorageKind::Dynamic || plan.storage == StorageKind::None || plan.storage == StorageKind::Input)
+      continue;
     if (!set_dims(tensor_state, tensor, tensor.shape.data(), tensor.shape.size()).ok())
       continue;  // build() has seen to it
-    if (plan.place == Place::Arena) {
+    if (plan.storage == StorageKind::Arena) {
       tensor_state.data = arena + plan.offset;
-    } else if (plan.place == Place::Constant) {
+    } else if (plan.storage == StorageKind::Constant) {
       tensor_state.data = const_cast<void *>(tensor.data.data);
       if (!is_aligned(tensor_state.data, tensor.dtype) || !tensor_state.data) {
         tensor_state.data = tensor_state.own.reserve(plan.bytes);
@@ -435,18 +436,19 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
   }
   // Results go straight to the caller where they can.
   for (const std::int32_t t : graph.outputs)
-    if (state.program->tensor(static_cast<std::size_t>(t)).place == Place::Output) state.state(t).data = nullptr;
+    if (state.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Output)
+      state.state(t).data = nullptr;
   for (std::size_t i = 0; i < output_count; ++i) {
     const std::int32_t t = graph.outputs[i];
     TensorState &bound = state.state(t);
-    if (state.program->tensor(static_cast<std::size_t>(t)).place != Place::Output || bound.data) continue;
+    if (state.program->tensor(static_cast<std::size_t>(t)).storage != StorageKind::Output || bound.data) continue;
     const IoBuffer &io = outputs[i];
     if (io.wanted && io.data && io.size_bytes >= bound.bytes && is_aligned(io.data, state.tensor(t).dtype))
       bound.data = io.data;
   }
   for (const std::int32_t t : graph.outputs) {
     TensorState &bound = state.state(t);
-    if (state.program->tensor(static_cast<std::size_t>(t)).place == Place::Output && !bound.data)
+    if (state.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Output && !bound.data)
       bound.data = bound.own.reserve(bound.bytes);
   }
 

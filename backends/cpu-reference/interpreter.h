@@ -3,8 +3,8 @@
 // caller.
 #pragma once
 
-#include "backends/cpu-reference/kernel.h"
 #include "backends/cpu-reference/program.h"
+#include "kernels/reference/kernel.h"
 
 namespace quarry::reference {
 

@@ -10,8 +10,8 @@
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu-reference/host_environment.h"
 #include "backends/cpu-reference/interpreter.h"
-#include "backends/cpu-reference/widen.h"
-#include "formats/qir/graph_edit.h"
+#include "graph/edit/graph_edit.h"
+#include "kernels/reference/widen.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -183,8 +183,8 @@ qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdic
   return guard(context->backend->allocator, errors, [&]() -> Status {
     for (const qir::Node &node : context->graph.nodes)  // but for casts of ours
       if (node.source != qir::kNoSource)
-        plugin::tell_verdict(*verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
-                             reference::way_of(node.op));
+        plugin::report_verdict(*verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
+                               reference::way_of(node.op));
     return {};
   });
 }

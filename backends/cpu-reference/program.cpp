@@ -5,10 +5,10 @@
 
 #include "backends/common/ep_context.h"
 #include "backends/common/gaps.h"
-#include "backends/cpu-reference/convert.h"
 #include "base/checked.h"
 #include "base/stop.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
+#include "kernels/reference/convert.h"
 
 namespace quarry::reference {
 namespace {
@@ -192,8 +192,8 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
   const std::size_t count = graph.tensors.size();
   tensors_.resize(count);
   for (std::size_t i = 0; i < count; ++i)
-    if (graph.tensors[i].is_constant) tensors_[i].place = Place::Constant;
-  for (const std::int32_t i : graph.inputs) tensors_[static_cast<std::size_t>(i)].place = Place::Input;
+    if (graph.tensors[i].is_constant) tensors_[i].storage = StorageKind::Constant;
+  for (const std::int32_t i : graph.inputs) tensors_[static_cast<std::size_t>(i)].storage = StorageKind::Input;
 
   constexpr std::int32_t kNever = -1;
   Vector<std::int32_t> last(count, kNever);
@@ -209,9 +209,9 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
       if (i == qir::kAbsent) continue;
       const std::size_t t = static_cast<std::size_t>(i);
       TensorPlan &plan = tensors_[t];
-      if (!is_known(graph.tensors[t].shape)) plan.place = Place::Dynamic;
-      else plan.place = is_output[t] ? Place::Output : Place::Arena;
-      if (plan.place == Place::Arena) lifetimes.push_back({static_cast<std::int32_t>(n), last[t], i});
+      if (!is_known(graph.tensors[t].shape)) plan.storage = StorageKind::Dynamic;
+      else plan.storage = is_output[t] ? StorageKind::Output : StorageKind::Arena;
+      if (plan.storage == StorageKind::Arena) lifetimes.push_back({static_cast<std::int32_t>(n), last[t], i});
     }
   }
   for (std::size_t t = 0; t < count; ++t) {
@@ -322,7 +322,7 @@ std::uint64_t Program::conversion_bytes() const noexcept {
 std::uint64_t Program::constant_bytes() const noexcept {
   std::uint64_t total = 0;
   for (const TensorPlan &plan : tensors_)
-    if (plan.place == Place::Constant) total += plan.bytes;
+    if (plan.storage == StorageKind::Constant) total += plan.bytes;
   for (const auto &list : subprograms_)
     for (const auto &program : list) total += program->constant_bytes();
   return total;

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/cpu-reference/kernel.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
+#include "kernels/reference/kernel.h"
 
 namespace quarry::reference {
 
-enum class Place : std::uint8_t {
+enum class StorageKind : std::uint8_t {
   None,  // nobody makes it
   Constant,
   Input,
@@ -21,7 +21,7 @@ enum class Place : std::uint8_t {
 };
 
 struct TensorPlan {
-  Place place = Place::None;
+  StorageKind storage = StorageKind::None;
   std::uint64_t bytes = 0;   // stored; 0 where unknown
   std::uint64_t offset = 0;  // in the arena
 };

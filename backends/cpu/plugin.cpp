@@ -7,8 +7,9 @@
 #include "backends/common/processor_backend.h"
 #include "backends/common/processor_memory.h"
 #include "backends/cpu-reference/coverage.h"
-#include "backends/cpu/blob.h"
-#include "backends/cpu/executor.h"
+#include "backends/cpu/compile/compile.h"
+#include "backends/cpu/program/blob.h"
+#include "backends/cpu/run/executor.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -54,7 +55,7 @@ const char *isa_note() { return nullptr; }
 
 constexpr OptionRow kOptions[] = {
 #define QR_OPTION QR_OPTION_ROW
-#include "backends/cpu/options.inc"
+#include "backends/cpu/settings/options.inc"
 #undef QR_OPTION
 };
 
@@ -108,7 +109,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(cpu::CompileOptions options, options_of(*request));
-    options.look_only = true;
+    options.dry_run = true;
     const PoolScope blocks;
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     const StopScope scope(stop);
@@ -116,7 +117,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     Vector<Status> refused;
     for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
     if (plugin::incoming(*request).flags & QR_PLUGIN_COMPILE_VERDICTS_ALONE) {
-      for (std::uint32_t i = 0; i < refused.size(); ++i) plugin::tell_verdict(*verdicts, i, refused[i]);
+      for (std::uint32_t i = 0; i < refused.size(); ++i) plugin::report_verdict(*verdicts, i, refused[i]);
       return stop_status("check");
     }
     const qr_plugin_graph &given = *request->graphs[0];
@@ -124,12 +125,12 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
       if (!looked.ok()) {
-        plugin::tell_verdict(*verdicts, i, refused[i]);  // compiling says why
+        plugin::report_verdict(*verdicts, i, refused[i]);  // compiling says why
         continue;
       }
-      const cpu::NodeWay &way = looked->plan.ways[i];
-      plugin::tell_verdict(*verdicts, i, refused[i], static_cast<std::uint32_t>(way.path),
-                           looked->plan.names.data() + way.text);
+      const cpu::NodePathRow &way = looked->plan.paths[i];
+      plugin::report_verdict(*verdicts, i, refused[i], static_cast<std::uint32_t>(way.path),
+                             looked->plan.names.data() + way.text);
     }
     return {};
   });
@@ -258,9 +259,9 @@ qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdic
                              const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const cpu::LoadedPlan &plan = *context->plan;
-    for (std::uint32_t i = 0; i < plan.ways.size(); ++i)
-      plugin::tell_verdict(*verdicts, i, {}, static_cast<std::uint32_t>(plan.ways[i].path),
-                           plan.name(plan.ways[i].text));
+    for (std::uint32_t i = 0; i < plan.paths.size(); ++i)
+      plugin::report_verdict(*verdicts, i, {}, static_cast<std::uint32_t>(plan.paths[i].path),
+                             plan.name(plan.paths[i].text));
     return {};
   });
 }

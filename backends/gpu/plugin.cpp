@@ -6,13 +6,14 @@
 #include <shared_mutex>
 
 #include "backends/common/option_slots.h"
-#include "backends/gpu/binary.h"
-#include "backends/gpu/doctor.h"
-#include "backends/gpu/execution.h"
-#include "backends/gpu/images.h"
+#include "backends/gpu/compile/binary.h"
+#include "backends/gpu/compile/compile.h"
+#include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/lower/lowering.h"
-#include "backends/gpu/tail.h"
-#include "backends/gpu/tune.h"
+#include "backends/gpu/program/images.h"
+#include "backends/gpu/run/dynamic_region.h"
+#include "backends/gpu/run/execution.h"
+#include "backends/gpu/run/tune.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -112,7 +113,7 @@ Status qr_backend::recover() {
     QR_RETURN_IF_ERROR(stop_status("recover"));
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, engine_of(lost->device()));
     Status status = object.reopen(made);
-    if (!status.ok()) made->tell_lost();
+    if (!status.ok()) made->report_lost();
     return status;
   };
   for (qr_context *const context : contexts)
@@ -128,7 +129,7 @@ namespace {
 
 constexpr OptionRow kOptions[] = {
 #define QR_OPTION QR_OPTION_ROW
-#include "backends/gpu/options.inc"
+#include "backends/gpu/settings/options.inc"
 #undef QR_OPTION
 };
 
@@ -230,7 +231,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     }
     QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
-      plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
+      plugin::report_verdict(*verdicts, i, compiled.refused[i], plan.paths[i].path,
+                             plan.names.data() + plan.paths[i].text);
     return {};
   });
 }
@@ -366,11 +368,11 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
                         backend->engine(request->device, request->options, request->option_count));
     Unique<gpu::LoadedTail> tail;
     if (!blob.tail.qir.empty()) {
-      QR_ASSIGN_OR_RETURN(tail, gpu::load_tail(blob, segments, blob.plan.ways.size()));
+      QR_ASSIGN_OR_RETURN(tail, gpu::load_tail(blob, segments, blob.plan.paths.size()));
     }
     String note;
     auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &stop, &note);
-    if (!opened.ok() && opened.status().code() == QR_DEVICE_LOST) engine->tell_lost();
+    if (!opened.ok() && opened.status().code() == QR_DEVICE_LOST) engine->report_lost();
     QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
     if (stop.stopped()) return stop.status("load");
@@ -404,8 +406,8 @@ qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdic
                              const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const gpu::Plan &plan = context->loaded->plan();
-    for (std::uint32_t i = 0; i < plan.ways.size(); ++i)
-      plugin::tell_verdict(*verdicts, i, {}, plan.ways[i].path, plan.names.data() + plan.ways[i].text);
+    for (std::uint32_t i = 0; i < plan.paths.size(); ++i)
+      plugin::report_verdict(*verdicts, i, {}, plan.paths[i].path, plan.names.data() + plan.paths[i].text);
     return {};
   });
 }
@@ -526,7 +528,7 @@ template <bool begins>
 qr_plugin_code memory_access(qr_backend *backend, qr_registration *registration, std::uint32_t access,
                              const qr_error_sink *errors) {
   return guard(backend->allocator, errors,
-               [&] { return reinterpret_cast<gpu::SharedMemory *>(registration)->tell_access(access, begins); });
+               [&] { return reinterpret_cast<gpu::SharedMemory *>(registration)->report_access(access, begins); });
 }
 
 void memory_release(qr_backend *backend, qr_registration *registration) {

@@ -8,16 +8,16 @@
 #include <mutex>
 
 #include "backends/common/option_slots.h"
-#include "backends/htp/compile.h"
-#include "backends/htp/doctor.h"
-#include "backends/htp/ep_context.h"
-#include "backends/htp/foreign.h"
-#include "backends/htp/grade.h"
-#include "backends/htp/inspect.h"
+#include "backends/htp/compile/compile.h"
+#include "backends/htp/compile/ep_context.h"
+#include "backends/htp/compile/foreign.h"
+#include "backends/htp/compile/raw_binary.h"
+#include "backends/htp/inspect/doctor.h"
 #include "backends/htp/lower/lowering.h"
-#include "backends/htp/raw_binary.h"
-#include "backends/htp/shared_memory.h"
-#include "backends/htp/submitted.h"
+#include "backends/htp/program/grade.h"
+#include "backends/htp/program/inspect.h"
+#include "backends/htp/run/shared_memory.h"
+#include "backends/htp/run/submitted.h"
 #include "base/os_error.h"
 
 using namespace quarry;
@@ -71,7 +71,7 @@ struct qr_backend {
     const std::lock_guard lock(describing_);
     if (!device_text.empty()) return;
     auto found = library("");
-    details = htp::tell_device(qnn::library_places(""), found.ok() ? found->get() : nullptr);
+    details = htp::report_device(qnn::library_places(""), found.ok() ? found->get() : nullptr);
     if (found.ok()) {
       device_text = format("Hexagon tensor processor%s, %s", qnn::Library::emulates() ? " (emulated)" : "",
                            (*found)->describe().c_str());
@@ -167,7 +167,7 @@ namespace {
 
 constexpr OptionRow kOptions[] = {
 #define QR_OPTION QR_OPTION_ROW
-#include "backends/htp/options.inc"
+#include "backends/htp/settings/options.inc"
 #undef QR_OPTION
 };
 
@@ -215,9 +215,9 @@ void check_foreign(const qnn::Library &library, qir::Graph graph, const htp::Set
   auto taken = htp::take_foreign_contexts(library, graphs, settings, &failed);
   if (!taken.ok()) refused[failed] = taken.take_status();
   for (std::uint32_t i = 0; i < refused.size(); ++i) {
-    if (!taken.ok()) plugin::tell_verdict(verdicts, i, refused[i], QR_PLUGIN_PATH_NONE, "");
+    if (!taken.ok()) plugin::report_verdict(verdicts, i, refused[i], QR_PLUGIN_PATH_NONE, "");
     else
-      plugin::tell_verdict(verdicts, i, {}, taken->blob.graphs[0].nodes[i].path, taken->blob.graphs[0].nodes[i].text);
+      plugin::report_verdict(verdicts, i, {}, taken->blob.graphs[0].nodes[i].path, taken->blob.graphs[0].nodes[i].text);
   }
 }
 
@@ -263,7 +263,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_RETURN_IF_ERROR(stop_status("check"));
     const Vector<htp::BlobNode> nodes = prepared->nodes();
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
-      plugin::tell_verdict(*verdicts, i, prepared->refused()[i], nodes[i].path, nodes[i].text);
+      plugin::report_verdict(*verdicts, i, prepared->refused()[i], nodes[i].path, nodes[i].text);
     return {};
   });
 }
@@ -492,7 +492,7 @@ qr_plugin_code context_nodes(qr_context *context, std::uint64_t graph, const qr_
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const Vector<htp::BlobNode> &nodes = graph_of(context, graph).nodes;
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
-      plugin::tell_verdict(*verdicts, i, {}, nodes[i].path, nodes[i].text);
+      plugin::report_verdict(*verdicts, i, {}, nodes[i].path, nodes[i].text);
     return {};
   });
 }

@@ -48,7 +48,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const String reason =
           format("found %s, expected nothing: the null backend has no operators", qir::op_text(graph.nodes[i]).c_str());
-      plugin::tell_verdict(*verdicts, i, Status::error(ErrorId::backend_op, reason, "choose another backend"));
+      plugin::report_verdict(*verdicts, i, Status::error(ErrorId::backend_op, reason, "choose another backend"));
     }
     return {};
   });

@@ -8,8 +8,8 @@
 
 #include "base/hash_index.h"
 #include "formats/onnx/tensor_data.h"
-#include "formats/qir/graph.h"
-#include "formats/qir/store.h"
+#include "graph/graph.h"
+#include "graph/store.h"
 
 namespace quarry::onnx_import {
 

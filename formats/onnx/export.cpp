@@ -9,8 +9,8 @@
 
 #include "formats/onnx/proto.h"
 #include "formats/onnx/reasons.h"
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/op_spec.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/ops/op_spec.h"
 
 namespace quarry::onnx_import {
 namespace {

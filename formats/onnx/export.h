@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry::onnx_import {
 

@@ -7,7 +7,7 @@
 
 #include "base/stop.h"
 #include "formats/onnx/rewriter.h"
-#include "formats/qir/limits.h"
+#include "graph/limits.h"
 
 namespace quarry::onnx_import {
 namespace {

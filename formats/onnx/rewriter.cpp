@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "formats/qir/op_spec.h"
+#include "graph/ops/op_spec.h"
 
 namespace quarry::onnx_import {
 

@@ -5,9 +5,9 @@
 #include "base/open_fd.h"
 #include "base/status.h"
 #include "formats/onnx/proto.h"
-#include "formats/qir/external_source.h"
-#include "formats/qir/graph.h"
-#include "formats/qir/store.h"
+#include "graph/external_source.h"
+#include "graph/graph.h"
+#include "graph/store.h"
 
 namespace quarry::onnx_import {
 

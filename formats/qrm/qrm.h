@@ -18,7 +18,7 @@
 #include "base/file_sink.h"
 #include "base/open_fd.h"
 #include "base/status.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry::qrm {
 

@@ -8,14 +8,14 @@
 
 #include "base/status.h"
 #include "base/target_writer.h"
-#include "runtime/memory.h"
-#include "runtime/model.h"
-#include "runtime/options.h"
-#include "runtime/plugin_text.h"
-#include "runtime/profile.h"
-#include "runtime/runtime.h"
-#include "runtime/session.h"
-#include "runtime/signal.h"
+#include "runtime/core/options.h"
+#include "runtime/core/plugin_text.h"
+#include "runtime/core/runtime.h"
+#include "runtime/core/signal.h"
+#include "runtime/model/model.h"
+#include "runtime/profile/profile.h"
+#include "runtime/session/memory.h"
+#include "runtime/session/session.h"
 
 namespace quarry::capi {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/edge.h"
-#include "runtime/compile_child.h"
-#include "runtime/loaded_model.h"
+#include "runtime/compile/compile_child.h"
+#include "runtime/compile/loaded_model.h"
 
 using namespace quarry;
 using namespace quarry::capi;

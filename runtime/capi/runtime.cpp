@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json_writer.h"
-#include "formats/qir/graph.h"
-#include "runtime/allocator.h"
+#include "graph/graph.h"
 #include "runtime/capi/edge.h"
+#include "runtime/core/allocator.h"
 
 using namespace quarry;
 using namespace quarry::capi;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "tests/abi/growth_host.h"
 #include "tests/support/check.h"
 

@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "tools/command.h"
-#include "tools/image.h"
-#include "tools/tensor_file.h"
+#include "tools/console/command.h"
+#include "tools/input/image.h"
+#include "tools/input/tensor_file.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "prepare/prepare_api.h"
 
 extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version);

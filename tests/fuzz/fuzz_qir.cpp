@@ -3,7 +3,7 @@
 // written and read again.
 #include <cstdlib>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
   using namespace quarry;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One operator, drawn: attributes, ranks, shapes, types, which operands are constants. The drawers stand in drawers_*.py, one for each operator of the table
-(formats/qir/ops.inc), or its name with a reason in `left_out`; types are drawn from the table's."""
+(graph/ops/ops.inc), or its name with a reason in `left_out`; types are drawn from the table's."""
 import os
 import random
 import re
@@ -51,7 +51,7 @@ class Row:
 
 
 def table():
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../formats/qir/ops.inc")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../graph/ops/ops.inc")
     with open(path, encoding="utf-8") as file:
         text = file.read()
     rows = {}

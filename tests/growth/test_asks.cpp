@@ -8,12 +8,13 @@
 #include <map>
 #include <utility>
 
-#include "backends/common/kernels/isa.h"
 #include "backends/cpu-reference/blob.h"
 #include "backends/cpu-reference/program.h"
-#include "backends/cpu-reference/widen.h"
-#include "backends/cpu/blob.h"
+#include "backends/cpu/compile/compile.h"
+#include "backends/cpu/program/blob.h"
 #include "base/stop.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/reference/widen.h"
 #include "prepare/lower.h"
 #include "tests/growth/shapes.h"
 #include "tests/support/check.h"

@@ -3,10 +3,11 @@
 // them calls himself from node to node.
 #include <pthread.h>
 
-#include "backends/common/kernels/isa.h"
 #include "backends/cpu-reference/program.h"
-#include "backends/cpu/blob.h"
-#include "passes/compose.h"
+#include "backends/cpu/compile/compile.h"
+#include "backends/cpu/program/blob.h"
+#include "kernels/cpu/isa.h"
+#include "passes/fuse/compose.h"
 #include "passes/passes.h"
 #include "prepare/lower.h"
 #include "tests/support/check.h"
@@ -98,7 +99,7 @@ void go_through(const Chain &chain) {
   passes::compose(other, store, passes::Composites::all(), nullptr);
   passes::simplify_movements(other, store);
   passes::steady_variances(other, store);
-  passes::spell_out(other, store, [](const qir::Graph &, const qir::Node &) { return true; });
+  passes::decompose_unsupported(other, store, [](const qir::Graph &, const qir::Node &) { return true; });
   REQUIRE_OK(reference::Program::build(*graph));
   cpu::CompileOptions options;
   options.isa = &kernels::best_isa();

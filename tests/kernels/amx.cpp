@@ -2,10 +2,10 @@
 // AMX's kernels beside those of the instruction set that they stand on, and the state of threads.
 #include <cstring>
 
-#include "backends/common/kernels/pack.h"
+#include "kernels/cpu/pack/pack.h"
 #include "tests/kernels/emulated_amx.h"
-#include "tests/kernels/int.h"
 #include "tests/kernels/matrix.h"
+#include "tests/kernels/quantized.h"
 
 namespace quarry::kernels {
 

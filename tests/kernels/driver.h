@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/kernels/isa.h"
 #include "backends/cpu-reference/interpreter.h"
+#include "kernels/cpu/isa.h"
 
 namespace quarry::kernel_test {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "backends/common/kernels/elements_shape.h"
+#include "kernels/cpu/shapes/elements_shape.h"
 #include "tests/kernels/driver.h"
 
 namespace quarry::kernel_test {

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "backends/common/kernels/conv_shape.h"
 #include "base/float16.h"
+#include "kernels/cpu/shapes/conv_shape.h"
 
 namespace quarry::kernel_test {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "backends/common/kernels/pack.h"
+#include "kernels/cpu/pack/pack.h"
 #include "tests/kernels/driver.h"
 
 namespace quarry::kernel_test {

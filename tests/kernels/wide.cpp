@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/common/kernels/elements_shape.h"
+#include "kernels/cpu/shapes/elements_shape.h"
 #include "tests/kernels/operands.h"
 
 namespace quarry::kernel_test {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "loader/plugin.h"
 #include "tests/support/check.h"
 

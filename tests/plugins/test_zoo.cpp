@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/judge.h"
+#include "loader/compatibility.h"
 #include "loader/loader.h"
 #include "tests/support/check.h"
 
@@ -520,7 +520,7 @@ TEST_CASE("note reader survives flips") {
   }
 }
 
-TEST_CASE("judge lists every pair") {
+TEST_CASE("check_compatibility lists every pair") {
   PluginNote note;
   note.abi_major = 1;
   note.abi_minor = 3;
@@ -528,7 +528,7 @@ TEST_CASE("judge lists every pair") {
   note.id = "x";
   note.target = "aarch64-linux";
   note.flavour = QR_PLUGIN_FLAVOUR_ASAN | QR_PLUGIN_FLAVOUR_TSAN | 64;
-  const Status status = judge(note, "/p/quarry-backend-y.so", {1, 5, 6, 0, "x86_64-linux"});
+  const Status status = check_compatibility(note, "/p/quarry-backend-y.so", {1, 5, 6, 0, "x86_64-linux"});
   CHECK_EQ(status.id(), "QR-L0117");
   CHECK_EQ(status.message(),
            "/p/quarry-backend-y.so: target found aarch64-linux, expected x86_64-linux; plugin ABI minor found 3, "
@@ -538,9 +538,9 @@ TEST_CASE("judge lists every pair") {
   note.target = "x86_64-linux";
   note.flavour = 0;
   // Built against a newer minor, but content with an older one.
-  CHECK_OK(judge(note, "quarry-backend-y.so", {1, 1, 2, 0, "x86_64-linux"}));
-  CHECK_OK(judge(note, "quarry-backend-y.so", {1, 3, 3, 0, "x86_64-linux"}));
-  CHECK_EQ(judge(note, "quarry-backend-y.so", {1, 0, 1, 0, "x86_64-linux"}).id(), "QR-L0108");
+  CHECK_OK(check_compatibility(note, "quarry-backend-y.so", {1, 1, 2, 0, "x86_64-linux"}));
+  CHECK_OK(check_compatibility(note, "quarry-backend-y.so", {1, 3, 3, 0, "x86_64-linux"}));
+  CHECK_EQ(check_compatibility(note, "quarry-backend-y.so", {1, 0, 1, 0, "x86_64-linux"}).id(), "QR-L0108");
 }
 
 TEST_CASE("a plugin for another C library") {
@@ -553,7 +553,7 @@ TEST_CASE("a plugin for another C library") {
   note.id = "y", note.flavour = 0;
   const auto judged = [&](const char *found, const char *host) {
     note.target = found;
-    return judge(note, "quarry-backend-y.so", {1, 1, 2, 0, host});
+    return check_compatibility(note, "quarry-backend-y.so", {1, 1, 2, 0, host});
   };
   const Status musl = judged("x86_64-linux-musl", "x86_64-linux-glibc");
   CHECK_EQ(musl.id(), "QR-L0117");

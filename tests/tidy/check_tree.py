@@ -34,12 +34,34 @@ files = tracked()
 sources = [f for f in files if f.endswith((".h", ".hpp", ".c", ".cpp", ".inc"))]
 
 # ---- include rules
-layers = []
+layers, rooms, lists = [], {}, {}
 for line in open(os.path.join(here, "layers.txt")):
     line = line.split("#")[0].strip()
-    if line:
+    if line.startswith("$"):
+        name, words = line.split("=")
+        lists[name.strip()] = words.split()
+    elif ">" in line:
+        folder, order = line.split(">")
+        rooms[folder.strip()] = order.split()
+    elif line:
         folder, allowed = line.split(":")
-        layers.append((folder.strip(), allowed.split()))
+        layers.append((folder.strip(), [word for given in allowed.split() for word in lists.get(given, [given])]))
+
+
+def room_of(folder, path):
+    rest = path[len(folder) + 1:]
+    return rest.split("/")[0] if "/" in rest else "."
+
+
+def out_of_order(path, include):
+    """Whether the rooms of a folder that both lie in forbid this include."""
+    folder = next((f for f in rooms if path.startswith(f + "/") and include.startswith(f + "/")), None)
+    if not folder or "+" + include in rooms[folder]:
+        return False
+    order, here_, there = rooms[folder], room_of(folder, path), room_of(folder, include)
+    if here_ == there:
+        return False
+    return here_ not in order or there not in order or order.index(there) > order.index(here_)
 
 
 def kind_of(include):
@@ -56,6 +78,8 @@ for path in sources:
         continue
     folder, allowed = layer
     for include in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', read(path), re.M):
+        if out_of_order(path, include):
+            problems.append(f"{path}: must not include {include}: its room comes later (tests/tidy/layers.txt)")
         quoted = os.path.exists(os.path.join(root, include)) or include.startswith(("quarry/", "onnx/", "google/protobuf"))
         kind = kind_of(include)
         if not quoted or kind is None or kind.startswith(folder + "/") or kind in allowed:
@@ -129,14 +153,14 @@ for path in sources:
             if not in_program and re.search(r"(^|[^-\w])--[a-z]|\bquarry (run|compile|bench|conform)\b", text[1:-1]):
                 problems.append(f"{path}:{number}: {text} speaks of the command line")
         # Through `print`, a write that fails is told.
-        if in_program and path.endswith(".cpp") and path != "tools/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
+        if in_program and path.endswith(".cpp") and path != "tools/console/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
             problems.append(f"{path}:{number}: {line.strip()}: use print of output.h")
 
 # ---- base/new_file.cpp is the one writer of files; what else opens one for writing stands here with the reason
 writes = re.compile(r'\bf(?:d|re)?open\([^;]*,\s*"(?:[wa]|r[be]*\+)|\bofstream\b|\bfstream\b(?!>)|\bO_(?:CREAT|TRUNC|TMPFILE|WRONLY|RDWR)\b|\bcreat\(|\bmkostemp|\bmkstemp|(?:std|(?<!\w))::rename\(|\brenameat2?\(')
 allowed_writes = {
     "backends/gpu/opencl/pocl.cpp": r"/quarry-%02llu\.lock|return BuildLock\(open\(path",  # a lock: it has no contents
-    "tools/output.cpp": r"/dev/null|fdopen\(fd, \"w\"\)",  # descriptors 0 to 2 are there; standard output under another number
+    "tools/console/output.cpp": r"/dev/null|fdopen\(fd, \"w\"\)",  # descriptors 0 to 2 are there; standard output under another number
 }
 for path in sources:
     if path.startswith(("tests/", "docs/", "base/new_file.cpp")):
@@ -148,7 +172,7 @@ for path in sources:
 
 # ---- operands by number: qir::Operands and qir::at have no end, and nothing goes around them
 for path in sources:
-    if path.startswith("tests/") or path in ("formats/qir/graph.h", "formats/qir/graph.cpp", "formats/qir/print.cpp"):
+    if path.startswith("tests/") or path in ("graph/graph.h", "graph/graph.cpp", "graph/io/print.cpp"):
         continue
     for number, line in enumerate(read(path).splitlines(), 1):
         if re.search(r"(?<!draft_)(?<!draft)(\.|->)tensors\[static_cast<std::size_t>", line):

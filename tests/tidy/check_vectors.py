@@ -33,9 +33,9 @@ with open(os.path.join(build, "meson-info", "intro-buildoptions.json"), encoding
 if options["optimization"] not in ("2", "3") or options["b_sanitize"] != "none":
     print("skipped: not an optimised build")
     sys.exit(77)
-objects = sorted(glob.glob(os.path.join(build, "backends", "common", "kernels", "libquarry-kernels-*.a.p", "isa_*.o")))
+objects = sorted(glob.glob(os.path.join(build, "kernels", "cpu", "libquarry-kernels-*.a.p", "*.cpp.o")))
 if not objects:
-    print(f"FAILED {build}: found no objects of kernels, expected backends/common/kernels/libquarry-kernels-*.a.p/isa_*.o")
+    print(f"FAILED {build}: found no objects of kernels, expected kernels/cpu/libquarry-kernels-*.a.p/*.o")
     sys.exit(1)
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
@@ -43,7 +43,7 @@ INSTRUCTION = re.compile(r"^\s*[0-9a-f]+:\s+(\S+)\s*(.*)$")
 problems, seen, allowed = [], 0, set()
 for path in objects:
     isa = re.search(r"libquarry-kernels-(.*)\.a\.p", path).group(1)
-    source = re.search(r"isa_(.*)\.cpp\.o$", path).group(1)
+    source = re.search(r"/(?:[a-z]+_)?(\w+)\.cpp\.o$", path).group(1)
     listed = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", path], check=True, capture_output=True, text=True).stdout
     if "file format elf64-x86-64" not in listed:
         print("skipped: not of x86-64")
@@ -73,7 +73,7 @@ for path in objects:
             continue
         name = function if len(function) < 160 else function[:157] + "..."
         problems.append(f"{isa}/{source}.cpp: {name}: found {count} elements that move one at a time within {kWindow} instructions, expected a conversion "
-                        "of vectors (isa/int_vec.h)")
+                        "of vectors (kernels/cpu/vector/int_vec.h)")
 for problem in problems:
     print(f"FAILED {problem}")
 print(f"{len(objects)} objects, {seen} instructions, {len(problems)} problems")

@@ -7,7 +7,7 @@
 
 #include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
-#include "formats/qir/infer.h"
+#include "graph/infer/infer.h"
 
 namespace quarry::gpu {
 
@@ -18,7 +18,7 @@ namespace {
 // What a node's code is written with: operands as registers.
 class Writer {
  public:
-  Writer(Lowering &l, const qir::Node &node, Elements &elements)
+  Writer(Lowering &l, const qir::Node &node, FusedExpression &elements)
       : l_(l), node_(node), elements_(elements), chained_(elements.result) {}
 
   Code &code() noexcept { return elements_.code; }
@@ -84,7 +84,7 @@ class Writer {
   }
   Lowering &l_;
   const qir::Node &node_;
-  Elements &elements_;
+  FusedExpression &elements_;
   const std::int32_t chained_;
 };
 
@@ -215,7 +215,7 @@ bool is_elementwise(Op op) noexcept {
   return row && row->rule == lower_elementwise;
 }
 
-Status element_code(Lowering &l, const qir::Node &node, Elements &elements) {
+Status element_code(Lowering &l, const qir::Node &node, FusedExpression &elements) {
   Writer w(l, node, elements);
   const auto real = [&](Element element, double p = 0, double q = 0) { return w.unary(element, p, q); };
   switch (node.op) {
@@ -305,7 +305,7 @@ Status element_code(Lowering &l, const qir::Node &node, Elements &elements) {
 }
 
 Status lower_elementwise(Lowering &l, const qir::Node &node) {
-  Elements elements;
+  FusedExpression elements;
   QR_RETURN_IF_ERROR(element_code(l, node, elements));
   if (elements.operands.size() + 1 > kMaxOperands || elements.code.size() > kMaxCode)
     return refuse(ErrorId::backend_limit, node,

@@ -160,7 +160,7 @@ std::optional<Vector<float>> Lowering::reals(std::int32_t id) const {
 // ---- values -------------------------------------------------------------------------------------
 
 std::uint32_t Lowering::new_value(std::uint64_t bytes) {
-  plan_.values.push_back({Place::Arena, 0, 0, bytes});
+  plan_.values.push_back({StorageKind::Arena, 0, 0, bytes});
   return static_cast<std::uint32_t>(plan_.values.size() - 1);
 }
 
@@ -168,7 +168,7 @@ View Lowering::constant(qir::Bytes contents, Dims dims) {
   const auto [at, added] = constant_values_.emplace(contents.data, 0u);
   if (added) {
     at->second = new_value(contents.size);
-    plan_.values[at->second].place = Place::Constant;
+    plan_.values[at->second].storage = StorageKind::Constant;
     entries_.emplace(at->second, constants_.entries.size());
     constants_.entries.push_back({at->second, contents});
   }
@@ -234,18 +234,18 @@ std::uint32_t Lowering::name(std::string_view text) {
 // ---- steps --------------------------------------------------------------------------------------
 
 Status Lowering::copy(const Arg &from, const Arg &to) {
-  Elements elements;
+  FusedExpression elements;
   elements.operands.push_back(from);
   elements.at = 0;
   return emit_elements(elements, to);
 }
 
-Status Lowering::emit_elements(const Elements &elements, const Arg &result) {
+Status Lowering::emit_elements(const FusedExpression &elements, const Arg &result) {
   if (strided::count_of(result.view.dims) == 0) return {};
   Vector<View> views;
   for (const Arg &operand : elements.operands) views.push_back(strided::broadcast(operand.view, result.view.dims));
   if (elements.code.reads_coordinates()) {
-    Elements whole = elements;
+    FusedExpression whole = elements;
     for (std::size_t i = 0; i < views.size(); ++i) whole.operands[i].view = views[i];
     return emit(Kernel::Elementwise, result.view.dims, {}, {}, whole, result);
   }
@@ -253,7 +253,7 @@ Status Lowering::emit_elements(const Elements &elements, const Arg &result) {
   for (const View &v : views) all.push_back(&v);
   strided::Nest nest;
   strided::make_nest(all, kMaxRank, nest);
-  Elements merged = elements;
+  FusedExpression merged = elements;
   for (std::size_t i = 0; i < views.size(); ++i)
     merged.operands[i].view = {views[i].value, views[i].offset, nest.dims, nest.strides[i + 1]};
   return emit(Kernel::Elementwise, nest.dims, {}, {}, merged,
@@ -261,7 +261,7 @@ Status Lowering::emit_elements(const Elements &elements, const Arg &result) {
 }
 
 Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-                      const Elements &elements, const Arg &result) {
+                      const FusedExpression &elements, const Arg &result) {
   const KernelRow &row = kernel_row(kernel);
   const auto bad = [&](const char *what) {
     return Status::error(ErrorId::internal,
@@ -357,7 +357,7 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
 
 // ---- fusion -------------------------------------------------------------------------------------
 
-void Lowering::fuse_with(Elements &elements, bool (*fits)(const void *, const View &), const void *self) {
+void Lowering::fuse_with(FusedExpression &elements, bool (*fits)(const void *, const View &), const void *self) {
   // Such a kernel stores what the code gives as an integer of its own result's.
   while (!scales_ && elements.fused.size() < kMostFused) {
     const std::int32_t id = elements.result;
@@ -372,7 +372,7 @@ void Lowering::fuse_with(Elements &elements, bool (*fits)(const void *, const Vi
       return;
     for (const std::int32_t input : node.inputs)
       if (input != qir::kAbsent && input != id && !is_there(input)) return;
-    Elements more = elements;
+    FusedExpression more = elements;
     if (!element_code(*this, node, more).ok() || more.code.size() > kMaxCode || more.operands.size() + 6 > kMaxOperands)
       return;
     for (std::size_t i = elements.operands.size(); i < more.operands.size(); ++i)
@@ -439,7 +439,7 @@ Status Lowering::run(Vector<Status> &refused) {
     const qir::Tensor &t = tensor(graph_.inputs[i]);
     const auto bytes = is_known(t.shape) ? packed_size(t.dtype, strided::count_of(t.shape)) : std::nullopt;
     const std::uint32_t value = new_value(bytes.value_or(0));
-    plan_.values[value].place = Place::Input, plan_.values[value].index = static_cast<std::uint32_t>(i);
+    plan_.values[value].storage = StorageKind::Input, plan_.values[value].index = static_cast<std::uint32_t>(i);
     if (t.quant) quants_[static_cast<std::int32_t>(value)] = &*t.quant;
     define(graph_.inputs[i], {static_cast<std::int32_t>(value), 0, t.shape, strided::row_major(t.shape)});
   }
@@ -468,13 +468,13 @@ Status Lowering::finish_outputs() {
     const View v = view(id);
     const std::uint64_t bytes = packed_size(dtype(id), strided::count_of(shape(id))).value_or(0);
     Value &made = plan_.values[static_cast<std::size_t>(v.value)];
-    if (made.place == Place::Arena && v.offset == 0 && made.bytes == bytes && strided::is_row_major(v)) {
-      made.place = Place::Output, made.index = static_cast<std::uint32_t>(i);
+    if (made.storage == StorageKind::Arena && v.offset == 0 && made.bytes == bytes && strided::is_row_major(v)) {
+      made.storage = StorageKind::Output, made.index = static_cast<std::uint32_t>(i);
       continue;
     }
     const View own = between(shape(id), dtype(id));
     Value &value = plan_.values[static_cast<std::size_t>(own.value)];
-    value.place = Place::Output, value.index = static_cast<std::uint32_t>(i);
+    value.storage = StorageKind::Output, value.index = static_cast<std::uint32_t>(i);
     if (!number_of(dtype(id)))
       return Status::error(ErrorId::backend_type,
                            format("output '%s': found %s, expected elements of whole bytes, of no 8-bit float",
@@ -484,9 +484,9 @@ Status Lowering::finish_outputs() {
   return {};
 }
 
-void Lowering::tell_ways(const Vector<String> &names, const Vector<NodeWay> &late) {
+void Lowering::report_paths(const Vector<String> &names, const Vector<NodePathRow> &late) {
   for (std::size_t i = 0; i < names.size(); ++i) {
-    NodeWay way;
+    NodePathRow way;
     if (late[i].path != QR_PLUGIN_PATH_UNKNOWN)
       way = {late[i].path, name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "run-time extents: planned when they are known"
                                                                       : "run-time extents: by the host")};
@@ -494,7 +494,7 @@ void Lowering::tell_ways(const Vector<String> &names, const Vector<NodeWay> &lat
     else if (into_[i] >= 0)
       way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[static_cast<std::size_t>(into_[i])])};
     else way = {QR_PLUGIN_PATH_NONE, name("no work: a view, or folded into another node")};
-    plan_.ways.push_back(way);
+    plan_.paths.push_back(way);
   }
 }
 

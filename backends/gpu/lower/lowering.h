@@ -9,10 +9,10 @@
 #include <span>
 
 #include "backends/common/view.h"
-#include "backends/gpu/plan.h"
-#include "backends/gpu/target.h"
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/store.h"
+#include "backends/gpu/program/plan.h"
+#include "backends/gpu/program/target.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/store.h"
 
 namespace quarry::gpu {
 
@@ -58,7 +58,7 @@ class Code {
 
 // What one step computes for its elements: operands beside those that the kernel reads itself, and code. `result` is
 // the tensor that is stored at last.
-struct Elements {
+struct FusedExpression {
   Code code;
   Vector<Arg> operands;
   Vector<std::int32_t> tensors;  // per operand; qir::kAbsent: none of the model's
@@ -105,15 +105,15 @@ class Lowering {
   // `dims`: the coordinates of the nest; views of `base` have a stride for each. Operands of the elements, and the
   // result, are reshaped to them. Fields in the order of the row.
   Status emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-              const Elements &elements, const Arg &result);
+              const FusedExpression &elements, const Arg &result);
   // Elementwise: axes are merged where all operands can walk them as one.
-  Status emit_elements(const Elements &elements, const Arg &result);
+  Status emit_elements(const FusedExpression &elements, const Arg &result);
   Status copy(const Arg &from, const Arg &to);
 
   // Takes the elementwise nodes behind `elements.result` into the code, as long as nobody else reads what is between.
   // `fits` says of another operand, broadcast to the shape of the result, whether the step can read it.
   template <class Fits>
-  void fuse(Elements &elements, const Fits &fits) {
+  void fuse(FusedExpression &elements, const Fits &fits) {
     const auto test = [](const void *self, const View &v) { return (*static_cast<const Fits *>(self))(v); };
     fuse_with(elements, test, &fits);
   }
@@ -124,7 +124,7 @@ class Lowering {
   std::uint32_t name(std::string_view text);
 
  private:
-  void fuse_with(Elements &elements, bool (*fits)(const void *, const View &), const void *self);
+  void fuse_with(FusedExpression &elements, bool (*fits)(const void *, const View &), const void *self);
   Status lower(const qir::Node &node);
   const qir::Quantization *scaled(const View &view) const;
   Status check_types(const qir::Node &node) const;
@@ -152,7 +152,7 @@ class Lowering {
 
  public:
   // `late`: the paths of nodes that hang on extents of the run.
-  void tell_ways(const Vector<String> &names, const Vector<NodeWay> &late);
+  void report_paths(const Vector<String> &names, const Vector<NodePathRow> &late);
 };
 
 using Rule = Status (*)(Lowering &, const qir::Node &);
@@ -170,6 +170,6 @@ Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view
 
 // The code of an elementwise node whose operand `elements.result` (if it has it) is at hand; others become operands.
 bool is_elementwise(qir::Op op) noexcept;
-Status element_code(Lowering &l, const qir::Node &node, Elements &elements);
+Status element_code(Lowering &l, const qir::Node &node, FusedExpression &elements);
 
 }  // namespace quarry::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on tensors of quantised types (formats/qir/graph.h): which of them work on the stored integers here, and
+// Operators on tensors of quantised types (graph/graph.h): which of them work on the stored integers here, and
 // how integers become reals and back inside a step. What is not taken so is taken apart before
 // (passes::take_apart_quantized).
 #pragma once
@@ -19,7 +19,7 @@ bool is_integer_product(const Lowering &l, const qir::Node &node);
 Status lower_integer_product(Lowering &l, const qir::Node &node);
 
 // The real number that a stored integer (register r) means, and back; as cpu-reference rounds it.
-std::uint32_t real_of(Lowering &l, Elements &elements, const qir::Tensor &tensor, std::uint32_t r);
+std::uint32_t real_of(Lowering &l, FusedExpression &elements, const qir::Tensor &tensor, std::uint32_t r);
 std::uint32_t stored_of(Code &code, const qir::Tensor &tensor, std::uint32_t r);
 // Of a real number that counts in steps of the scale already.
 std::uint32_t stored_steps(Code &code, const qir::Tensor &tensor, std::uint32_t r);

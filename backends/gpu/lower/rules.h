@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/gpu/lower/lowering.h"
-#include "formats/qir/infer.h"
+#include "graph/infer/infer.h"
 
 namespace quarry::gpu {
 
@@ -30,7 +30,7 @@ Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std
 // steps.
 std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c);
 Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry &c, std::int64_t step,
-                     const Dims &dims, const Elements &elements);
+                     const Dims &dims, const FusedExpression &elements);
 Status lower_pool(Lowering &l, const qir::Node &node);  // lower_image.cpp
 Status lower_lrn(Lowering &l, const qir::Node &node);
 Status lower_grid_sample(Lowering &l, const qir::Node &node);

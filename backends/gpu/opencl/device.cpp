@@ -84,7 +84,7 @@ void read(const Library &library, Device &d) {
   d.external = find_external(library, d.platform, d.id, d.extensions);
 }
 
-String judge(const Device &d) {
+String why_unusable(const Device &d) {
   if (!d.is_available) return "found the device not available, expected one that is: its driver says so";
   if (d.numeric < 102)
     return format("found %s, expected OpenCL 1.2 or later: update the driver", printable(d.version, 60).c_str());
@@ -169,7 +169,7 @@ Result<Vector<Device>> find_devices(const Library &library) {
       Device &device = devices.emplace_back();
       device.platform = platform, device.id = id, device.platform_name = name;
       read(library, device);
-      device.why_not = judge(device);
+      device.why_not = why_unusable(device);
     }
   }
   if (devices.empty())

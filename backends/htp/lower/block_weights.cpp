@@ -6,7 +6,7 @@
 
 #include "backends/htp/lower/rules.h"
 #include "base/float16.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

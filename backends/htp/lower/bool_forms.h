@@ -2,8 +2,8 @@
 // Operations that the library has for no bools, which only move them: as u8 of steps of 1 between casts.
 #pragma once
 
-#include "backends/htp/lower/draft.h"
-#include "formats/qir/store.h"
+#include "backends/htp/program/draft.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

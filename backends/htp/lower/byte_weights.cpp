@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

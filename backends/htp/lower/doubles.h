@@ -3,7 +3,7 @@
 // refused.
 #pragma once
 
-#include "formats/qir/store.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

@@ -4,8 +4,8 @@
 // some that it then cannot prepare.
 #pragma once
 
-#include "backends/htp/lower/draft.h"
-#include "formats/qir/store.h"
+#include "backends/htp/program/draft.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

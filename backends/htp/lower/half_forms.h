@@ -4,9 +4,9 @@
 // architectures do by themselves; where the user asks for f32, only those operations do.
 #pragma once
 
-#include "backends/htp/lower/draft.h"
+#include "backends/htp/program/draft.h"
 #include "backends/htp/soc/soc.h"
-#include "formats/qir/store.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

@@ -8,9 +8,9 @@
 
 #include "backends/htp/lower/block_weights.h"
 #include "base/checked.h"
-#include "formats/qir/quantization.h"
-#include "passes/cut.h"
+#include "graph/ops/quantization.h"
 #include "passes/passes.h"
+#include "passes/shapes/cut.h"
 
 namespace quarry::htp {
 
@@ -497,7 +497,7 @@ Status Lowering::lower_node(const qir::Node &node) {
 
 void Lowering::border(std::int32_t id, bool output) {
   const qir::Tensor &tensor = this->tensor(id);
-  Border made{tensor.name, tensor.dtype, tensor.shape, -1, {}};
+  IoBinding made{tensor.name, tensor.dtype, tensor.shape, -1, {}};
   Value &value = values_[static_cast<std::size_t>(id)];
   if (!output) {
     if (element_count(tensor.shape.data(), tensor.shape.size()).value_or(1) == 0) {
@@ -565,7 +565,7 @@ Status Lowering::run(Vector<Status> &refused) {
   Vector<bool> read(draft_.tensors.size());
   for (const DraftNode &node : draft_.nodes)
     for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
-  for (Border &input : draft_.inputs) {
+  for (IoBinding &input : draft_.inputs) {
     if (input.tensor < 0 || read[static_cast<std::size_t>(input.tensor)]) continue;
     drafted(input.tensor).type = TensorType::Null;
     input.tensor = -1;

@@ -10,11 +10,11 @@
 #include <map>
 #include <span>
 
-#include "backends/htp/lower/draft.h"
-#include "backends/htp/op_packages.h"
+#include "backends/htp/engine/op_packages.h"
+#include "backends/htp/program/draft.h"
 #include "backends/htp/soc/soc.h"
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/store.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 
@@ -162,7 +162,7 @@ struct OperatorRow {
 // The library's own GRU takes the node; others are written out step by step.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
-// A rule of its own has the node not: it is to be written as others (passes::spell_out).
+// A rule of its own has the node not: it is to be written as others (passes::decompose_unsupported).
 // is_rewritten: it never has.
 bool is_rewritten(qir::Op op) noexcept;
 bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node);

@@ -3,7 +3,7 @@
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

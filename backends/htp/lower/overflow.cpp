@@ -43,7 +43,7 @@ class Clamps {
     draft_.nodes = {};
     // The host gives f32, of which the device makes f16.
     HashMap<std::int32_t, std::int32_t> inputs;
-    for (const Border &border : draft_.inputs) {
+    for (const IoBinding &border : draft_.inputs) {
       if (border.tensor < 0 || !is_float(border.tensor)) continue;
       const std::int32_t made = like(border.tensor);
       add(border.tensor, made, "clamp " + border.name, qir::kNoSource);

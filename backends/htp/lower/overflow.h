@@ -3,7 +3,7 @@
 // next operations make NaN.
 #pragma once
 
-#include "backends/htp/lower/draft.h"
+#include "backends/htp/program/draft.h"
 
 namespace quarry::htp {
 

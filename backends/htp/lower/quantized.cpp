@@ -6,9 +6,9 @@
 #include "backends/htp/lower/byte_weights.h"
 #include "backends/htp/lower/lowering.h"
 #include "base/checked.h"
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/infer.h"
-#include "formats/qir/quantization.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/infer/infer.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/htp/lower/block_weights.h"
-#include "formats/qir/store.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

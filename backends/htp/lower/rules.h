@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/htp/lower/lowering.h"
-#include "formats/qir/infer.h"
+#include "graph/infer/infer.h"
 
 namespace quarry::htp::rules {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/quantization.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

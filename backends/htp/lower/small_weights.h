@@ -2,7 +2,7 @@
 // Weights of u4, which the library has no type for: the same numbers as s4 (a zero point of 8), or as s8.
 #pragma once
 
-#include "formats/qir/store.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

@@ -4,7 +4,7 @@
 // what lies behind it. A clip behind the sum keeps them apart.
 #pragma once
 
-#include "backends/htp/lower/draft.h"
+#include "backends/htp/program/draft.h"
 #include "backends/htp/soc/soc.h"
 
 namespace quarry::htp {

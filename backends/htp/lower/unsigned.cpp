@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "formats/qir/graph_edit.h"
-#include "formats/qir/quantization.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 

@@ -3,8 +3,8 @@
 // operator that it has at all. Weights stay signed.
 #pragma once
 
-#include "backends/htp/borders.h"
-#include "formats/qir/store.h"
+#include "backends/htp/program/io_binding.h"
+#include "graph/store.h"
 
 namespace quarry::htp {
 

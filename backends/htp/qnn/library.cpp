@@ -58,7 +58,7 @@ Status unfit(const String &path, const String &found, const String &expected, st
 }
 
 // The dynamic loader says little about a file of another kind; a look at its header says it in words.
-Status judge_file(const String &path) {
+Status check_file(const String &path) {
   std::FILE *file = std::fopen(path.c_str(), "rb");
   if (!file) {
     const int number = errno;
@@ -80,7 +80,7 @@ Status judge_file(const String &path) {
 }
 
 Result<void *> open_file(const String &path) {
-  if (path.find('/') != String::npos) QR_RETURN_IF_ERROR(judge_file(path));
+  if (path.find('/') != String::npos) QR_RETURN_IF_ERROR(check_file(path));
   void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) return handle;
   const char *const why = dlerror();
@@ -134,14 +134,14 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
   void *const query = dlsym(*opened, "QnnInterface_getProviders");
   if (query && dladdr(query, &info) != 0) library->path_ = library_file(info.dli_fname, query);
   if (library->path_.empty()) library->path_ = path;
-  QR_RETURN_IF_ERROR(library->judge(*opened));
+  QR_RETURN_IF_ERROR(library->check_library(*opened));
   const String folder = folder_of(library->path_);
   QR_ASSIGN_OR_RETURN(void *const system, open_file(folder.empty() ? String(kSystemFile) : folder + "/" + kSystemFile));
-  QR_RETURN_IF_ERROR(library->judge_system(system));
+  QR_RETURN_IF_ERROR(library->check_system(system));
   return std::shared_ptr<const Library>(std::move(library));
 }
 
-Status Library::judge(const void *handle) {
+Status Library::check_library(const void *handle) {
   const auto query = reinterpret_cast<GetProvidersFn>(dlsym(const_cast<void *>(handle), "QnnInterface_getProviders"));
   const Provider **list = nullptr;
   std::uint32_t count = 0;
@@ -196,7 +196,7 @@ std::size_t Library::table_functions() const noexcept {
       std::count_if(std::begin(slots), std::end(slots), [](const void *slot) { return slot != nullptr; }));
 }
 
-Status Library::judge_system(const void *handle) {
+Status Library::check_system(const void *handle) {
   const auto query =
       reinterpret_cast<GetSystemProvidersFn>(dlsym(const_cast<void *>(handle), "QnnSystemInterface_getProviders"));
   const SystemProvider **list = nullptr;

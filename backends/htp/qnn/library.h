@@ -50,8 +50,8 @@ class Library {
   String describe() const;
 
  private:
-  Status judge(const void *handle);
-  Status judge_system(const void *handle);
+  Status check_library(const void *handle);
+  Status check_system(const void *handle);
 
   Api api_ = {};
   SystemApi system_ = {};

@@ -73,7 +73,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const String reason = refusal(graph, graph.nodes[i]);
-      plugin::tell_verdict(
+      plugin::report_verdict(
           *verdicts, i,
           reason.empty() ? Status() : Status::error(ErrorId::backend_op, reason, "choose another backend"),
           QR_PLUGIN_PATH_NATIVE, kernel_of(graph.nodes[i]));
@@ -122,7 +122,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     }
     if (script.stuck_compile) usleep(static_cast<useconds_t>(1000 * script.stuck_compile));
     if (script.die_compile) raise(static_cast<int>(script.die_compile));
-    tell_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
+    report_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
     if (script.fail_compile == 2) return Status::error(ErrorId::backend_op, "option script: fail_compile=2, as told");
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     const auto told = [](qr_plugin_code code) {

@@ -24,8 +24,8 @@ Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, con
   return {};
 }
 
-void tell_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
-                std::uint64_t value) {
+void report_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
+                  std::uint64_t value) {
   if (!profile) return;
   const qr_plugin_counter counter{text("value"), text(""), value};
   qr_plugin_event event = plugin::node_event({.id = id, .name = name});

@@ -49,8 +49,8 @@ namespace quarry::scripted {
 Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, const qr_host &host, const char *what);
 
 // Tells an event with one counter, where somebody listens.
-void tell_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
-                std::uint64_t value);
+void report_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
+                  std::uint64_t value);
 
 Result<Script> script_of(const qr_plugin_option *options, std::uint64_t count);
 

@@ -53,7 +53,7 @@ void RunQueue::serve() {
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || ended_ < submitted_; });
     if (stop_) return;
-    Place &place = places_[ended_ % places_.size()];
+    RunSlot &place = places_[ended_ % places_.size()];
     lock.unlock();
     Status status = run_(execution_, *place.request);
     lock.lock();

@@ -29,7 +29,7 @@ class RunQueue {
   Status wait(std::uint64_t ticket);
 
  private:
-  struct Place {
+  struct RunSlot {
     const qr_run_request *request = nullptr;
     Status status;
   };
@@ -44,7 +44,7 @@ class RunQueue {
   const pid_t process_ = getpid();
   bool stop_ = false;
   std::uint64_t submitted_ = 0, ended_ = 0, waited_ = 0;
-  Vector<Place> places_;
+  Vector<RunSlot> places_;
 };
 
 // The slots.

@@ -151,8 +151,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     if (known.progress) known.progress->report(known.progress->self, 0, 0, text("loading."));
     std::uint64_t in_file = read_again(request->blob->bytes);
     for (std::uint64_t i = 0; i < request->blob->segment_count; ++i) in_file += read_again(request->blob->segments[i]);
-    tell_count(known.profile, 1, "graphs loaded", "load", context->graphs.size());
-    tell_count(known.profile, 2, "segments in the file", "load", in_file);
+    report_count(known.profile, 1, "graphs loaded", "load", context->graphs.size());
+    report_count(known.profile, 2, "segments in the file", "load", in_file);
     *out_context = context.release();
     return {};
   });
@@ -179,7 +179,7 @@ qr_plugin_code context_tensor(qr_context *context, std::uint64_t g, std::int32_t
 qr_plugin_code context_nodes(qr_context *context, std::uint64_t g, const qr_verdict_sink *verdicts,
                              const qr_error_sink *) {
   for (std::uint32_t i = 0; i < context->graphs[g].nodes.size(); ++i)
-    plugin::tell_verdict(*verdicts, i, {}, QR_PLUGIN_PATH_NATIVE, kernel_of(context->graphs[g].nodes[i]));
+    plugin::report_verdict(*verdicts, i, {}, QR_PLUGIN_PATH_NATIVE, kernel_of(context->graphs[g].nodes[i]));
   return QR_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/common/kernels/conv_shape.h"
+#include "kernels/cpu/shapes/conv_shape.h"
 #include "tests/unit/cpu/random_graph.h"
 
 using namespace quarry;

@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "backends/cpu-reference/widen.h"
+#include "backends/cpu/compile/compile.h"
 #include "base/checked.h"
 #include "base/float16.h"
+#include "kernels/reference/widen.h"
 
 namespace quarry::test {
 

@@ -4,9 +4,9 @@
 
 #include <random>
 
-#include "backends/cpu/blob.h"
-#include "backends/cpu/compile.h"
-#include "backends/cpu/executor.h"
+#include "backends/cpu/compile/compile.h"
+#include "backends/cpu/program/blob.h"
+#include "backends/cpu/run/executor.h"
 #include "tests/unit/reference/graph_builder.h"
 
 namespace quarry::test {

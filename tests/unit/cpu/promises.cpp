@@ -144,7 +144,7 @@ TEST_CASE("what is small or little is packed") {
     int found = 0;
     for (const cpu::Operand &operand : plan.plan().operands) {
       const cpu::Value &value = plan.plan().values[operand.value];
-      found += value.place == cpu::Place::Constant && value.bytes > 0 && value.index == segment;
+      found += value.storage == cpu::StorageKind::Constant && value.bytes > 0 && value.index == segment;
     }
     return found;
   };

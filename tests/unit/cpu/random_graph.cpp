@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/float16.h"
-#include "formats/qir/graph_edit.h"
+#include "graph/edit/graph_edit.h"
 
 namespace quarry::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs with extents that are known only at run time: what comes before them is planned, what hangs on them is planned
 // for each shape or left to cpu-reference, and the results are cpu-reference's.
-#include "backends/cpu/tail.h"
+#include "backends/cpu/run/dynamic_region.h"
 #include "tests/unit/cpu/tail_graphs.h"
 
 using namespace quarry;
@@ -42,7 +42,7 @@ TEST_CASE("plans of the last shapes are kept") {
   const PlanCase sample(b.graph);
   REQUIRE(sample.ok());
   CHECK_EQ(sample.steps(), "tail");
-  cpu::TailExecution execution(*sample.loaded().tail);
+  cpu::DynamicExecution execution(*sample.loaded().tail);
   Request made(sample.loaded(), 1);
   std::size_t plans = 0;
   for (const std::int64_t rows : {4, 1, 4, 9, 2, 4, 5, 1}) {
@@ -62,7 +62,7 @@ TEST_CASE("plans of the last shapes are kept") {
     }
     plans = std::max(plans, execution.plans());
   }
-  CHECK_EQ(plans, cpu::TailExecution::kPlansKept);
+  CHECK_EQ(plans, cpu::DynamicExecution::kPlansKept);
   made.inputs[0].size_bytes = 4;
   std::uint64_t events = 0;
   CHECK_EQ(execution.run(made.inputs, made.outputs, made.request, test_host(), &events).id(), "QR-R0004");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views against the plain meaning of their operators: all elements enumerated.
-#include "backends/cpu/view.h"
+#include "backends/cpu/program/view.h"
 
 #include <algorithm>
 #include <numeric>

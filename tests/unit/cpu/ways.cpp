@@ -3,6 +3,7 @@
 // needs no step. Looking says what compiling does.
 #include <algorithm>
 
+#include "backends/cpu/compile/compile.h"
 #include "tests/unit/cpu/random_graph.h"
 
 using namespace quarry;
@@ -16,7 +17,7 @@ namespace {
 std::vector<std::string> ways_of(const cpu::Plan &plan) {
   static constexpr const char *kPaths[] = {"", "native ", "reference ", "none "};
   std::vector<std::string> out;
-  for (const cpu::NodeWay &way : plan.ways)
+  for (const cpu::NodePathRow &way : plan.paths)
     out.push_back(std::string(kPaths[static_cast<std::size_t>(way.path)]) + (plan.names.data() + way.text));
   return out;
 }
@@ -32,7 +33,7 @@ std::vector<std::string> looked(const qir::Graph &graph) {
   REQUIRE_OK(read);
   cpu::CompileOptions options;
   options.isa = &kernels::best_isa();
-  options.look_only = true;
+  options.dry_run = true;
   auto made = cpu::compile(std::move(*read), {&segment, 1}, options);
   REQUIRE_OK(made);
   CHECK(made->packed.empty());
@@ -69,7 +70,7 @@ TEST_CASE("each node says by what it runs") {
   for (std::size_t i = 0; i < found.size(); ++i) CHECK_EQ(found[i], expected[i]);
   // The blob brings it back.
   for (std::size_t i = 0; i < found.size(); ++i)
-    CHECK_NE(found[i].find(sample.loaded().name(sample.loaded().ways[i].text)), std::string::npos);
+    CHECK_NE(found[i].find(sample.loaded().name(sample.loaded().paths[i].text)), std::string::npos);
   // Each step names the node that it came from.
   for (const cpu::Step &step : sample.plan().steps)
     if (step.source >= 0)
@@ -127,9 +128,9 @@ TEST_CASE("looking says what compiling does") {
     for (const qir::Graph *graph : {&reals.graph(), &quantized.graph()}) {
       const PlanCase sample(*graph);
       REQUIRE(sample.ok());
-      const std::vector<std::string> ways = ways_of(sample.plan());
-      CHECK_EQ(ways.size(), graph->nodes.size());
-      CHECK((looked(*graph) == ways));
+      const std::vector<std::string> paths = ways_of(sample.plan());
+      CHECK_EQ(paths.size(), graph->nodes.size());
+      CHECK((looked(*graph) == paths));
     }
   }
 }

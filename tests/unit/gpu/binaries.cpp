@@ -3,8 +3,9 @@
 // driver sees it: it would end the process.
 #include <cstring>
 
-#include "backends/gpu/binary.h"
-#include "backends/gpu/doctor.h"
+#include "backends/gpu/compile/binary.h"
+#include "backends/gpu/compile/compile.h"
+#include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/opencl/pocl.h"
 #include "base/hash.h"
 #include "tests/unit/passes/pieces.h"

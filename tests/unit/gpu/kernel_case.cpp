@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backends/common/view.h"
+#include "backends/gpu/compile/compile.h"
 #include "base/float16.h"
 
 namespace quarry::test {

@@ -6,9 +6,9 @@
 #include <functional>
 #include <optional>
 
-#include "backends/gpu/doctor.h"
-#include "backends/gpu/execution.h"
-#include "backends/gpu/tune.h"
+#include "backends/gpu/inspect/doctor.h"
+#include "backends/gpu/run/execution.h"
+#include "backends/gpu/run/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 namespace quarry::test {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products that read weights and values between steps as images, against cpu-reference, and what becomes of such plans
 // where images are too small or missing.
-#include "backends/gpu/images.h"
+#include "backends/gpu/compile/compile.h"
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/program/images.h"
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -174,7 +175,7 @@ TEST_CASE("a plan says which images it reads, and one that does not fit is refus
   REQUIRE_OK(compiled);
   gpu::Plan &plan = compiled->plan;
   REQUIRE_OK(gpu::fit_images(plan, kAll, nullptr).status());
-  CHECK_EQ(String(plan.names.data() + plan.ways[0].text), "matmul_tile, images");
+  CHECK_EQ(String(plan.names.data() + plan.paths[0].text), "matmul_tile, images");
   for (const std::int32_t ways : {3, 6, 9, 16, -1, static_cast<int>(gpu::kLineOfLeft)}) {
     CAPTURE(ways);
     Vector<gpu::StepOperand> operands;

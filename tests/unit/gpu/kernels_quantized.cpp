@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/common/view.h"
+#include "backends/gpu/compile/compile.h"
 #include "backends/gpu/kernels/bounds.h"
 #include "tests/unit/gpu/kernel_case.h"
 

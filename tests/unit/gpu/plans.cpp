@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes a step and what does not, what is refused and how, and that no blob, however it is damaged, reaches
 // outside its memory.
-#include "backends/gpu/blob.h"
-#include "backends/gpu/context.h"
-#include "backends/gpu/images.h"
+#include "backends/gpu/compile/compile.h"
 #include "backends/gpu/kernels/bounds.h"
-#include "backends/gpu/tune.h"
+#include "backends/gpu/program/blob.h"
+#include "backends/gpu/program/images.h"
+#include "backends/gpu/run/context.h"
+#include "backends/gpu/run/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -42,14 +43,14 @@ void check_images(const gpu::Plan &plan) {
     for (std::size_t o = 0; o < 2; ++o) {
       if ((ways.back() & gpu::kLineImages & gpu::images_of_operand(o)) == 0) continue;
       const gpu::Value &value = plan.values[plan.operands[step.first_operand + o].value];
-      REQUIRE_EQ(value.place, gpu::Place::Arena);
+      REQUIRE_EQ(value.storage, gpu::StorageKind::Arena);
       const std::uint64_t element = operands[o].dtype == DType::F16 ? 2 : 4;
       CHECK_LE(value.offset + gpu::line_bytes(value.bytes, element), plan.pieces[value.index]);
     }
   }
   for (const gpu::ConstantImages::Entry &entry : gpu::constant_images(plan, ways, bounds).entries) {
     const gpu::Value &value = plan.values[entry.value];
-    REQUIRE_EQ(value.place, gpu::Place::Constant);
+    REQUIRE_EQ(value.storage, gpu::StorageKind::Constant);
     const std::int64_t element = entry.dtype == DType::F16 ? 2 : 4;
     const std::int64_t lines = entry.way == gpu::kRowsOfLeft ? entry.size.height : entry.size.width * 4;
     CHECK_LE(static_cast<std::uint64_t>(lines * entry.steps * element), value.bytes);
@@ -172,7 +173,7 @@ TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing")
   check_images(read->plan);
   std::size_t values = 0;
   for (const gpu::Value &value : read->plan.values) {
-    if (value.place != gpu::Place::Arena || value.bytes == 0) continue;
+    if (value.storage != gpu::StorageKind::Arena || value.bytes == 0) continue;
     gpu::Plan tight = read->plan;
     tight.pieces[value.index] = value.offset + value.bytes;
     check_images(tight);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blobs: what is written is read, and whatever was damaged is refused or says something that can be.
-#include "backends/htp/blob.h"
+#include "backends/htp/program/blob.h"
 
 #include "base/checked.h"
 #include "tests/support/check.h"

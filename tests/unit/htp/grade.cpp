@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How good a context is for a device and a library, and what is too large for any.
-#include "backends/htp/grade.h"
+#include "backends/htp/program/grade.h"
 
 #include "backends/common/plugin_support.h"
-#include "backends/htp/lower/draft.h"
+#include "backends/htp/program/draft.h"
 #include "backends/htp/qnn/htp_abi.h"
 #include "tests/support/check.h"
 

@@ -47,7 +47,7 @@ TEST_CASE("on v68 floats are narrowed at the borders alone") {
     if (tensor.type == qnn::TensorType::Static) CHECK_EQ(tensor.data.size, 8u);
   }
   // The model's borders stay.
-  for (const htp::Border &border : made.draft.outputs)
+  for (const htp::IoBinding &border : made.draft.outputs)
     CHECK(made.draft.tensors[static_cast<std::size_t>(border.tensor)].dtype == qnn::DataType::F32);
 }
 

@@ -243,7 +243,7 @@ TEST_CASE("a product with factors, and one that is asked for more than its kerne
   p.gives({p.node(Op::Gemm, {x, p.column(12, {3, 4}), p.column(4)},
                   {Pieces::attribute("alpha", 0.5f), Pieces::attribute("beta", 2.0f)})});
   CHECK_EQ(Lowered(p).types(), "MatMul ElementWiseMultiply ElementWiseMultiply ElementWiseAdd");
-  // Constant weights have reached that far since passes::spell_out.
+  // Constant weights have reached that far since passes::decompose_unsupported.
   Pieces q;
   q.gives({q.node(Op::ConvTranspose, {q.input({1, 1, 3, 3}), q.input({1, 1, 3, 3})},
                   {Pieces::attribute("strides", Ints{3, 2}), Pieces::attribute("output_shape", Ints{10, 8})})});

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/htp/borders.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/quantized.h"
 #include "backends/htp/lower/unsigned.h"
+#include "backends/htp/program/io_binding.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;

@@ -2,7 +2,7 @@
 // Weights of u4 as signed ones: the same numbers, in 4 bits where the zero point is the middle.
 #include "backends/htp/lower/small_weights.h"
 
-#include "formats/qir/quantization.h"
+#include "graph/ops/quantization.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

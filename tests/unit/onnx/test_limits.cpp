@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small models that become large: what is counted while they are imported, and where it ends.
-#include "formats/qir/infer.h"
+#include "graph/infer/infer.h"
 #include "tests/unit/onnx/imported.h"
 
 using namespace quarry;

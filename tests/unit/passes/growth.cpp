@@ -2,7 +2,7 @@
 // What keeps passes from the square of a graph: names, replacements, quantisation that moves through chains; and what
 // stops them.
 #include "base/stop.h"
-#include "formats/qir/graph_edit.h"
+#include "graph/edit/graph_edit.h"
 #include "tests/support/check.h"
 #include "tests/unit/passes/pieces.h"
 

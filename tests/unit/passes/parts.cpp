@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of graphs: what a head and a tail hold, and where a graph is cut around nodes that are refused.
-#include "formats/qir/graph_part.h"
+#include "graph/edit/graph_part.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;

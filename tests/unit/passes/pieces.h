@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backends/cpu-reference/interpreter.h"
-#include "formats/qir/quantization.h"
-#include "passes/compose.h"
+#include "graph/ops/quantization.h"
+#include "passes/fuse/compose.h"
 #include "passes/passes.h"
 #include "tests/support/check.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q/DQ put together and taken apart, to the bit; and the rules of formats/qir/quantization.h that both stand on.
+// Q/DQ put together and taken apart, to the bit; and the rules of graph/ops/quantization.h that both stand on.
 #include <cfloat>
 #include <cmath>
 #include <limits>

@@ -19,7 +19,7 @@ bool everything(const qir::Graph &, const qir::Node &) { return true; }
 // Before and after; nothing of the node is left.
 void compare(Pieces &p, Op op) {
   const std::vector<double> expected = run(p.graph);
-  passes::spell_out(p.graph, p.store, everything);
+  passes::decompose_unsupported(p.graph, p.store, everything);
   CHECK_EQ(count(p.graph, op), 0u);
   CHECK(difference(run(p.graph), expected) < 1e-5);
   for (const qir::Node &node : p.graph.nodes) CHECK_EQ(node.source, 0);
@@ -114,7 +114,7 @@ TEST_CASE("Attention is taken apart") {
 TEST_CASE("Attention that shows its scores under the mask stays") {
   Pieces p;
   build(p, {.mask = Mask::Flags, .more = {number("qk_matmul_output_mode", 2)}}, 3);
-  passes::spell_out(p.graph, p.store, everything);
+  passes::decompose_unsupported(p.graph, p.store, everything);
   CHECK_EQ(ops(p.graph), "Attention");
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("TensorScatter is taken apart") {
   Pieces p;
   p.gives({p.node(Op::TensorScatter, {p.input({2, 3, 7, 4}), p.input({2, 3, 2, 4})},
                   {Pieces::attribute("mode", std::string_view("circular"))})});
-  passes::spell_out(p.graph, p.store, everything);
+  passes::decompose_unsupported(p.graph, p.store, everything);
   CHECK_EQ(ops(p.graph), "TensorScatter");
 }
 
@@ -208,6 +208,6 @@ TEST_CASE("MeanVarianceNormalization is taken apart") {
   Pieces p;  // of which there is no mean
   p.gives(
       {p.node(Op::MeanVarianceNormalization, {p.input({2, 0})}, {Pieces::attribute("axes", Vector<std::int64_t>{1})})});
-  passes::spell_out(p.graph, p.store, everything);
+  passes::decompose_unsupported(p.graph, p.store, everything);
   CHECK_EQ(ops(p.graph), "MeanVarianceNormalization");
 }

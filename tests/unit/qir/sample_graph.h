@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry::test {
 

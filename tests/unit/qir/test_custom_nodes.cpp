@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "formats/flatbuffer.h"
-#include "formats/qir/infer.h"
-#include "formats/qir/limits.h"
+#include "graph/infer/infer.h"
+#include "graph/limits.h"
 #include "qir_generated.h"
 #include "sample_graph.h"
 #include "tests/support/check.h"

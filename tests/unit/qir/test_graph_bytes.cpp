@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "formats/flatbuffer.h"
-#include "formats/qir/limits.h"
+#include "graph/limits.h"
 #include "qir_generated.h"
 #include "tests/support/check.h"
 #include "sample_graph.h"

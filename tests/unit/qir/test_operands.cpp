@@ -2,7 +2,7 @@
 // Operands by number: whoever asks for one that is not there reads nothing.
 #include <type_traits>
 
-#include "formats/qir/graph_edit.h"
+#include "graph/edit/graph_edit.h"
 #include "tests/support/check.h"
 #include "tests/unit/qir/sample_graph.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "formats/qir/limits.h"
+#include "graph/limits.h"
 #include "sample_graph.h"
 #include "tests/support/check.h"
 

@@ -8,7 +8,7 @@
 #include <list>
 
 #include "base/checked.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 
 namespace quarry::qir::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op table, what every node is checked for before its rule runs, control flow, and inference of whole graphs.
-#include "formats/qir/infer.h"
-#include "formats/qir/op_spec.h"
+#include "graph/infer/infer.h"
+#include "graph/ops/op_spec.h"
 #include "infer_case.h"
 #include "tests/support/check.h"
 

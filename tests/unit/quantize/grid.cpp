@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales and zero points against values that were worked out by hand, the rows of the tables, and options.
-#include "quantize/grid.h"
+#include "quantize/ranges/grid.h"
 
 #include <cmath>
 #include <limits>
 
-#include "formats/qir/quantization.h"
-#include "quantize/rules.h"
-#include "quantize/settings.h"
+#include "graph/ops/quantization.h"
+#include "quantize/plan/rules.h"
+#include "quantize/settings/settings.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

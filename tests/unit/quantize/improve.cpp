@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights made better: against brute force and values worked out by hand.
-#include "quantize/improve.h"
+#include "quantize/ranges/clipped_range.h"
+#include "quantize/weights/improve.h"
 
 #include <cmath>
 #include <random>
 #include <vector>
 
-#include "quantize/products.h"
-#include "quantize/rounding.h"
+#include "quantize/weights/products.h"
+#include "quantize/weights/rounding.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

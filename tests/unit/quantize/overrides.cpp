@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of overrides: what is read, and what is refused by name.
-#include "quantize/overrides.h"
+#include "quantize/plan/overrides.h"
 
 #include "tests/support/check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tensors are quantised, with what, and the graph that is written: on graphs that are worked out by hand.
-#include "quantize/plan.h"
+#include "quantize/plan/plan.h"
 
 #include <cmath>
 #include <map>

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "formats/qir/quantization.h"
-#include "quantize/ranges.h"
+#include "graph/ops/quantization.h"
+#include "quantize/ranges/ranges.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "backends/cpu-reference/kernel.h"
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
+#include "kernels/reference/kernel.h"
 #include "tests/support/check.h"
 
 namespace quarry::test {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "backends/cpu-reference/interpreter.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "kernels/reference/tensors.h"
 #include "tests/support/check.h"
 
 namespace quarry::test {

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "backends/cpu-reference/convert.h"
 #include "base/float16.h"
+#include "kernels/reference/convert.h"
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/qir/graph.h"
+#include "graph/graph.h"
 #include "prepare/prepare_api.h"
-#include "runtime/plugin_text.h"
+#include "runtime/core/plugin_text.h"
 
 using namespace quarry;
 

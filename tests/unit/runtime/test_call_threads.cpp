@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/call_threads.h"
+#include "runtime/core/call_threads.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -5,8 +5,8 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "runtime/plugin_text.h"
-#include "runtime/profile.h"
+#include "runtime/core/plugin_text.h"
+#include "runtime/profile/profile.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "runtime/allocator.h"
 #include "runtime/capi/edge.h"
+#include "runtime/core/allocator.h"
 #include "tests/support/check.h"
 #include "tests/support/open_model.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The option table, values, sets of options and what they mean.
 #include "quarry/quarry.h"
-#include "runtime/runtime.h"
-#include "runtime/settings.h"
+#include "runtime/core/runtime.h"
+#include "runtime/core/settings.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

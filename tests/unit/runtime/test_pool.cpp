@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/threads.h"
+#include "runtime/core/threads.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/process.h"
+#include "runtime/core/process.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <vector>
 
-#include "runtime/threads.h"
+#include "runtime/core/threads.h"
 #include "tests/support/check.h"
 
 using namespace quarry;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables that the program makes of a profile's events.
-#include "tools/profile_table.h"
+#include "tools/report/profile_table.h"
 
 #include <sstream>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of nodes from what their events tell, and what they are of a peak.
-#include "tools/roofline.h"
+#include "tools/report/roofline.h"
 
 #include "tests/support/check.h"
 

@@ -352,7 +352,7 @@ typedef struct qr_plugin_device_info {
 
 /* ---- compiler -------------------------------------------------------------------------------- */
 
-/* One graph: QIR (formats/qir), already verified, and the segments that its constants point into. */
+/* One graph: QIR (graph), already verified, and the segments that its constants point into. */
 typedef struct qr_plugin_graph {
   uint32_t struct_size;
   uint32_t reserved;

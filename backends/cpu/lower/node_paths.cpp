@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/lower/node_paths.h"
+
+#include <algorithm>
+
+#include "backends/cpu-reference/coverage.h"
+#include "base/stop.h"
+#include "passes/shapes/cut.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+
+NodePathTable::NodePathTable(const qir::Graph &given, std::size_t sources)
+    : paths_(std::max(given.nodes.size(), sources)) {
+  for (const qir::Node &node : given.nodes)
+    if (Entry *const way = of(node.source)) way->name = node.name, way->op = node.op;
+}
+
+NodePathTable::Entry *NodePathTable::of(std::int32_t source) {
+  return source < 0 || static_cast<std::size_t>(source) >= paths_.size() ? nullptr
+                                                                         : &paths_[static_cast<std::size_t>(source)];
+}
+
+void NodePathTable::add(Entry &way, String kernel) {
+  if (std::ranges::find(way.kernels, kernel) == way.kernels.end()) way.kernels.push_back(std::move(kernel));
+}
+
+void NodePathTable::composed(const Vector<passes::Composed> &found) {
+  for (const passes::Composed &one : found)
+    for (const std::int32_t piece : one.pieces) fused(piece, one.node);
+}
+
+void NodePathTable::steps(std::int32_t source, std::span<const Step> made) {
+  Entry *const way = of(source);
+  if (!way) return;
+  constexpr auto kCopy = static_cast<std::uint32_t>(Kernel::Copy);
+  // Copies bring operands into the form that a kernel wants; where there is nothing else they are the work.
+  const bool only_copies = std::ranges::all_of(made, [](const Step &step) { return step.kernel == kCopy; });
+  for (const Step &step : made) {
+    if (step.kernel == kCopy && !only_copies) continue;
+    way->native = true;
+    add(*way, kernels::kernel_row(static_cast<Kernel>(step.kernel)).name);
+  }
+  way->view |= made.empty();
+}
+
+void NodePathTable::reference(std::int32_t source, qir::Op op) {
+  Entry *const way = of(source);
+  if (!way) return;
+  way->reference = true;
+  add(*way, reference::way_of(op));
+}
+
+void NodePathTable::fused(std::int32_t source, std::int32_t into) {
+  if (Entry *const way = of(source); way && into != source) way->into = into;
+}
+
+void NodePathTable::chained(std::int32_t source, std::span<const Step> left, std::int32_t into) {
+  Entry *const way = of(source);
+  if (!way || way->reference) return;
+  way->native = false;
+  way->kernels.clear();
+  if (left.empty()) fused(source, into);
+  else steps(source, left);
+}
+
+void NodePathTable::tail(const qir::Graph &part) {
+  const Vector<bool> tells = passes::telling(part);
+  const bool planned = passes::has_products(passes::cut(part, tells).second.graph);
+  for (std::size_t n = 0; n < part.nodes.size(); ++n) {
+    Entry *const way = of(part.nodes[n].source);
+    if (!way) continue;
+    way->late = true;
+    if (tells[n] || !planned) reference(part.nodes[n].source, part.nodes[n].op);
+    else way->native = true, add(*way, "planned when they are known");
+  }
+}
+
+// Whose step each is in the end; itself where it went into none.
+Vector<std::size_t> NodePathTable::ends() const {
+  constexpr std::size_t kUnknown = SIZE_MAX, kOnTheWay = SIZE_MAX - 1;
+  Vector<std::size_t> ends(paths_.size(), kUnknown), met;
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    std::size_t node = i;
+    const auto goes_on = [&] {
+      const Entry &way = paths_[node];
+      return ends[node] == kUnknown && !way.native && !way.reference && way.into != qir::kNoSource;
+    };
+    for (met.clear(); goes_on(); node = static_cast<std::size_t>(paths_[node].into))
+      ends[node] = kOnTheWay, met.push_back(node);
+    const std::size_t end = ends[node] < kOnTheWay ? ends[node] : node;  // (a circle ends where it closes)
+    ends[node] = end;
+    for (const std::size_t one : met) ends[one] = end;
+  }
+  return ends;
+}
+
+// Each step says which other nodes it does the work of. Of several steps of a node that is the last one that is no
+// copy.
+void NodePathTable::write_fused(Plan &plan, const Vector<std::size_t> &in) const {
+  Vector<String> fused(paths_.size());
+  for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i)
+    if (in[i] != i) fused[in[i]].append(fused[in[i]].empty() ? "" : ", ").append(paths_[i].name);
+  for (std::size_t s = plan.steps.size(); s-- > 0 && !stop_asked();) {
+    const Step &step = plan.steps[s];
+    if (step.source < 0 || step.kernel == static_cast<std::uint32_t>(Kernel::Copy)) continue;
+    String &text = fused[static_cast<std::size_t>(step.source)];
+    if (text.empty()) continue;
+    plan.notes[s].fused = static_cast<std::uint32_t>(plan.names.size());
+    plan.names.insert(plan.names.end(), text.begin(), text.end());
+    plan.names.push_back('\0');
+    text.clear();
+  }
+}
+
+void NodePathTable::write(Plan &plan) const {
+  const Vector<std::size_t> in = ends();
+  write_fused(plan, in);
+  StringMap<std::uint32_t> known;
+  for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {
+    const Entry &way = paths_[i];
+    NodePathRow out;
+    String text;
+    if (way.native || way.reference) {
+      out.path = way.reference ? NodePath::Reference : NodePath::Native;
+      if (way.late) text = "run-time extents: ";
+      for (const String &kernel : way.kernels) (text += &kernel == way.kernels.data() ? "" : ", ") += kernel;
+    } else if (way.into != qir::kNoSource) {
+      text = format("fused into %s", paths_[in[i]].name.c_str());
+    } else {
+      text = way.view ? "no work: a view" : "no work: computed when compiled";
+    }
+    const auto [at, added] = known.emplace(text, static_cast<std::uint32_t>(plan.names.size()));
+    if (added) {
+      plan.names.insert(plan.names.end(), text.begin(), text.end());
+      plan.names.push_back('\0');
+    }
+    out.text = at->second;
+    plan.paths.push_back(out);
+  }
+}
+
+}  // namespace quarry::cpu

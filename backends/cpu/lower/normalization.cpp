@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisations whose statistics are not those of a layer normalisation's rows: brought to such rows, and the
+// channels' factors and offsets behind them.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/lower/lowering.h"
+#include "graph/infer/infer.h"
+
+namespace quarry::cpu {
+
+using kernels::BinaryOp;
+using kernels::Kernel;
+using kernels::ReduceOp;
+using qir::Op;
+
+// y = x * scale + offset; y may be x.
+Status Lowering::emit_scaled(const View &x, const View &scale, const View &offset, const View &y) {
+  kernels::Elements p;
+  p.op = kernels::ElementOp::MulAdd, p.dtype = static_cast<std::uint32_t>(DType::F32);
+  const View *const operands[] = {&x, &scale, &offset};
+  QR_ASSIGN_OR_RETURN(const bool fits, emit_elements(p, operands, y));
+  return fits ? Status() : Status::error(ErrorId::internal, "plan: a normalisation has too many extents");
+}
+
+// y = x * s + t per channel; most are folded into a convolution before.
+Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
+  if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]) || node.get_int("training_mode", 0) != 0) return {};
+  const float *parameters[4];
+  for (std::size_t i = 0; i < 4; ++i)
+    if (!(parameters[i] = qir::constant_floats(graph_, node.inputs[1 + i]))) return {};
+  for (std::size_t i = 1; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != qir::kAbsent) return {};
+  const qir::Shape &shape = tensor(node.inputs[0]).shape;
+  const std::size_t channels = static_cast<std::size_t>(shape.size() < 2 ? 1 : shape[1]);
+  // A mean that is large beside what elements differ by is taken off first: x * s and mean * s would be rounded where
+  // their difference has no digits left.
+  constexpr double kLarge = 256;
+  Vector<float> s(channels), t(channels), one(channels, 1.0f), less(channels);
+  bool apart = false;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double factor =
+                     parameters[0][c] / std::sqrt(double{parameters[3][c]} + double{node.get_float("epsilon", 1e-5f)}),
+                 moved = double{parameters[2][c]} * factor;
+    apart |= std::fabs(moved) > kLarge * std::fabs(double{parameters[0][c]});
+    s[c] = static_cast<float>(factor), less[c] = -parameters[2][c];
+    t[c] = static_cast<float>(parameters[1][c] - moved);
+  }
+  if (shape.size() > kernels::kLoopRank) return {};
+  const View y = elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = beside(node.inputs[0], y);
+  const auto per_channel = [&](const Vector<float> &values) {
+    View view = constant_floats(values, {static_cast<std::int64_t>(channels)});
+    view.dims = shape, view.strides.assign(shape.size(), 0);
+    if (shape.size() > 1) view.strides[1] = channels > 1 ? 1 : 0;
+    return view;
+  };
+  define(node.outputs[0], y);
+  *done = true;
+  if (!apart) return emit_scaled(x, per_channel(s), per_channel(t), y);
+  for (std::size_t c = 0; c < channels; ++c) t[c] = parameters[1][c];
+  QR_RETURN_IF_ERROR(emit_scaled(x, per_channel(one), per_channel(less), y));
+  return emit_scaled(y, per_channel(s), per_channel(t), y);
+}
+
+// Instance and group normalisation: a row is what is left of a channel, or of a group of channels, of an image.
+Status Lowering::lower_group_norm(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  if (!is_f32(xi) || !is_f32(yi) || !is_f32(node.inputs[1]) || !is_f32(node.inputs[2])) return {};
+  const qir::Shape &shape = tensor(xi).shape;
+  if (shape.size() < 2 || (node.op == Op::InstanceNormalization && shape.size() < 3)) return {};
+  const std::int64_t channels = shape[1],
+                     groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
+  if (groups < 1 || channels % groups != 0 || count_of(tensor(node.inputs[1]).shape) != channels ||
+      count_of(tensor(node.inputs[2]).shape) != channels)
+    return {};
+  kernels::LayerNormF32 p;
+  p.rows = shape[0] * groups, p.cols = count_of(shape) / p.rows, p.plain = 1;
+  p.epsilon = node.get_float("epsilon", 1e-5f);
+  const View x = row_major(xi), y = new_row_major(shape, 4);
+  define(yi, y);
+  *done = true;
+  QR_RETURN_IF_ERROR(emit_step(Kernel::LayerNormF32, p, {arg(x), arg(y)}));
+  View planes = y;
+  planes.dims = {shape[0], channels, count_of(shape) / shape[0] / channels};
+  planes.strides = quarry::cpu::row_major(planes.dims);
+  View factors[2];
+  for (int i = 0; i < 2; ++i) {
+    factors[i] = row_major(node.inputs[static_cast<std::size_t>(1 + i)]);
+    factors[i].dims = planes.dims, factors[i].strides = {0, channels > 1 ? 1 : 0, 0};
+  }
+  return emit_scaled(planes, factors[0], factors[1], planes);
+}
+
+// The axes of the statistics are brought to the end; what stands there is a row.
+Status Lowering::lower_mean_variance_norm(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  if (!is_f32(xi) || !is_f32(yi)) return {};
+  const qir::Shape &shape = tensor(xi).shape;
+  const Vector<std::int64_t> *const given = node.get_ints("axes");
+  const std::int64_t usual[] = {0, 2, 3};
+  qir::IntList axes;
+  QR_RETURN_IF_ERROR(qir::resolve_axes(node, given ? qir::Dims(*given) : qir::Dims(usual), shape.size(), &axes));
+  bool gone[qir::kMaxRank] = {};
+  for (const std::int64_t axis : qir::Dims(axes)) gone[axis] = true;
+  Vector<std::int64_t> order;
+  kernels::LayerNormF32 p;
+  p.rows = p.cols = 1, p.plain = 1;
+  p.epsilon = 1e-18f;  // ONNX adds 1e-9 to the deviation: that of a row of equal values
+  for (const bool last : {false, true})
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (gone[d] == last) {
+        order.push_back(static_cast<std::int64_t>(d));
+        (last ? p.cols : p.rows) *= shape[d];
+      }
+  const View moved = transposed(any(xi), order);
+  View x = moved;
+  if (!is_row_major(x)) {
+    x = new_row_major(moved.dims, 4);
+    copy(moved, x, 4, xi);
+  }
+  const View y = new_row_major(moved.dims, 4);
+  Vector<std::int64_t> back(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d)
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  define(yi, transposed(y, back));
+  *done = true;
+  return emit_step(Kernel::LayerNormF32, p, {arg(x), arg(y)});
+}
+
+// x / |x| along an axis. The least number above zero in place of zero: a line of zeros stays zeros.
+Status Lowering::lower_lp_norm(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  if (!is_f32(xi) || !is_f32(yi)) return {};
+  const qir::Shape &shape = tensor(xi).shape;
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));
+  const View x = row_major(xi), y = new_row_major(shape, 4);
+  kernels::ReduceF32 r;
+  r.outer = 1, r.reduced = shape[axis];
+  for (std::size_t d = 0; d < axis; ++d) r.outer *= shape[d];
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) r.inner *= shape[d];
+  r.op = node.get_int("p", 2) == 1 ? ReduceOp::L1 : ReduceOp::L2;
+  r.act = {kernels::Act::Clip, 1.40129846e-45f, __builtin_inff(), 0};
+  const View norm = new_row_major({r.outer, 1, r.inner}, 4);
+  kernels::BinaryF32 p;
+  p.op = BinaryOp::Div, p.rank = 3;
+  const std::int64_t dims[] = {r.outer, r.reduced, r.inner}, of_norm[] = {r.inner, 0, 1},
+                     of_x[] = {r.reduced * r.inner, r.inner, 1};
+  std::copy_n(dims, 3, p.dims), std::copy_n(of_x, 3, p.a), std::copy_n(of_norm, 3, p.b);
+  if (r.inner == 1) {
+    p.rank = 2;
+    p.a[1] = 1, p.b[1] = 0;
+  }
+  define(yi, y);
+  *done = true;
+  QR_RETURN_IF_ERROR(emit_step(Kernel::ReduceF32, r, {arg(x), arg(norm)}));
+  return emit_step(Kernel::BinaryF32, p, {arg(x), arg(norm), arg(y)});
+}
+
+}  // namespace quarry::cpu

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/lower/rewrite.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu-reference/folder.h"
+#include "backends/cpu/lower/quantized_nodes.h"
+#include "base/checked.h"
+#include "base/stop.h"
+#include "kernels/reference/widen.h"
+
+namespace quarry::cpu {
+
+namespace {
+
+// Zeros for what is large: who only looks does not read it.
+class Blanks final : public qir::Folder {
+ public:
+  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
+            Vector<qir::Constant> *outputs) override {
+    constexpr std::uint64_t kSmall = 4096;
+    const qir::Tensor &made = at(graph, node.outputs[0]);
+    const auto count = element_count(made.shape.data(), made.shape.size());
+    const auto bytes = count ? packed_size(made.dtype, *count) : std::nullopt;
+    if (!bytes || *bytes <= kSmall) return folder_.fold(graph, node, store, outputs);
+    void *const zeros = store.allocate(*bytes);
+    std::memset(zeros, 0, *bytes);
+    outputs->push_back({made.dtype, made.shape, {zeros, *bytes}});
+    return true;
+  }
+
+ private:
+  reference::ReferenceFolder folder_;
+};
+
+// Operators that other operators' kernels do better than one of cpu-reference. (What is left of
+// SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, is cpu-reference's: it looks whether targets are classes.)
+bool spelled(const qir::Graph &graph, const qir::Node &node) {
+  switch (node.op) {
+    case qir::Op::Attention:
+    case qir::Op::FusedMatMul:
+    case qir::Op::SwiGLU:
+    case qir::Op::CastLike:
+    case qir::Op::AffineGrid:
+    case qir::Op::CenterCropPad:
+    case qir::Op::SoftmaxCrossEntropyLoss: return true;
+    // As a constant, unless the caller gets it: to write it takes half as long as to copy it.
+    case qir::Op::EyeLike: return std::ranges::find(graph.outputs, node.outputs[0]) == graph.outputs.end();
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run) {
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
+  passes::decompose_unsupported(graph, store, spelled);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::take_apart_quantized(graph, store, integer_way);
+  QR_RETURN_IF_ERROR(stopped());
+  reference::ReferenceFolder folder;
+  Blanks blanks;
+  const auto conversions = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; };
+  passes::fold_constants(graph, store, dry_run ? static_cast<qir::Folder &>(blanks) : folder,
+                         {.wanted = conversions, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
+  passes::fewer_axes(graph, store, integer_matrices);  // asks which weights are constant
+  QR_RETURN_IF_ERROR(stopped());
+  QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
+  Vector<passes::Composed> found;
+  passes::compose(graph, store, kComposites, &found);
+  QR_RETURN_IF_ERROR(stopped());
+  paths.composed(found);
+  Vector<passes::Joined> joined;
+  passes::simplify_convolutions(graph, store, dry_run, &joined);
+  QR_RETURN_IF_ERROR(stopped());
+  for (const passes::Joined &node : joined) paths.fused(node.source, node.into);
+  return qir::validate_graph(graph);
+}
+
+}  // namespace quarry::cpu

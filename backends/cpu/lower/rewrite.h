@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph to graph, before lowering: what the kernels have a better form of. The result means what the graph meant, up to
+// the rounding of f32.
+#pragma once
+
+#include "backends/cpu/lower/node_paths.h"
+#include "passes/passes.h"
+
+namespace quarry::cpu {
+
+// The composite operators that kernels are quicker for than for the pieces. (Attention is fused when steps are made.)
+inline constexpr passes::Composites kComposites = {passes::Composite::Gelu,
+                                                   passes::Composite::GeluTanh,
+                                                   passes::Composite::Swish,
+                                                   passes::Composite::HardSwish,
+                                                   passes::Composite::HardSigmoid,
+                                                   passes::Composite::Mish,
+                                                   passes::Composite::LayerNormalization,
+                                                   passes::Composite::RMSNormalization};
+
+// f16 and bf16 widened as cpu-reference does it; quantised operators without a way in integers taken apart; Einsum of
+// two tensors as MatMul; casts and dequantisations of constants computed; composite operators. New constants lie in
+// the store; `ways` learns what went into what. `dry_run`: large constants are not computed, but zeros.
+Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run);
+
+}  // namespace quarry::cpu

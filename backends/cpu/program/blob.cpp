@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/program/blob.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/stop.h"
+#include "kernels/reference/widen.h"
+
+namespace quarry::cpu {
+
+namespace {
+
+constexpr char kMagic[8] = {'Q', 'R', 'C', 'P', 'U', 'P', 'L', 'N'};
+constexpr std::uint64_t kAlign = 64;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version, header_bytes;
+  char isa[16];
+  std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
+  std::uint64_t tail_bytes;  // of its QIR; 0: there is none
+  std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, paths;
+  std::uint32_t tail_nodes, tail_winograd, tail_weights, tail_products;
+};
+struct IoRow {
+  std::uint32_t dtype, rank;
+  std::int64_t dims[qir::kMaxRank];
+  std::uint32_t name, reserved;
+};
+struct SubgraphRow {
+  std::uint64_t bytes;
+  std::uint32_t inputs, outputs;
+};
+
+class Writer {
+ public:
+  void put(const void *data, std::size_t size) {
+    const std::uint8_t *bytes = static_cast<const std::uint8_t *>(data);
+    if (size > 0) out_.insert(out_.end(), bytes, bytes + size);
+    out_.resize((out_.size() + kAlign - 1) / kAlign * kAlign);
+  }
+  template <class T>
+  void table(const Vector<T> &rows) {
+    put(rows.data(), rows.size() * sizeof(T));
+  }
+  Vector<std::uint8_t> take() { return std::move(out_); }
+
+ private:
+  Vector<std::uint8_t> out_;
+};
+
+Status bad(const char *what, std::uint64_t found, const char *expected) {
+  return Status::error(ErrorId::backend_bad_blob, format("cpu blob: %s: found %llu, expected %s", what,
+                                                         static_cast<unsigned long long>(found), expected));
+}
+
+// Walks the tables in the order in which Writer put them.
+class Reader {
+ public:
+  explicit Reader(qir::Bytes blob) : at_(static_cast<const std::uint8_t *>(blob.data)), left_(blob.size) {}
+  Result<const std::uint8_t *> take(std::uint64_t size) {
+    std::uint64_t padded;
+    if (!checked_align_up(size, kAlign, &padded) || padded > left_)
+      return Status::error(ErrorId::backend_bad_blob,
+                           format("cpu blob: found %llu bytes, expected %llu more",
+                                  static_cast<unsigned long long>(left_), static_cast<unsigned long long>(size)));
+    const std::uint8_t *const part = at_;
+    at_ += padded, left_ -= padded;
+    return part;
+  }
+  template <class T>
+  Result<std::span<const T>> table(std::uint32_t count) {
+    QR_ASSIGN_OR_RETURN(const std::uint8_t *part, take(std::uint64_t{count} * sizeof(T)));
+    return std::span<const T>(reinterpret_cast<const T *>(part), count);
+  }
+  std::uint64_t left() const noexcept { return left_; }
+
+ private:
+  const std::uint8_t *at_;
+  std::uint64_t left_;
+};
+
+Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
+  if (reinterpret_cast<std::uintptr_t>(blob.data) % 8 != 0)
+    return Status::error(ErrorId::backend_bad_blob, "cpu blob: found it at an odd address, expected 8-byte alignment");
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *part, reader.take(sizeof(Header)));
+  const Header *header = reinterpret_cast<const Header *>(part);
+  if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0)
+    return Status::error(ErrorId::backend_bad_blob,
+                         "cpu blob: found another kind of blob, expected a plan of the cpu backend");
+  if (header->version != kBlobVersion) return bad("version", header->version, format("%u", kBlobVersion).c_str());
+  if (header->header_bytes != sizeof(Header)) return bad("header bytes", header->header_bytes, "those of this version");
+  return header;
+}
+
+// Kernels read packed weights with aligned loads.
+bool reads_packed(std::uint32_t kernel) {
+  using kernels::Kernel;
+  return kernel == static_cast<std::uint32_t>(Kernel::ConvF32) ||
+         kernel == static_cast<std::uint32_t>(Kernel::DepthwiseF32) ||
+         kernel == static_cast<std::uint32_t>(Kernel::ConvInt) ||
+         kernel == static_cast<std::uint32_t>(Kernel::BlockF32);
+}
+
+}  // namespace
+
+Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
+  const Plan &plan = compiled.plan;
+  Vector<char> names = plan.names;
+  Vector<IoRow> io;
+  for (const auto *list : {&plan.inputs, &plan.outputs}) {
+    for (const Io &row : *list) {
+      IoRow &to = io.emplace_back();
+      to = {static_cast<std::uint32_t>(row.dtype),
+            static_cast<std::uint32_t>(row.shape.size()),
+            {},
+            static_cast<std::uint32_t>(names.size()),
+            0};
+      std::copy(row.shape.begin(), row.shape.end(), to.dims);
+      names.insert(names.end(), row.name.begin(), row.name.end());
+      names.push_back('\0');
+    }
+  }
+  Vector<SubgraphRow> subgraphs;
+  for (const ReferenceSubgraph &subgraph : plan.subgraphs)
+    subgraphs.push_back({subgraph.qir.size(), subgraph.inputs, subgraph.outputs});
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kBlobVersion, header.header_bytes = sizeof(Header);
+  std::string_view(plan.isa->name).copy(header.isa, sizeof header.isa - 1);
+  header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes,
+  header.io_bytes = compiled.io_bytes;
+  header.scratch_bytes = plan.scratch_bytes, header.shared_bytes = plan.shared_bytes;
+  header.kept_segments = static_cast<std::uint32_t>(compiled.kept_segments);
+  header.values = static_cast<std::uint32_t>(plan.values.size()),
+  header.steps = static_cast<std::uint32_t>(plan.steps.size());
+  header.operands = static_cast<std::uint32_t>(plan.operands.size()),
+  header.subgraphs = static_cast<std::uint32_t>(subgraphs.size());
+  header.inputs = static_cast<std::uint32_t>(plan.inputs.size()),
+  header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
+  header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
+  header.names_bytes = static_cast<std::uint32_t>(names.size());
+  header.paths = static_cast<std::uint32_t>(plan.paths.size());
+  header.tail_bytes = plan.tail.qir.size();
+  header.tail_nodes = static_cast<std::uint32_t>(plan.tail.sources.size());
+  header.tail_winograd = compiled.winograd ? 1 : 0, header.tail_weights = static_cast<std::uint32_t>(compiled.weights);
+  header.tail_products = static_cast<std::uint32_t>(compiled.f32_products);
+  Writer writer;
+  writer.put(&header, sizeof header);
+  writer.table(plan.values);
+  writer.table(plan.steps);
+  writer.table(plan.notes);
+  writer.table(plan.operands);
+  writer.table(plan.params);
+  writer.table(names);
+  writer.table(plan.paths);
+  writer.table(io);
+  writer.table(subgraphs);
+  for (const ReferenceSubgraph &subgraph : plan.subgraphs) writer.table(subgraph.qir);
+  writer.table(plan.tail.sources);
+  writer.table(plan.tail.qir);
+  return writer.take();
+}
+
+Result<BlobFigures> read_figures(qir::Bytes blob) {
+  Reader reader(blob);
+  QR_ASSIGN_OR_RETURN(const Header *header, read_header(blob, reader));
+  return BlobFigures{header->weights_bytes, header->arena_bytes, header->io_bytes,
+                     header->scratch_bytes + header->shared_bytes};
+}
+
+namespace {
+
+class Loader {
+ public:
+  Loader(qir::Bytes blob, std::span<const qir::Bytes> segments) : blob_(blob), segments_(segments), reader_(blob) {}
+  Result<Unique<LoadedPlan>> run();
+
+ private:
+  Status read_io();
+  Status read_values();
+  std::span<const qir::Bytes> subgraph_segment() const;
+  Status read_subgraph(const SubgraphRow &row);
+  Status read_tail();
+  Status check_tail_step();
+  Status check_outputs() const;
+  Status check_step(const Step &step);
+  Status check_piece_step(const Step &step);
+  bool is_name(std::uint32_t offset) const noexcept { return offset < plan_->names.size(); }
+
+  const qir::Bytes blob_;
+  const std::span<const qir::Bytes> segments_;
+  Reader reader_;
+  const Header *header_ = nullptr;
+  Unique<LoadedPlan> plan_;
+  std::span<const IoRow> io_;
+  Vector<Io> tail_outputs_;
+};
+
+Status Loader::read_io() {
+  for (std::size_t i = 0; i < io_.size(); ++i) {
+    const IoRow &row = io_[i];
+    const auto dtype = dtype_from_number(row.dtype);
+    if (!dtype || row.rank > qir::kMaxRank || !is_name(row.name))
+      return bad("type, rank or name of input or output", i, "valid ones");
+    Io io{*dtype, qir::Shape(row.dims, row.dims + row.rank), String(plan_->name(row.name))};
+    for (const std::int64_t extent : io.shape)
+      if (extent < qir::kUnknownDim)
+        return bad("extent of input or output", static_cast<std::uint64_t>(extent), "-1 or more");
+    (i < header_->inputs ? plan_->inputs : plan_->outputs).push_back(std::move(io));
+  }
+  return {};
+}
+
+Status Loader::read_values() {
+  plan_->constants.assign(plan_->values.size(), nullptr);
+  for (std::size_t v = 0; v < plan_->values.size(); ++v) {
+    const Value &value = plan_->values[v];
+    const auto io_bytes = [&](const Vector<Io> &list) -> std::optional<std::uint64_t> {
+      if (value.index >= list.size()) return std::nullopt;
+      const Io &io = list[value.index];
+      if (std::any_of(io.shape.begin(), io.shape.end(), [](std::int64_t extent) { return extent < 0; }))
+        return value.bytes == 0 ? std::optional<std::uint64_t>(0) : std::nullopt;
+      const auto count = element_count(io.shape.data(), io.shape.size());
+      return count ? packed_size(io.dtype, *count) : std::nullopt;
+    };
+    switch (value.storage) {
+      case StorageKind::Arena:
+        if (value.bytes > 0 &&
+            (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
+          return bad("offset of value", value.offset, "one inside the arena");
+        break;
+      case StorageKind::Constant: {
+        if (value.bytes == 0) break;
+        if (value.index >= segments_.size()) return bad("segment of constant", value.index, "one that the blob has");
+        const qir::Bytes &segment = segments_[value.index];
+        if (!range_fits(value.offset, value.bytes, segment.size))
+          return bad("offset of constant", value.offset, "one inside its segment");
+        plan_->constants[v] = static_cast<const std::byte *>(segment.data) + value.offset;
+        if (reinterpret_cast<std::uintptr_t>(plan_->constants[v]) % kAlign != 0)
+          return bad("offset of constant", value.offset, "a multiple of 64");
+        break;
+      }
+      case StorageKind::Input: {
+        const auto bytes = io_bytes(plan_->inputs);
+        if (!bytes || value.bytes > *bytes) return bad("bytes of input value", value.bytes, "those of the input");
+        break;
+      }
+      case StorageKind::Output: {
+        const auto bytes = io_bytes(plan_->outputs);
+        if (!bytes || value.bytes != (plan_->tail && plan_->tail->gives(value.index) ? 0 : *bytes))
+          return bad("bytes of output value", value.bytes, "those of the output");
+        if (value.bytes > 0 &&
+            (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
+          return bad("offset of output value", value.offset, "one inside the arena");
+        break;
+      }
+      default: return bad("place of value", static_cast<std::uint64_t>(value.storage), "0 to 3");
+    }
+  }
+  return {};
+}
+
+// Subgraphs have one segment of their own, behind the kept and the packed one.
+std::span<const qir::Bytes> Loader::subgraph_segment() const {
+  const std::size_t own = header_->kept_segments + std::size_t{1};
+  return segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
+}
+
+Status Loader::read_subgraph(const SubgraphRow &row) {
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(row.bytes));
+  const std::span<const qir::Bytes> given = subgraph_segment();
+  Unique<LoadedPlan::LoadedSubgraph> subgraph(new LoadedPlan::LoadedSubgraph);
+  QR_ASSIGN_OR_RETURN(subgraph->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
+  QR_RETURN_IF_ERROR(reference::widen_halves(subgraph->graph));
+  QR_ASSIGN_OR_RETURN(subgraph->program, reference::Program::build(subgraph->graph));
+  if (subgraph->graph.inputs.size() != row.inputs || subgraph->graph.outputs.size() != row.outputs)
+    return bad("operands of a subgraph", row.inputs, "those of its graph");
+  plan_->subgraphs.push_back(std::move(subgraph));
+  return {};
+}
+
+Status Loader::read_tail() {
+  QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->tail_nodes));
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->tail_bytes));
+  if (header_->tail_bytes == 0) return sources.empty() ? Status() : bad("nodes of the tail", sources.size(), "none");
+  plan_->tail = make_unique<LoadedTail>();
+  LoadedTail &tail = *plan_->tail;
+  tail.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
+  QR_ASSIGN_OR_RETURN(qir::Graph graph,
+                      qir::read_graph({bytes, header_->tail_bytes}, tail.constants.data(), tail.constants.size()));
+  if (graph.nodes.size() != sources.size()) return bad("nodes of the tail", sources.size(), "those of its graph");
+  for (std::size_t n = 0; n < sources.size(); ++n) {
+    if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(plan_->paths.size()))
+      return bad("node of the tail", static_cast<std::uint64_t>(sources[n]), "one of the graph");
+    graph.nodes[n].source = sources[n];
+  }
+  if (header_->tail_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
+    return bad("weights of the tail", header_->tail_weights, "0 to 2");
+  if (header_->tail_products > static_cast<std::uint32_t>(F32Products::Split))
+    return bad("products of the tail", header_->tail_products, "0 to 2");
+  tail.f32_products = static_cast<F32Products>(header_->tail_products);
+  tail.isa = plan_->isa, tail.winograd = header_->tail_winograd != 0;
+  tail.weights = static_cast<WeightStorage>(header_->tail_weights);
+  tail.sources = plan_->paths.size();
+  for (const std::int32_t id : graph.inputs) {
+    const qir::Tensor &tensor = at(graph, id);
+    tail.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
+  }
+  for (const std::int32_t id : graph.outputs) tail_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
+  return dynamic::take_pieces(graph, tail.pieces);
+}
+
+// The last step, and no other. Says which of the plan's outputs are the tail's; those of unknown extents must be.
+Status Loader::check_tail_step() {
+  for (std::size_t s = 0; s < plan_->steps.size(); ++s) {
+    if ((plan_->steps[s].kernel == kTailStep) != (plan_->tail && s + 1 == plan_->steps.size()))
+      return bad("step of the tail", s, "the last one, where there is a tail");
+  }
+  if (plan_->tail) {
+    if (plan_->steps.empty()) return bad("steps", 0, "that of the tail");
+    LoadedTail &tail = *plan_->tail;
+    const Step &step = plan_->steps.back();
+    if (step.operand_count != tail.inputs.size() + tail_outputs_.size() ||
+        !range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
+      return bad("operands of the tail", step.operand_count, "those of its graph");
+    for (std::size_t i = 0; i < step.operand_count; ++i) {
+      const Operand &operand = plan_->operands[step.first_operand + i];
+      if (operand.value >= plan_->values.size()) return bad("operand of the tail", operand.value, "a value");
+      const Value &value = plan_->values[operand.value];
+      const bool reads = i < tail.inputs.size();
+      const Io &stated = reads ? tail.inputs[i] : tail_outputs_[i - tail.inputs.size()];
+      if (value.storage == (reads ? StorageKind::Input : StorageKind::Output)) {
+        const Vector<Io> &list = reads ? plan_->inputs : plan_->outputs;
+        if (value.index >= list.size() || list[value.index].dtype != stated.dtype ||
+            list[value.index].shape != stated.shape || operand.offset != 0)
+          return bad("operand of the tail", operand.value, "an input or output of its type and shape");
+        if (!reads && tail.gives(value.index)) return bad("output of the tail", value.index, "each once");
+        if (reads) continue;
+        tail.outputs.push_back(value.index);
+        tail.given.resize(plan_->outputs.size());
+        tail.given[value.index] = true;
+        continue;
+      }
+      const auto count = element_count(stated.shape.data(), stated.shape.size());
+      const auto bytes = count && passes::known(stated.shape) ? packed_size(stated.dtype, *count) : std::nullopt;
+      if (!reads || !bytes || !range_fits(operand.offset, *bytes, value.bytes))
+        return bad("operand of the tail", operand.value, "room for its tensor");
+    }
+  }
+  for (std::size_t i = 0; i < plan_->outputs.size(); ++i)
+    if (!passes::known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
+      return bad("output of unknown extents", i, "one of the tail");
+  return {};
+}
+
+// Each output is some step's: the host is given what an operand points to.
+Status Loader::check_outputs() const {
+  Vector<bool> met(plan_->outputs.size(), false);
+  for (const Step &step : plan_->steps)
+    for (std::uint32_t o = 0; o < step.operand_count; ++o) {
+      const Value &value = plan_->values[plan_->operands[step.first_operand + o].value];
+      if (value.storage == StorageKind::Output) met[value.index] = true;
+    }
+  for (std::size_t i = 0; i < met.size(); ++i)
+    if (!met[i]) return bad("output that no step writes", i, "none");
+  return {};
+}
+
+Status Loader::check_piece_step(const Step &step) {
+  if (step.params >= plan_->subgraphs.size()) return bad("subgraph", step.params, "one that the blob has");
+  const LoadedPlan::LoadedSubgraph &subgraph = *plan_->subgraphs[step.params];
+  const std::size_t inputs = subgraph.graph.inputs.size();
+  if (step.operand_count != inputs + subgraph.graph.outputs.size())
+    return bad("operands of a subgraph", step.operand_count, "those of its graph");
+  for (std::size_t i = 0; i < step.operand_count; ++i) {
+    const Operand &operand = plan_->operands[step.first_operand + i];
+    const Value &value = plan_->values[operand.value];
+    const qir::Tensor &tensor =
+        at(subgraph.graph, i < inputs ? subgraph.graph.inputs[i] : subgraph.graph.outputs[i - inputs]);
+    const auto count = element_count(tensor.shape.data(), tensor.shape.size());
+    const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
+    if (!bytes || !range_fits(operand.offset, *bytes, value.bytes))
+      return bad("offset of operand", operand.offset, "room for its tensor");
+    if (i >= inputs && value.storage != StorageKind::Arena && value.storage != StorageKind::Output)
+      return bad("place of a result", static_cast<std::uint64_t>(value.storage), "arena or output");
+  }
+  return {};
+}
+
+Status Loader::check_step(const Step &step) {
+  if (!range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
+    return bad("operands of step", step.first_operand, "a range of the table");
+  if (!is_name(step.name) || !is_name(step.op)) return bad("name of step", step.name, "one of the names");
+  if (step.source < qir::kNoSource || step.source >= static_cast<std::int64_t>(plan_->paths.size()))
+    return bad("node of step", static_cast<std::uint32_t>(step.source), "one of the graph, or none");
+  for (std::uint32_t i = 0; i < step.operand_count; ++i)
+    if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
+      return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
+  if (step.kernel == kTailStep) return {};
+  if (step.kernel == kReferenceStep) return check_piece_step(step);
+  const kernels::KernelRow *row = kernels::kernel_row(step.kernel);
+  if (!row) return bad("kernel", step.kernel, "one that this release has");
+  if (step.params % 8 != 0 || !range_fits(step.params, row->params_bytes, header_->params_bytes))
+    return bad("parameters of step", step.params, "a range of the table");
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(row->check(plan_->params + step.params, *plan_->isa, needs));
+  if (needs.operand_count != step.operand_count)
+    return bad("operands of step", step.operand_count, "as many as its parameters say");
+  if (needs.scratch_bytes > plan_->scratch_bytes || needs.shared_bytes > plan_->shared_bytes)
+    return bad("scratch of step", needs.scratch_bytes, "no more than the header says");
+  for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+    const Operand &operand = plan_->operands[step.first_operand + i];
+    const Value &value = plan_->values[operand.value];
+    if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
+      return bad("offset of operand", operand.offset, "room for what its step reads or writes");
+    if (needs.written[i] && value.storage != StorageKind::Arena && value.storage != StorageKind::Output)
+      return bad("place of a result", static_cast<std::uint64_t>(value.storage), "arena or output");
+    // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
+    if (reads_packed(step.kernel) && value.storage == StorageKind::Constant && operand.offset % kAlign != 0)
+      return bad("offset of packed weights", operand.offset, "a multiple of 64");
+    if (reads_packed(step.kernel) && i == 1 && value.storage != StorageKind::Constant)
+      return bad("place of packed weights", static_cast<std::uint64_t>(value.storage), "a segment");
+  }
+  return {};
+}
+
+Result<Unique<LoadedPlan>> Loader::run() {
+  QR_ASSIGN_OR_RETURN(header_, read_header(blob_, reader_));
+  plan_ = make_unique<LoadedPlan>();
+  plan_->isa = kernels::find_isa(std::string_view(header_->isa, strnlen(header_->isa, sizeof header_->isa)));
+  if (!plan_->isa || !plan_->isa->usable())
+    return Status::error(
+        ErrorId::backend_bad_blob,
+        format("cpu blob: found it packed for '%.16s', expected an instruction set of this processor", header_->isa));
+  plan_->arena_bytes = header_->arena_bytes, plan_->scratch_bytes = header_->scratch_bytes,
+  plan_->shared_bytes = header_->shared_bytes;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
+  if (plan_->arena_bytes > kMost || plan_->scratch_bytes > kMost || plan_->shared_bytes > kMost ||
+      plan_->scratch_bytes % kAlign != 0)
+    return bad("bytes of memory", plan_->arena_bytes, "at most 2^46");
+  QR_ASSIGN_OR_RETURN(plan_->values, reader_.table<Value>(header_->values));
+  QR_ASSIGN_OR_RETURN(plan_->steps, reader_.table<Step>(header_->steps));
+  QR_ASSIGN_OR_RETURN(plan_->notes, reader_.table<StepNote>(header_->steps));
+  QR_ASSIGN_OR_RETURN(plan_->operands, reader_.table<Operand>(header_->operands));
+  QR_ASSIGN_OR_RETURN(plan_->params, reader_.take(header_->params_bytes));
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *names, reader_.take(header_->names_bytes));
+  plan_->names = {reinterpret_cast<const char *>(names), header_->names_bytes};
+  if (plan_->names.empty() || plan_->names.back() != '\0')
+    return bad("names", header_->names_bytes, "texts that end in NUL");
+  QR_ASSIGN_OR_RETURN(plan_->paths, reader_.table<NodePathRow>(header_->paths));
+  for (const NodePathRow &way : plan_->paths)
+    if (!is_name(way.text) || way.path < NodePath::Native || way.path > NodePath::None)
+      return bad("way of a node", way.text, "a path and one of the names");
+  for (const StepNote &note : plan_->notes)
+    if (!is_name(note.shapes) || !is_name(note.fused)) return bad("note of a step", note.shapes, "names");
+  std::uint32_t io;
+  if (!checked_add(header_->inputs, header_->outputs, &io)) return bad("inputs", header_->inputs, "fewer");
+  QR_ASSIGN_OR_RETURN(io_, reader_.table<IoRow>(io));
+  QR_ASSIGN_OR_RETURN(const std::span<const SubgraphRow> subgraphs, reader_.table<SubgraphRow>(header_->subgraphs));
+  QR_RETURN_IF_ERROR(read_io());
+  for (const SubgraphRow &row : subgraphs) {
+    QR_RETURN_IF_ERROR(stop_status("load"));
+    QR_RETURN_IF_ERROR(read_subgraph(row));
+  }
+  QR_RETURN_IF_ERROR(read_tail());
+  if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
+  QR_RETURN_IF_ERROR(check_tail_step());
+  QR_RETURN_IF_ERROR(read_values());
+  for (const Step &step : plan_->steps) {
+    QR_RETURN_IF_ERROR(stop_status("load"));
+    QR_RETURN_IF_ERROR(check_step(step));
+  }
+  QR_RETURN_IF_ERROR(check_outputs());
+  return std::move(plan_);
+}
+
+}  // namespace
+
+Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments) {
+  return Loader(blob, segments).run();
+}
+
+}  // namespace quarry::cpu

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan with all its memory placed, the parts of a blob beside it, and the choices that it was made with.
+#pragma once
+
+#include "backends/cpu/program/plan.h"
+
+namespace quarry::cpu {
+
+struct CompiledPlan {
+  Plan plan;
+  std::size_t kept_segments =
+      0;  // of those that the graph's constants point into: all where the plan reads one, or none
+  // What becomes segments behind the kept ones: packed weights, and constants of subgraphs that cpu-reference runs
+  // (empty where there are none).
+  Vector<std::uint8_t> packed, subgraph_constants;
+  std::uint64_t weights_bytes = 0, io_bytes = 0;
+  // With which the tail's plans will be made.
+  bool winograd = true;
+  WeightStorage weights = WeightStorage::Exact;
+  F32Products f32_products = F32Products::Auto;
+};
+
+struct CompileOptions {
+  const kernels::Isa *isa = nullptr;
+  bool winograd = true;
+  WeightStorage weights = WeightStorage::Exact;
+  F32Products f32_products = F32Products::Auto;
+  // Steps alone, to see by what each node would run: weights are not packed, nothing is placed. The result is no plan.
+  bool dry_run = false;
+  // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.
+  std::size_t sources = 0;
+};
+
+}  // namespace quarry::cpu

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/run/dynamic_region.h"
+
+#include <algorithm>
+
+#include "backends/cpu/compile/compile.h"
+
+namespace quarry::cpu {
+
+namespace {
+
+// What the telling nodes made, in elements, from which on the rest is worth a plan though it has no products.
+constexpr std::int64_t kMuch = 1 << 16;
+
+// A block aligned as segments and blobs are.
+class Segment {
+ public:
+  explicit Segment(const Vector<std::uint8_t> &bytes)
+      : data_(allocate_block(std::max<std::size_t>(bytes.size(), 1), 64)), size_(bytes.size()) {
+    if (!bytes.empty()) std::memcpy(data_, bytes.data(), bytes.size());
+  }
+  Segment(const Segment &) = delete;
+  Segment &operator=(const Segment &) = delete;
+  ~Segment() { free_block(data_); }
+  qir::Bytes bytes() const noexcept { return {data_, size_}; }
+
+ private:
+  void *data_;
+  std::size_t size_;
+};
+
+class Planned final : public dynamic::PlannedRun {
+ public:
+  explicit Planned(const CompiledPlan &compiled)
+      : packed_(compiled.packed), subgraph_constants_(compiled.subgraph_constants), blob_(write_blob(compiled)) {}
+  Status load(const Vector<qir::Bytes> &given, std::size_t kept) {
+    segments_.assign(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(kept));
+    segments_.push_back(packed_.bytes());
+    segments_.push_back(subgraph_constants_.bytes());
+    QR_ASSIGN_OR_RETURN(plan_, read_blob(blob_.bytes(), segments_));
+    execution_ = make_unique<Execution>(*plan_);
+    return {};
+  }
+  Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) override {
+    return execution_->run(request, host, events);
+  }
+
+ private:
+  Segment packed_, subgraph_constants_, blob_;
+  Vector<qir::Bytes> segments_;
+  Unique<LoadedPlan> plan_;
+  Unique<Execution> execution_;
+};
+
+}  // namespace
+
+bool DynamicExecution::wants_plan(std::int64_t elements) const {
+  return tail_.pieces.rest_has_products || elements >= kMuch;
+}
+
+Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
+  CompileOptions options;
+  options.isa = tail_.isa, options.winograd = tail_.winograd, options.weights = tail_.weights;
+  options.f32_products = tail_.f32_products;
+  options.sources = tail_.sources;
+  QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), tail_.constants, options));
+  auto planned = quarry::make_unique<Planned>(compiled);
+  QR_RETURN_IF_ERROR(planned->load(tail_.constants, compiled.kept_segments));
+  return Unique<dynamic::PlannedRun>(planned.release());
+}
+
+}  // namespace quarry::cpu

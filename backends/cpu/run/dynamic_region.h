@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tail of a plan (backends/dynamic), planned by this backend where it has products, or where it was given much.
+#pragma once
+
+#include "backends/cpu/program/blob.h"
+#include "backends/cpu/run/executor.h"
+
+namespace quarry::cpu {
+
+class DynamicExecution : public HeapObject, private dynamic::Planner {
+ public:
+  // The tail outlives the execution.
+  explicit DynamicExecution(const LoadedTail &tail) : tail_(tail), execution_(tail.pieces, *this) {}
+  Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
+             const qr_host &host, std::uint64_t *events) {
+    return execution_.run(inputs, outputs, request, host, events);
+  }
+  static constexpr std::size_t kPlansKept = dynamic::Execution::kPlansKept;
+  std::size_t plans() const noexcept { return execution_.plans(); }  // for tests
+
+ private:
+  bool wants_plan(std::int64_t elements) const override;
+  Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
+
+  const LoadedTail &tail_;
+  dynamic::Execution execution_;
+};
+
+}  // namespace quarry::cpu

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/run/executor.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "backends/cpu-reference/host_environment.h"
+#include "backends/cpu/run/dynamic_region.h"
+#include "base/checked.h"
+
+namespace quarry::cpu {
+
+Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
+  sharing_.expect(plan.notes);
+  for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
+    const Operand &operand = plan.operands[o];
+    const Value &value = plan.values[operand.value];
+    switch (value.storage) {
+      case StorageKind::Arena:
+        operands_[o] = static_cast<std::byte *>(arena_.data) + value.offset + operand.offset;
+        break;
+      // Kernels only read operands that their check function does not call written, and the loader let no step write to
+      // a constant.
+      case StorageKind::Constant:
+        operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset;
+        break;
+      case StorageKind::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
+      default: outputs_.push_back({o, value.index, operand.offset, value.offset}); break;
+    }
+  }
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Io &io = plan.outputs[i];
+    const bool is_known = !plan.tail || !plan.tail->gives(i);
+    output_bytes_.push_back(is_known ? *packed_size(io.dtype, *element_count(io.shape.data(), io.shape.size())) : 0);
+  }
+  std::size_t most_inputs = 0, most_outputs = 0;
+  for (const auto &subgraph : plan.subgraphs) {
+    subgraphs_.push_back(make_unique<reference::Execution>(*subgraph->program));
+    most_inputs = std::max(most_inputs, subgraph->graph.inputs.size());
+    most_outputs = std::max(most_outputs, subgraph->graph.outputs.size());
+  }
+  subgraph_inputs_.resize(most_inputs);
+  subgraph_outputs_.resize(most_outputs);
+  if (!plan.tail) return;
+  tail_ = make_unique<DynamicExecution>(*plan.tail);
+  tail_inputs_.resize(plan.tail->inputs.size());
+  tail_outputs_.resize(plan.tail->outputs.size());
+}
+
+Execution::~Execution() = default;
+
+void Execution::bind(const qr_run_request &request) {
+  for (const Patch &patch : inputs_)
+    operands_[patch.operand] = static_cast<std::byte *>(request.inputs[patch.index].data) + patch.offset;
+  for (const Patch &patch : outputs_) {
+    const qr_io_buffer &io = request.outputs[patch.index];
+    std::byte *const base = io.data && io.wanted ? static_cast<std::byte *>(io.data)
+                                                 : static_cast<std::byte *>(arena_.data) + patch.arena_offset;
+    operands_[patch.operand] = base + patch.offset;
+  }
+}
+
+void Execution::make_scratch(std::uint32_t workers) {
+  if (workers <= scratch_workers_) return;
+  scratch_ = Block(plan_.scratch_bytes * workers + plan_.shared_bytes);
+  scratch_workers_ = workers;
+}
+
+// How many there are of what entry `at` of a step's indices names; 0: the step's kernel has none. (An index that is out
+// of range is never 0.)
+std::int64_t Execution::indexed_extent(const Step &step, std::int64_t at) const {
+  const std::uint8_t *const params = plan_.params + step.params;
+  switch (static_cast<kernels::Kernel>(step.kernel)) {
+    case kernels::Kernel::Gather: {
+      kernels::Gather gather;
+      std::memcpy(&gather, params, sizeof gather);
+      return gather.rows;
+    }
+    case kernels::Kernel::GatherElements: {
+      kernels::GatherElements gather;
+      std::memcpy(&gather, params, sizeof gather);
+      return gather.rows;
+    }
+    case kernels::Kernel::ScatterElements: {
+      kernels::ScatterElements scatter;
+      std::memcpy(&scatter, params, sizeof scatter);
+      return scatter.rows;
+    }
+    case kernels::Kernel::ScatterRows:
+    case kernels::Kernel::ScatterInto: {  // whose first member it is
+      kernels::ScatterRows scatter;
+      std::memcpy(&scatter, params, sizeof scatter);
+      return scatter.dims[at % scatter.length];
+    }
+    default: return 0;
+  }
+}
+
+Status Execution::run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    if (plan_.tail && plan_.tail->gives(i)) continue;
+    const qr_io_buffer &io = request.outputs[i];
+    if (io.data && io.wanted && io.size_bytes < output_bytes_[i])
+      return Status::error(
+          ErrorId::run_room,
+          format("output '%s': found room for %llu bytes, expected %llu", printable(plan_.outputs[i].name).c_str(),
+                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(output_bytes_[i])));
+  }
+  const plugin::StopToken stop(request.signal, host);
+  const kernels::Threads threads = sharing_.begin(request.threads, host, request.signal ? &stop : nullptr);
+  make_scratch(threads.workers);
+  bind(request);
+  const bool profiled = plugin::wants_nodes(request.profile);
+  std::int64_t bad_index[2] = {};
+  for (const Step &step : plan_.steps) {
+    if (stop.stopped()) return stop.status("run");
+    if (step.kernel == kTailStep) {  // the last one; its nodes have events of their own
+      QR_RETURN_IF_ERROR(run_tail(step, request, host, events));
+      break;
+    }
+    const std::uint64_t begin = profiled ? host.clock_ns(host.self) : 0;
+    if (step.kernel == kReferenceStep) {
+      QR_RETURN_IF_ERROR(run_subgraph(step, request, host));
+    } else {
+      sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
+      plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
+                                   static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
+      if (sharing_.stopped()) {  // half way through
+        Status status = stop.status("run");
+        return status.ok() ? Status::error(ErrorId::cancelled, "run: the signal was aborted") : std::move(status);
+      }
+      if (bad_index[0] != 0) {
+        if (const std::int64_t extent = indexed_extent(step, bad_index[1]); extent > 0)
+          return Status::error(
+              ErrorId::run_value,
+              format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
+                     plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
+                     static_cast<long long>(-extent), static_cast<long long>(extent - 1)));
+      }
+      if ((step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) ||
+           step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentBytes)) &&
+          bad_index[0] != 0) {
+        kernels::RecurrentF32 layer;  // what RecurrentBytes begins with
+        std::memcpy(&layer, plan_.params + step.params, sizeof layer);
+        return Status::error(ErrorId::run_value,
+                             format("%s '%s': sequence_lens[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
+                                    plan_.name(step.name), static_cast<long long>(bad_index[1]),
+                                    static_cast<long long>(bad_index[0]), static_cast<long long>(layer.steps)));
+      }
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RotaryF32) && bad_index[0] != 0) {
+        kernels::RotaryF32 rotary;
+        std::memcpy(&rotary, plan_.params + step.params, sizeof rotary);
+        return Status::error(
+            ErrorId::run_value,
+            format("%s '%s': position_ids[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
+                   plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
+                   static_cast<long long>(rotary.positions - 1)));
+      }
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RoiAlignF32) && bad_index[0] != 0) {
+        kernels::RoiAlignF32 align;
+        std::memcpy(&align, plan_.params + step.params, sizeof align);
+        return Status::error(
+            ErrorId::run_value,
+            format("%s '%s': found region %lld of image %lld, expected image 0 to %d and a region of sensible size",
+                   plan_.name(step.op), plan_.name(step.name), static_cast<long long>(bad_index[0] - 1),
+                   static_cast<long long>(bad_index[1]), align.n - 1));
+      }
+    }
+    if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);
+  }
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    if (plan_.tail && plan_.tail->gives(i)) continue;
+    qr_io_buffer &io = request.outputs[i];
+    const Io &made = plan_.outputs[i];
+    io.used_bytes = output_bytes_[i];
+    io.rank = static_cast<std::uint32_t>(made.shape.size());
+    std::copy(made.shape.begin(), made.shape.end(), io.dims);
+  }
+  for (const Patch &patch : outputs_) {
+    qr_io_buffer &io = request.outputs[patch.index];
+    if (plan_.tail && plan_.tail->gives(patch.index)) continue;
+    if (!io.data && io.wanted) io.data = static_cast<std::byte *>(arena_.data) + patch.arena_offset;
+  }
+  return {};
+}
+
+void Execution::tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
+                     const qr_profile_sink &profile) const {
+  const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+  const StepNote &note = plan_.notes[index];
+  char kernel[64];  // "ConvF32 (avx2)"
+  std::string_view name = reference::kProfiledKernel;
+  if (step.kernel != kReferenceStep) {
+    const int length = std::snprintf(kernel, sizeof kernel, "%s (%s)",
+                                     kernels::kernel_row(std::uint64_t{step.kernel})->name, plan_.isa->name);
+    name = {kernel, std::min(static_cast<std::size_t>(length), sizeof kernel - 1)};
+  }
+  plugin::report_node(profile, {.id = id,
+                                .node = step.source,
+                                .name = plan_.name(step.name),
+                                .op = plan_.name(step.op),
+                                .begin_ns = begin_ns,
+                                .end_ns = end_ns,
+                                .kernel = name,
+                                .shapes = plan_.name(note.shapes),
+                                .fused = plan_.name(note.fused),
+                                .bytes_read = note.bytes_read,
+                                .bytes_written = note.bytes_written});
+}
+
+Status Execution::run_subgraph(const Step &step, const qr_run_request &request, const qr_host &host) {
+  const LoadedPlan::LoadedSubgraph &subgraph = *plan_.subgraphs[step.params];
+  std::byte *const *operands = operands_.data() + step.first_operand;
+  const std::size_t inputs = subgraph.graph.inputs.size(), outputs = subgraph.graph.outputs.size();
+  const auto fill = [&](reference::IoBuffer &io, std::int32_t id, std::byte *data) {
+    const qir::Tensor &tensor = at(subgraph.graph, id);
+    io = {data,
+          *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())),
+          0,
+          true,
+          static_cast<std::uint32_t>(tensor.shape.size()),
+          {}};
+    std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
+  };
+  for (std::size_t i = 0; i < inputs; ++i) fill(subgraph_inputs_[i], subgraph.graph.inputs[i], operands[i]);
+  for (std::size_t i = 0; i < outputs; ++i) fill(subgraph_outputs_[i], subgraph.graph.outputs[i], operands[inputs + i]);
+  // The step's own event tells of it.
+  qr_run_request quiet = request;
+  quiet.profile = nullptr;
+  reference::HostEnvironment environment(host, quiet);
+  return subgraphs_[step.params]->run(subgraph_inputs_.data(), inputs, subgraph_outputs_.data(), outputs, environment);
+}
+
+Status Execution::run_tail(const Step &step, const qr_run_request &request, const qr_host &host,
+                           std::uint64_t *events) {
+  const LoadedTail &tail = *plan_.tail;
+  for (std::size_t i = 0; i < tail_inputs_.size(); ++i) {
+    const std::uint32_t operand = step.first_operand + static_cast<std::uint32_t>(i);
+    const Value &value = plan_.values[plan_.operands[operand].value];
+    qr_io_buffer &io = tail_inputs_[i];
+    io = {};
+    io.wanted = 1;
+    const Io &stated = tail.inputs[i];
+    if (value.storage == StorageKind::Input) {  // its extents may be of this run
+      io = request.inputs[value.index];
+      continue;
+    }
+    io.data = operands_[operand];
+    io.size_bytes = *packed_size(stated.dtype, *element_count(stated.shape.data(), stated.shape.size()));
+    io.rank = static_cast<std::uint32_t>(stated.shape.size());
+    std::copy(stated.shape.begin(), stated.shape.end(), io.dims);
+  }
+  const plugin::StopToken stop(request.signal, host);
+  const StopScope scope(stop);  // it compiles
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[tail.outputs[i]];
+  QR_RETURN_IF_ERROR(tail_->run(tail_inputs_, tail_outputs_, request, host, events));
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[tail.outputs[i]] = tail_outputs_[i];
+  return {};
+}
+
+}  // namespace quarry::cpu

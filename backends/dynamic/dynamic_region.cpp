@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/dynamic/dynamic_region.h"
+
+#include <algorithm>
+
+#include "backends/cpu-reference/folder.h"
+#include "backends/cpu-reference/host_environment.h"
+#include "base/checked.h"
+#include "kernels/reference/widen.h"
+
+namespace quarry::dynamic {
+
+namespace {
+
+qir::Shape shape_of(const qr_io_buffer &io) { return qir::Shape(io.dims, io.dims + io.rank); }
+
+Status take_piece(passes::Part &&part, const qir::Graph &tail, const passes::Part *telling, Pieces::Piece &piece) {
+  piece.part = std::move(part);
+  HashMap<std::int32_t, std::pair<bool, std::uint32_t>>
+      places;  // whether the telling part makes it, and where it stands
+  for (std::uint32_t i = 0; telling && i < telling->outputs.size(); ++i)
+    places.try_emplace(telling->outputs[i], true, i);
+  for (std::uint32_t i = 0; i < tail.inputs.size(); ++i) places.try_emplace(tail.inputs[i], false, i);
+  for (const std::int32_t id : piece.part.inputs) {
+    const auto [is_made, place] = places[id];
+    piece.reads.push_back({is_made, place});
+  }
+  piece.graph = piece.part.graph;
+  QR_RETURN_IF_ERROR(reference::widen_halves(piece.graph));
+  QR_ASSIGN_OR_RETURN(piece.program, reference::Program::build(piece.graph));
+  return {};
+}
+
+}  // namespace
+
+const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources, std::size_t nodes,
+                        std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results) {
+  if (graph.nodes.size() != sources.size() || graph.inputs.size() != operands.size() ||
+      graph.outputs.size() != results.size())
+    return "a tail of another graph";
+  for (std::size_t n = 0; n < sources.size(); ++n) {
+    if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(nodes))
+      return "a node of the tail that is none";
+    graph.nodes[n].source = sources[n];
+  }
+  const auto fit = [&](const Vector<std::int32_t> &ids, std::span<const BlobTensorType> types) {
+    return std::ranges::equal(ids, types, [&](std::int32_t id, const BlobTensorType &type) {
+      return qir::at(graph, id).dtype == type.dtype && qir::at(graph, id).shape == *type.shape;
+    });
+  };
+  if (!fit(graph.inputs, operands)) return "an operand of the tail of another type or shape";
+  if (!fit(graph.outputs, results)) return "an output of the tail of another type or shape";
+  return nullptr;
+}
+
+Status take_pieces(const qir::Graph &graph, Pieces &out) {
+  passes::Parts parts = passes::cut(graph, passes::telling(graph));
+  out.rest_has_products = passes::has_products(parts.second.graph);
+  QR_RETURN_IF_ERROR(take_piece(std::move(parts.first), graph, nullptr, out.telling));
+  return take_piece(std::move(parts.second), graph, &out.telling.part, out.rest);
+}
+
+Execution::Execution(const Pieces &pieces, Planner &planner)
+    : pieces_(pieces),
+      planner_(planner),
+      telling_(*pieces.telling.program),
+      rest_(*pieces.rest.program),
+      telling_inputs_(pieces.telling.part.inputs.size()),
+      telling_outputs_(pieces.telling.part.outputs.size()),
+      rest_inputs_(pieces.rest.part.inputs.size()),
+      rest_outputs_(pieces.rest.part.outputs.size()) {}
+
+Execution::~Execution() = default;
+
+Status Execution::run_part(reference::Execution &execution, const Vector<qr_io_buffer> &inputs,
+                           Vector<qr_io_buffer> &outputs, const qr_run_request &request, const qr_host &host,
+                           std::uint64_t *events) {
+  reads_.assign(inputs.size(), {});
+  writes_.assign(outputs.size(), {});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    reads_[i] = {inputs[i].data, inputs[i].size_bytes, 0, true, inputs[i].rank, {}};
+    std::copy_n(inputs[i].dims, qir::kMaxRank, reads_[i].dims);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    writes_[i] = {outputs[i].data, outputs[i].size_bytes, 0, outputs[i].wanted != 0, 0, {}};
+  reference::HostEnvironment environment(host, request, events);
+  QR_RETURN_IF_ERROR(execution.run(reads_.data(), reads_.size(), writes_.data(), writes_.size(), environment));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].data = writes_[i].data, outputs[i].used_bytes = writes_[i].used_bytes, outputs[i].rank = writes_[i].rank;
+    std::copy_n(writes_[i].dims, qir::kMaxRank, outputs[i].dims);
+  }
+  return {};
+}
+
+bool Execution::wants_plan() const {
+  std::int64_t elements = 0;  // of what was not known before
+  for (std::size_t i = 0; i < rest_inputs_.size(); ++i) {
+    const qir::Graph &graph = pieces_.rest.part.graph;
+    if (passes::known(at(graph, graph.inputs[i]).shape)) continue;
+    std::int64_t count = 1;
+    for (std::uint32_t d = 0; d < rest_inputs_[i].rank; ++d)
+      if (!checked_mul(count, rest_inputs_[i].dims[d], &count)) count = INT64_MAX;
+    if (!checked_add(elements, count, &elements)) elements = INT64_MAX;
+  }
+  return planner_.wants_plan(elements);
+}
+
+Result<PlannedRun *> Execution::plan_for() {
+  Vector<qir::Shape> shapes;
+  for (std::size_t i = 0; i < rest_inputs_.size(); ++i) {
+    const qr_io_buffer &input = rest_inputs_[i];
+    const qir::Tensor &tensor = at(pieces_.rest.part.graph, pieces_.rest.part.graph.inputs[i]);
+    shapes.push_back(shape_of(input));
+    const auto count = element_count(shapes.back().data(), shapes.back().size());
+    const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
+    if (!bytes || input.size_bytes < *bytes || (!input.data && *bytes != 0))
+      return Status::error(
+          ErrorId::run_no_data,
+          format("tensor '%s': found %llu bytes, expected those of shape %s", printable(tensor.name).c_str(),
+                 static_cast<unsigned long long>(input.data ? input.size_bytes : 0),
+                 shape_text(shapes.back().data(), shapes.back().size()).c_str()));
+  }
+  const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
+  if (found != plans_.end()) {
+    std::rotate(found, found + 1, plans_.end());
+    return plans_.back().run.get();
+  }
+  qir::Store store;
+  reference::ReferenceFolder folder;
+  qir::Graph graph = pieces_.rest.part.graph;
+  QR_RETURN_IF_ERROR(passes::bind_extents(graph, shapes, folder, store));
+  QR_ASSIGN_OR_RETURN(Unique<PlannedRun> made, planner_.plan(std::move(graph)));
+  if (plans_.size() == kPlansKept) plans_.erase(plans_.begin());
+  plans_.push_back({std::move(shapes), std::move(made)});
+  return plans_.back().run.get();
+}
+
+Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs,
+                      const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
+  const Pieces::Piece &telling = pieces_.telling, &rest = pieces_.rest;
+  const auto start = [&](const Pieces::Piece &piece, Vector<qr_io_buffer> &reads, Vector<qr_io_buffer> &writes) {
+    for (std::size_t i = 0; i < reads.size(); ++i)
+      reads[i] = piece.reads[i].made ? telling_outputs_[piece.reads[i].index] : inputs[piece.reads[i].index];
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      writes[i] = {};
+      writes[i].wanted = 1;
+      if (piece.part.places[i] != qir::kAbsent) writes[i] = outputs[static_cast<std::size_t>(piece.part.places[i])];
+    }
+  };
+  const auto finish = [&](const Pieces::Piece &piece, const Vector<qr_io_buffer> &writes) {
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      if (piece.part.places[i] == qir::kAbsent) continue;
+      qr_io_buffer &to = outputs[static_cast<std::size_t>(piece.part.places[i])];
+      void *const given = to.data;
+      const std::uint32_t wanted = to.wanted;
+      to = writes[i];
+      to.wanted = wanted;
+      if (!wanted) to.data = given;
+    }
+  };
+  start(telling, telling_inputs_, telling_outputs_);
+  for (qr_io_buffer &made : telling_outputs_) {  // the rest may read what the caller does not want
+    if (!made.wanted) made.data = nullptr, made.wanted = 1;
+  }
+  QR_RETURN_IF_ERROR(run_part(telling_, telling_inputs_, telling_outputs_, request, host, events));
+  finish(telling, telling_outputs_);
+  if (rest_outputs_.empty()) return {};
+  for (qr_io_buffer &made : telling_outputs_) made.size_bytes = made.used_bytes;
+  start(rest, rest_inputs_, rest_outputs_);
+  PlannedRun *planned = nullptr;
+  if (wants_plan()) {
+    QR_ASSIGN_OR_RETURN(planned, plan_for());
+  }
+  if (planned) {
+    qr_run_request inner = request;
+    inner.inputs = rest_inputs_.data(), inner.input_count = rest_inputs_.size();
+    inner.outputs = rest_outputs_.data(), inner.output_count = rest_outputs_.size();
+    QR_RETURN_IF_ERROR(planned->run(inner, host, events));
+  } else {
+    QR_RETURN_IF_ERROR(run_part(rest_, rest_inputs_, rest_outputs_, request, host, events));
+  }
+  finish(rest, rest_outputs_);
+  return {};
+}
+
+}  // namespace quarry::dynamic

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the part of a graph behind the first extents that are known only at run time (README.md says how).
+#pragma once
+
+#include "backends/common/plugin_support.h"
+#include "backends/cpu-reference/interpreter.h"
+#include "passes/shapes/cut.h"
+
+namespace quarry::dynamic {
+
+// A tail as it is loaded, cut once more. Shared by executions.
+struct Pieces {
+  struct Read {
+    bool made = false;  // by the nodes that tell extents; else an input of the tail
+    std::uint32_t index = 0;
+  };
+  struct Piece {
+    passes::Part part;
+    Vector<Read> reads;  // per input
+    qir::Graph graph;    // the part as cpu-reference runs it
+    Unique<reference::Program> program;
+  };
+  Piece telling, rest;  // the nodes that tell extents; what hangs on them
+  bool rest_has_products = false;
+};
+// The graph's constants outlive the pieces.
+Status take_pieces(const qir::Graph &graph, Pieces &out);
+
+// A tensor as the blob has it that a tail is a part of.
+struct BlobTensorType {
+  DType dtype;
+  const qir::Shape *shape;
+};
+// Compares the graph of a tail, as it was read, with the blob around it, and gives its nodes their sources among the
+// `nodes` of the model. What does not fit, or null.
+const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources, std::size_t nodes,
+                        std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results);
+
+// A plan for extents that are known.
+class PlannedRun : public HeapObject {
+ public:
+  virtual ~PlannedRun() = default;
+  virtual Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) = 0;
+};
+class Planner {
+ public:
+  // `elements`: so many are in the rest's operands whose extents were not known before.
+  virtual bool wants_plan(std::int64_t elements) const = 0;
+  // All extents of the graph are known, or hang on nodes that tell more. It and its constants end with the call. Null:
+  // there is no plan, and cpu-reference runs it.
+  virtual Result<Unique<PlannedRun>> plan(qir::Graph &&graph) = 0;
+
+ protected:
+  ~Planner() = default;
+};
+
+class Execution : public HeapObject {
+ public:
+  // Both outlive the execution.
+  Execution(const Pieces &pieces, Planner &planner);
+  ~Execution();
+  // Inputs and outputs are the tail's; threads, signal and profile those of the request. Results for which the caller
+  // gave no room are valid until the next run.
+  Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
+             const qr_host &host, std::uint64_t *events);
+
+  static constexpr std::size_t kPlansKept = 4;
+  std::size_t plans() const noexcept { return plans_.size(); }  // for tests
+  void drop_plans() noexcept { plans_.clear(); }
+
+ private:
+  struct Planned {
+    Vector<qir::Shape> shapes;
+    Unique<PlannedRun> run;
+  };
+  Status run_part(reference::Execution &execution, const Vector<qr_io_buffer> &inputs, Vector<qr_io_buffer> &outputs,
+                  const qr_run_request &request, const qr_host &host, std::uint64_t *events);
+  bool wants_plan() const;
+  Result<PlannedRun *> plan_for();
+
+  const Pieces &pieces_;
+  Planner &planner_;
+  reference::Execution telling_, rest_;
+  Vector<reference::IoBuffer> reads_, writes_;  // of the part that runs
+  Vector<qr_io_buffer> telling_inputs_, telling_outputs_, rest_inputs_, rest_outputs_;
+  Vector<Planned> plans_;  // the one used last is the last
+};
+
+}  // namespace quarry::dynamic

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/compile/compile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu-reference/folder.h"
+#include "backends/gpu/lower/quantized.h"
+#include "backends/gpu/run/dynamic_region.h"
+#include "base/checked.h"
+#include "base/stop.h"
+#include "passes/fuse/compose.h"
+#include "passes/passes.h"
+#include "passes/shapes/cut.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+// One kernel where the pieces would be several.
+constexpr passes::Composites kComposites = {passes::Composite::Gelu, passes::Composite::GeluTanh,
+                                            passes::Composite::LayerNormalization, passes::Composite::RMSNormalization};
+
+// A recurrent operator is written out step by step.
+constexpr std::int64_t kMostSteps = 128;
+
+// Constants that are no larger are packed though they lie in a segment: few allocations.
+constexpr std::uint64_t kSmallConstant = 64 << 10;
+
+bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
+  switch (node.op) {
+    case qir::Op::MaxPool: return node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent;
+    case qir::Op::ConstantOfShape: return true;
+    default: return is_rewritten(node.op);
+  }
+}
+
+Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &composed) {
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
+  passes::take_apart_quantized(graph, store, computes_quantized);
+  QR_RETURN_IF_ERROR(stopped());
+  reference::ReferenceFolder folder;
+  passes::fold_constants(
+      graph, store, folder,
+      {.wanted = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; }, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
+  passes::decompose_unsupported(graph, store, wants_other_spelling);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::fold_batch_normalization(graph, store);
+  passes::compose(graph, store, kComposites, &composed);
+  QR_RETURN_IF_ERROR(stopped());
+  if (std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
+    passes::fewer_axes(graph, store);  // of one operand, of more than two
+  QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
+  QR_RETURN_IF_ERROR(stopped());
+  passes::unroll_recurrent(graph, store, kMostSteps);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::remove_no_ops(graph);
+  passes::remove_unused(graph);
+  return {};
+}
+
+std::uint64_t bytes_of(const qir::Tensor &tensor) {
+  const auto count = element_count(tensor.shape.data(), tensor.shape.size());
+  return count ? packed_size(tensor.dtype, *count).value_or(0) : 0;
+}
+
+// What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or tell extents.
+void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, HostTail host_tail,
+                          Vector<Status> &refused) {
+  for (std::size_t n = 0; n < tail.nodes.size(); ++n) {
+    const qir::Node &node = tail.nodes[n];
+    if (node.source < 0) continue;
+    Status &verdict = refused[static_cast<std::size_t>(node.source)];
+    if (!find_operator(node.op))
+      verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
+    else if (by_host[n] && host_tail == HostTail::Refused && passes::is_control_flow(node))
+      verdict = refuse(ErrorId::backend_limit, node,
+                       "found a body whose times or results only a run tells, expected them known when the model is "
+                       "compiled",
+                       "option gpu.tail=host has the host run such nodes, and the device all before them");
+    else if (by_host[n] && host_tail == HostTail::Refused)
+      verdict = refuse(ErrorId::backend_limit, node,
+                       "found extents that only a run tells, expected them known when the model is compiled",
+                       "option gpu.tail=host has the host run such nodes, and the device all before them");
+  }
+}
+
+// Where each of a list stands; what is none of it behind all.
+class Places {
+ public:
+  explicit Places(const Vector<std::int32_t> &ids) : count_(static_cast<std::uint32_t>(ids.size())) {
+    for (std::uint32_t i = 0; i < count_; ++i) places_.emplace(ids[i], i);
+  }
+  std::uint32_t of(std::int32_t id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? count_ : found->second;
+  }
+
+ private:
+  std::uint32_t count_;
+  HashMap<std::int32_t, std::uint32_t> places_;
+};
+
+Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
+  DynamicRegion &tail = out.tail;
+  const passes::Part &first = parts.first, &second = parts.second;
+  qir::ConstantPool pool;
+  QR_ASSIGN_OR_RETURN(tail.qir, qir::write_graph(second.graph, pool));
+  out.tail_constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(out.tail_constants.data());
+  out.weights_bytes += pool.size();
+  for (const qir::Node &node : second.graph.nodes) tail.sources.push_back(node.source);
+  tail.inputs = std::move(out.plan.inputs), tail.outputs = std::move(out.plan.outputs);
+  out.plan.inputs.clear(), out.plan.outputs.clear();
+  const Places inputs(graph.inputs), made(first.outputs);
+  for (const std::int32_t id : first.inputs) {
+    tail.plan_inputs.push_back(inputs.of(id));
+    out.plan.inputs.push_back(tail.inputs[tail.plan_inputs.back()]);
+  }
+  for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+    const qir::Tensor &tensor = qir::at(graph, first.outputs[i]);
+    tail.plan_outputs.push_back(first.places[i] == qir::kAbsent ? kTailsAlone
+                                                                : static_cast<std::uint32_t>(first.places[i]));
+    out.plan.outputs.push_back({tensor.dtype, tensor.shape, tensor.name});
+  }
+  for (const std::int32_t id : second.inputs) {
+    const std::uint32_t given = inputs.of(id), count = static_cast<std::uint32_t>(graph.inputs.size());
+    tail.reads.push_back(given < count ? given : count + made.of(id));
+  }
+  tail.writes.assign(second.places.begin(), second.places.end());
+  return {};
+}
+
+}  // namespace
+
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
+                         HostTail host_tail, std::size_t sources) {
+  Compiled out;
+  for (const auto &[ids, list] :
+       {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
+    for (const std::int32_t id : *ids) {
+      const qir::Tensor &tensor = qir::at(graph, id);
+      list->push_back({tensor.dtype, tensor.shape, tensor.name});
+      out.io_bytes += bytes_of(tensor);
+    }
+  if (sources == 0) qir::number_sources(graph);
+  Vector<String> names(std::max(sources, graph.nodes.size()));
+  for (const qir::Node &node : graph.nodes)
+    if (node.source >= 0) names[static_cast<std::size_t>(node.source)] = node.name;
+  out.refused.resize(names.size());
+  Vector<NodePathRow> late(names.size());  // of nodes of the tail
+  qir::Store store;
+  passes::unfold_control_flow(graph, store, kMostSteps);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  const bool has_tail =
+      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
+      std::ranges::any_of(graph.nodes, passes::is_control_flow);
+  if (has_tail) {
+    passes::Parts parts = passes::cut(graph, passes::plannable(graph, passes::is_control_flow));
+    const qir::Graph &tail = parts.second.graph;
+    Vector<bool> by_host = passes::telling(tail);
+    if (!is_planned(tail, passes::cut(tail, by_host).second.graph)) by_host.assign(tail.nodes.size(), true);
+    check_dynamic_region(tail, by_host, host_tail, out.refused);
+    for (std::size_t n = 0; n < tail.nodes.size(); ++n)
+      if (tail.nodes[n].source >= 0)
+        late[static_cast<std::size_t>(tail.nodes[n].source)].path =
+            by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+    QR_RETURN_IF_ERROR(write_tail(graph, parts, out));
+    graph = std::move(parts.first.graph);
+  }
+  Vector<passes::Composed> composed;
+  QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  Constants constants;
+  Lowering lowering(graph, store, target, out.plan, constants);
+  QR_RETURN_IF_ERROR(lowering.run(out.refused));
+  lowering.report_paths(names, late);
+  if (is_refused(out)) return out;
+  QR_RETURN_IF_ERROR(place_values(out.plan));
+
+  Vector<bool> read(out.plan.values.size(), false);
+  for (const Operand &operand : out.plan.operands) read[operand.value] = true;
+  const auto segment_of = [&](const qir::Bytes &contents) {
+    return std::ranges::find_if(segments, [&](const qir::Bytes &segment) {
+      const auto *begin = static_cast<const std::uint8_t *>(segment.data),
+                 *at = static_cast<const std::uint8_t *>(contents.data);
+      return at >= begin && at < begin + segment.size;
+    });
+  };
+  const auto stays = [&](const Constants::Entry &entry) {
+    return entry.contents.size > kSmallConstant && segment_of(entry.contents) != segments.end();
+  };
+  const bool keep =
+      std::ranges::any_of(constants.entries, [&](const auto &entry) { return read[entry.value] && stays(entry); });
+  out.kept_segments = keep ? segments.size() : 0;
+  for (const Constants::Entry &entry : constants.entries) {
+    Value &value = out.plan.values[entry.value];
+    if (!read[entry.value]) {
+      value.bytes = 0;
+      continue;
+    }
+    out.weights_bytes += entry.contents.size;
+    if (stays(entry)) {
+      const auto segment = segment_of(entry.contents);
+      value.index = static_cast<std::uint32_t>(segment - segments.begin());
+      value.offset = static_cast<std::uint64_t>(static_cast<const std::uint8_t *>(entry.contents.data) -
+                                                static_cast<const std::uint8_t *>(segment->data));
+      continue;
+    }
+    value.index = static_cast<std::uint32_t>(out.kept_segments);
+    value.offset = out.packed.size();
+    const auto *bytes = static_cast<const std::uint8_t *>(entry.contents.data);
+    out.packed.insert(out.packed.end(), bytes, bytes + entry.contents.size);
+    out.packed.resize((out.packed.size() + 63) / 64 * 64);
+  }
+  return out;
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph made into a plan: passes, lowering, places in memory, constants.
+#pragma once
+
+#include "backends/gpu/program/compiled_plan.h"
+#include "backends/gpu/program/target.h"
+
+namespace quarry::gpu {
+
+// Whether the host may run what tells extents, and small parts of what hangs on them (option gpu.tail).
+enum class HostTail : std::uint8_t { Refused, Allowed };
+
+// Where a node is refused, the plan is of no use. `sources`: the graph is a part of one of so many nodes, and its nodes
+// know theirs; 0: it is whole.
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
+                         HostTail host_tail = HostTail::Refused, std::size_t sources = 0);
+
+}  // namespace quarry::gpu

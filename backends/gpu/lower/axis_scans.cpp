@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes along axes: reductions, scans, softmax, normalisations.
+#include <algorithm>
+#include <bit>
+
+#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/lower/rules.h"
+#include "graph/infer/infer.h"
+
+namespace quarry::gpu {
+
+using qir::Op;
+
+namespace {
+
+std::int32_t bits(float value) { return std::bit_cast<std::int32_t>(value); }
+
+// Views without an axis, and the distance along it.
+struct Line {
+  View x;
+  std::int64_t length = 0, step = 0;
+};
+Line line_of(const View &v, std::size_t axis) { return {strided::without(v, axis, 0), v.dims[axis], v.strides[axis]}; }
+
+int reduction_of(Op op) {
+  switch (op) {
+    case Op::ReduceSum: return 0;
+    case Op::ReduceMean:
+    case Op::GlobalAveragePool: return 1;
+    case Op::ReduceProd: return 2;
+    case Op::ReduceMax:
+    case Op::GlobalMaxPool: return 3;
+    case Op::ReduceMin: return 4;
+    case Op::ReduceL1: return 5;
+    case Op::ReduceL2: return 6;
+    case Op::ReduceSumSquare: return 7;
+    case Op::ReduceLogSum: return 8;
+    default: return 9;
+  }
+}
+
+}  // namespace
+
+Status lower_reduce(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  bool reduced[qir::kMaxRank] = {};
+  if (node.op == Op::GlobalAveragePool || node.op == Op::GlobalMaxPool) {
+    for (std::size_t d = 2; d < x.rank(); ++d) reduced[d] = true;
+  } else {
+    QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> axes, l.integers(node, 1, "axes"));
+    QR_RETURN_IF_ERROR(qir::resolve_reduce(node, axes, x.rank(), &reduced));
+  }
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  // Axes that go, walked as few as they can be.
+  View kept{x.value, x.offset, {}, {}}, gone{x.value, x.offset, {}, {}};
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    View &to = reduced[d] ? gone : kept;
+    to.dims.push_back(x.dims[d]), to.strides.push_back(x.strides[d]);
+  }
+  const View *const one[] = {&gone};
+  strided::Nest nest;
+  strided::make_nest(one, qir::kMaxRank, nest);
+  if (nest.dims.size() > 4)
+    return refuse(ErrorId::backend_limit, node, format("found %zu axes, expected at most 4", nest.dims.size()));
+  Vector<std::int64_t> fields{reduction_of(node.op)};
+  for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.dims[i] : 1);
+  for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.strides[0][i] : 0);
+  fields.push_back(node.op == Op::ReduceLogSumExp ? 1 : lanes_for(strided::count_of(nest.dims)));
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  const Dims dims = kept.dims;
+  l.fuse(elements, [&](const View &v) { return strided::reshaped(v, dims).has_value(); });
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const Arg base[] = {{kept, l.dtype(node.inputs[0])}};
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::Reduce, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+// The range of x with zero in it, then scale, zero point and x in them: a step each.
+Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
+  const View x = l.dense(node.inputs[0]);
+  const auto output = [&](std::size_t i, DType dtype) {
+    const std::int32_t id = i < node.outputs.size() ? node.outputs[i] : qir::kAbsent;
+    return Arg{id == qir::kAbsent ? l.between({}, dtype) : l.result(id), dtype};
+  };
+  const std::int64_t count = strided::count_of(x.dims);
+  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const auto end = [&](int how, Element element, View *out) {
+    *out = l.between({}, DType::F32);
+    const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0, lanes_for(count)};
+    const Arg base[] = {{{x.value, x.offset, {}, {}}, DType::F32}};
+    FusedExpression elements;
+    elements.at = elements.code.add(element, Code::kValue, elements.code.constant(Number::Float, 0));
+    return l.emit(Kernel::Reduce, {}, fields, base, elements, {*out, DType::F32});
+  };
+  View low, high;
+  QR_RETURN_IF_ERROR(end(4, Element::AtMost, &low));
+  QR_RETURN_IF_ERROR(end(3, Element::AtLeast, &high));
+  const Arg y = output(0, DType::U8), scale = output(1, DType::F32), zero = output(2, DType::U8);
+  const auto in_range = [](Code &code, std::uint32_t r) {
+    r = code.add(Element::AtLeast, r, code.constant(Number::Float, 0));
+    return code.to(Number::Uint, code.add(Element::AtMost, r, code.constant(Number::Float, 255)));
+  };
+  FusedExpression scaled;
+  scaled.operands = {{high, DType::F32}, {low, DType::F32}};
+  scaled.at =
+      scaled.code.add(Element::Div, scaled.code.add(Element::Sub, 0, 1), scaled.code.constant(Number::Float, 255));
+  QR_RETURN_IF_ERROR(l.emit_elements(scaled, scale));
+  FusedExpression zeroed;
+  zeroed.operands = {{low, DType::F32}, scale};
+  const std::uint32_t negative = zeroed.code.add(Element::Div, zeroed.code.add(Element::Neg, 0), 1);
+  zeroed.at = in_range(zeroed.code, zeroed.code.add(Element::Round, negative));
+  QR_RETURN_IF_ERROR(l.emit_elements(zeroed, zero));
+  FusedExpression stored;
+  stored.operands = {{x, DType::F32}, scale, zero};
+  const std::uint32_t steps = stored.code.add(Element::Round, stored.code.add(Element::Div, 0, 1));
+  stored.at = in_range(stored.code, stored.code.add(Element::Add, steps, stored.code.to(Number::Float, 2)));
+  return l.emit_elements(stored, y);
+}
+
+Status lower_arg_reduce(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const Line line = line_of(x, axis);
+  const std::int64_t fields[] = {node.op == Op::ArgMax, node.get_int("select_last_index", 0) != 0, line.length,
+                                 line.step};
+  FusedExpression elements;
+  const Arg base[] = {{line.x, l.dtype(node.inputs[0])}};
+  const View y = l.result(node.outputs[0]);
+  return l.emit(Kernel::ArgReduce, line.x.dims, fields, base, elements, {y, l.dtype(node.outputs[0])});
+}
+
+Status lower_scan(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> given, l.integers(node, 1, "an axis"));
+  std::size_t axis = 0;
+  if (given.size() != 1) return refuse(ErrorId::backend_limit, node, "found no axis");
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, given[0], x.rank(), &axis));
+  const View y = l.result(node.outputs[0]);
+  const Line from = line_of(x, axis), to = line_of(y, axis);
+  const std::int64_t fields[] = {node.op == Op::CumProd,
+                                 node.get_int("exclusive", 0) != 0,
+                                 node.get_int("reverse", 0) != 0,
+                                 from.length,
+                                 from.step,
+                                 to.step};
+  const Arg base[] = {{from.x, l.dtype(node.inputs[0])}};
+  return l.emit(Kernel::Scan, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
+}
+
+// The norm of each line, then the division; a line of zeros stays zeros.
+Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0];
+  const View x = l.view(xi);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  const Number type = *number_of(l.dtype(xi));
+  const DType between = type == Number::Double ? DType::F64 : DType::F32;
+  Dims dims = x.dims;
+  dims[axis] = 1;
+  const View norm = l.between(dims, between);
+  const Line line = line_of(x, axis);
+  const std::int64_t fields[] = {
+      node.get_int("p", 2) == 1 ? 5 : 6, line.length, 1, 1, 1, line.step, 0, 0, 0, lanes_for(line.length)};
+  const Arg base[] = {{line.x, l.dtype(xi)}};
+  QR_RETURN_IF_ERROR(l.emit(Kernel::Reduce, line.x.dims, fields, base, {}, {norm, between}));
+  FusedExpression elements;
+  elements.operands = {{x, l.dtype(xi)}, {norm, between}};
+  const std::uint32_t zero = elements.code.constant(type, 0);
+  const std::uint32_t none = elements.code.add(Element::Equal, 1, zero);
+  elements.at = elements.code.select(type, none, zero, elements.code.add(Element::Div, 0, 1));
+  return l.emit_elements(elements, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
+}
+
+// Indices by the place of each element in order, then the values by the indices.
+Status lower_top_k(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> k, l.integers(node, 1, "k"));
+  const std::int32_t vi = node.outputs[0], ii = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent;
+  if (k.size() != 1 || k[0] < 1 || k[0] > x.dims[axis])
+    return refuse(ErrorId::backend_limit, node, "found k that is more than there are");
+  Dims dims = x.dims;
+  dims[axis] = k[0];
+  const View indices = ii == qir::kAbsent ? l.between(dims, DType::I64) : l.result(ii);
+  const Line from = line_of(x, axis), to = line_of(indices, axis);
+  const std::int64_t fields[] = {k[0], node.get_int("largest", 1) != 0, from.step, to.step};
+  const auto whole = [](View v, std::int64_t extent, std::int64_t step) {
+    v.dims.push_back(extent), v.strides.push_back(step);
+    return v;
+  };
+  const View lines = whole(from.x, from.length, from.step);
+  const Arg base[] = {{lines, l.dtype(node.inputs[0])}};
+  QR_RETURN_IF_ERROR(l.emit(Kernel::Rank, lines.dims, fields, base, {}, {whole(to.x, from.length, 0), DType::I64}));
+  if (vi == qir::kAbsent) return {};
+  View rest{x.value, x.offset, dims, x.strides};
+  rest.strides[axis] = 0;
+  const std::int64_t gather[] = {x.dims[axis], x.strides[axis]};
+  const Arg taken[] = {{rest, l.dtype(node.inputs[0])}, {indices, DType::I64}};
+  return l.emit(Kernel::Gather, dims, gather, taken, {}, {l.result(vi), l.dtype(vi)});
+}
+
+Status lower_softmax(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  const View y = l.result(node.outputs[0]);
+  const Line from = line_of(x, axis), to = line_of(y, axis);
+  const std::int64_t fields[] = {node.op == Op::LogSoftmax, from.length, from.step, to.step, lanes_for(from.length)};
+  const Arg base[] = {{from.x, l.dtype(node.inputs[0])}};
+  return l.emit(Kernel::Softmax, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
+}
+
+namespace {
+
+// The mean and one by the deviation as results of LayerNormalization, which training wants: in steps of their own.
+Status emit_moments(Lowering &l, const qir::Node &node, const View &x, float epsilon) {
+  const std::int32_t mi = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent,
+                     ii = node.outputs.size() > 2 ? node.outputs[2] : qir::kAbsent;
+  if (mi == qir::kAbsent && ii == qir::kAbsent) return {};
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  std::int64_t rows = 1, length = 1;
+  for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
+  const Dims lines{rows};
+  const std::int64_t fields[] = {1, length, 1, 1, 1, 1, 0, 0, 0, lanes_for(length)};
+  const auto mean_of = [&](const View &v, DType dtype, const View &to, const FusedExpression &elements, DType result) {
+    const Arg base[] = {{{v.value, v.offset, lines, {length}}, dtype}};
+    return l.emit(Kernel::Reduce, lines, fields, base, elements, {to, result});
+  };
+  const View mean = l.between({rows, 1}, DType::F32);
+  QR_RETURN_IF_ERROR(mean_of(x, l.dtype(node.inputs[0]), mean, {}, DType::F32));
+  if (mi != qir::kAbsent)
+    QR_RETURN_IF_ERROR(l.copy({mean, DType::F32}, {*strided::reshaped(l.result(mi), {rows, 1}), l.dtype(mi)}));
+  if (ii == qir::kAbsent) return {};
+  const View squares = l.between({rows, length}, DType::F32);
+  FusedExpression square;
+  square.operands = {{*strided::reshaped(x, {rows, length}), l.dtype(node.inputs[0])}, {mean, DType::F32}};
+  const std::uint32_t away = square.code.add(Element::Sub, 0, 1);
+  square.at = square.code.add(Element::Mul, away, away);
+  QR_RETURN_IF_ERROR(l.emit_elements(square, {squares, DType::F32}));
+  FusedExpression root;
+  const std::uint32_t wide =
+      root.code.add(Element::Add, Code::kValue, root.code.constant(Number::Float, static_cast<double>(epsilon)));
+  root.at = root.code.add(Element::Reciprocal, root.code.add(Element::Sqrt, wide));
+  return mean_of(squares, DType::F32, l.result(ii), root, l.dtype(ii));
+}
+
+}  // namespace
+
+Status lower_normalize(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0];
+  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  const View x = l.dense(xi);
+  const std::size_t rank = x.rank();
+  const float epsilon = node.get_float("epsilon", 1e-5f);
+  const bool by_channel = node.op == Op::InstanceNormalization || node.op == Op::GroupNormalization;
+  if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, epsilon));
+  std::int64_t length = 1, rows = 1, piece = 1, scale_step = 1, bias_step = 1;
+  Dims dims;
+  Dims scale_strides, bias_strides;
+  View scale = l.view(node.inputs[1]);
+  const std::int32_t bi = node.inputs[2];
+  View bias;
+  if (bi != qir::kAbsent) bias = l.view(bi);
+  if (by_channel) {
+    const std::int64_t channels = rank > 1 ? x.dims[1] : 1,
+                       groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
+    if (rank < 2 || groups < 1 || channels % groups != 0)
+      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
+    piece = 1;
+    for (std::size_t d = 2; d < rank; ++d) piece *= x.dims[d];
+    length = piece * (channels / groups);
+    dims = {x.dims[0], groups};
+    scale_step = scale.strides[0], bias_step = bias.strides[0];
+    scale_strides = {0, scale_step * (channels / groups)}, bias_strides = {0, bias_step * (channels / groups)};
+  } else {
+    std::size_t axis = 0;
+    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
+    for (std::size_t d = 0; d < rank; ++d) (d < axis ? rows : length) *= x.dims[d];
+    dims = {rows};
+    // Scale and bias as lines of their own that every row shares.
+    const auto line = [&](View &v, DType dtype, std::int64_t &step, Dims &strides) -> Status {
+      View whole = strided::broadcast(v, x.dims);
+      View tail{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
+                Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
+      for (std::size_t d = 0; d < axis; ++d)
+        if (whole.strides[d] != 0)
+          return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
+      auto flat = strided::reshaped(tail, {length});
+      if (!flat) {
+        const View made = l.between(tail.dims, dtype);
+        QR_RETURN_IF_ERROR(l.copy({tail, dtype}, {made, dtype}));
+        flat = strided::reshaped(made, {length});
+      }
+      v = *flat, step = v.strides[0], strides = {0};
+      return {};
+    };
+    QR_RETURN_IF_ERROR(line(scale, l.dtype(node.inputs[1]), scale_step, scale_strides));
+    if (bi != qir::kAbsent) QR_RETURN_IF_ERROR(line(bias, l.dtype(bi), bias_step, bias_strides));
+  }
+  DType bias_type = bi == qir::kAbsent ? DType::F32 : l.dtype(bi);
+  if (bi == qir::kAbsent) {
+    static constexpr float kZero = 0;
+    bias = l.constant({&kZero, sizeof kZero}, {1});
+    bias_step = 0, bias_strides.assign(dims.size(), 0);
+  }
+  const std::int64_t fields[] = {
+      node.op == Op::RMSNormalization, bits(epsilon), length, piece, scale_step, bias_step, lanes_for(length)};
+  const View y = l.result(node.outputs[0]);
+  Dims lines = strided::row_major(dims);
+  for (std::int64_t &stride : lines) stride *= length;
+  const Arg base[] = {{{x.value, x.offset, dims, lines}, l.dtype(xi)},
+                      {{scale.value, scale.offset, dims, scale_strides}, l.dtype(node.inputs[1])},
+                      {{bias.value, bias.offset, dims, bias_strides}, bias_type}};
+  return l.emit(Kernel::Normalize, dims, fields, base, {},
+                {{y.value, y.offset, dims, lines}, l.dtype(node.outputs[0])});
+}
+
+}  // namespace quarry::gpu

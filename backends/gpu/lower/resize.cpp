@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows and images: pools, local normalisation, Resize.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "backends/gpu/lower/rules.h"
+#include "graph/infer/infer.h"
+#include "graph/ops/resize_coordinates.h"
+
+namespace quarry::gpu {
+
+using qir::Op;
+
+Status lower_pool(Lowering &l, const qir::Node &node) {
+  if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)
+    return refuse(ErrorId::backend_limit, node, "found the indices wanted as a result");
+  const View x = l.view(node.inputs[0]);
+  qir::Window w;
+  QR_RETURN_IF_ERROR(qir::resolve_pool(node, x.dims, &w));
+  if (w.rank > 3)
+    return refuse(ErrorId::backend_limit, node, format("found %u axes of space, expected at most 3", w.rank));
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
+               dilation[3] = {1, 1, 1}, pad[3] = {}, end[3] = {}, pixels = 1;
+  for (std::uint32_t i = 0; i < w.rank; ++i) {
+    const std::size_t to = 3 - w.rank + i;
+    in[to] = w.in[i], steps[to] = x.strides[2 + i], out[to] = w.out[i], kernel[to] = w.kernel[i];
+    stride[to] = w.stride[i], dilation[to] = w.dilation[i], pad[to] = w.pad_begin[i], end[to] = w.pad_end[i];
+    pixels *= w.out[i];
+  }
+  const Dims dims{x.dims[0], x.dims[1], pixels};
+  Vector<std::int64_t> fields{node.op == Op::MaxPool       ? 0
+                              : node.op == Op::AveragePool ? 1
+                                                           : 2,
+                              node.get_int("p", 2), node.get_int("count_include_pad", 0) != 0};
+  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad, end})
+    fields.insert(fields.end(), list, list + 3);
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  l.fuse(elements, [&](const View &v) { return strided::reshaped(v, dims).has_value(); });
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1], 0}}, l.dtype(node.inputs[0])}};
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::Pool, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+Status lower_lrn(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  if (x.rank() < 2 || l.number(node.inputs[0]) != Number::Float)
+    return refuse(ErrorId::backend_type, node, "found f64 or no channels, expected images of f32 or f16");
+  const std::int64_t size = node.get_int("size", 1);
+  const auto bits = [](float value) -> std::int64_t { return std::bit_cast<std::int32_t>(value); };
+  const std::int64_t fields[] = {std::min(size, 2 * x.dims[1]),  // there are no more
+                                 x.dims[1],
+                                 x.strides[1],
+                                 bits(node.get_float("alpha", 1e-4f) / static_cast<float>(size)),
+                                 bits(node.get_float("beta", 0.75f)),
+                                 bits(node.get_float("bias", 1))};
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  l.fuse(elements, [](const View &) { return true; });
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const Arg base[] = {l.arg(node.inputs[0])};
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::Lrn, x.dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+Status lower_grid_sample(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]), grid = l.view(node.inputs[1]);
+  const std::size_t space = x.rank() - 2;
+  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three axes of space");
+  if (l.number(node.inputs[0]) == Number::Double || l.number(node.inputs[1]) != Number::Float)
+    return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");
+  std::int64_t in[3] = {1, 1, 1}, steps[3] = {};
+  for (std::size_t i = 0; i < space; ++i) in[3 - space + i] = x.dims[2 + i], steps[3 - space + i] = x.strides[2 + i];
+  Vector<std::int64_t> fields{mode == "nearest" ? 0
+                              : mode == "cubic" ? 2
+                                                : 1,
+                              padding == "border"       ? 1
+                              : padding == "reflection" ? 2
+                                                        : 0,
+                              node.get_int("align_corners", 0) != 0, static_cast<std::int64_t>(space),
+                              grid.strides.back()};
+  for (const auto *list : {in, steps}) fields.insert(fields.end(), list, list + 3);
+  const Dims &dims = l.shape(node.outputs[0]);
+  View from{x.value, x.offset, dims, Dims(dims.size(), 0)}, at{grid.value, grid.offset, dims, Dims(dims.size(), 0)};
+  from.strides[0] = x.strides[0], from.strides[1] = x.strides[1];
+  at.strides[0] = grid.strides[0];
+  for (std::size_t i = 0; i < space; ++i) at.strides[2 + i] = grid.strides[1 + i];
+  const Arg base[] = {{from, l.dtype(node.inputs[0])}, {at, l.dtype(node.inputs[1])}};
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::GridSample, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+namespace {
+
+struct Taps {
+  std::int64_t count = 1;
+  Vector<std::int32_t> index;
+  Vector<float> weight;
+};
+
+// As cpu-reference has them: index and weight of each tap for each place of the result.
+Result<Taps> taps_of(const qir::Node &node, const qir::ResizeAxis &axis) {
+  const qir::Coordinates coordinates = qir::coordinates_of(node);
+  const std::string_view mode = node.get_string("mode", "nearest");
+  const bool nearest = mode == "nearest", cubic = mode == "cubic", antialias = node.get_int("antialias", 0) != 0,
+             exclude = node.get_int("exclude_outside", 0) != 0;
+  const double a = static_cast<double>(node.get_float("cubic_coeff_a", -0.75F));
+  const double stretch = antialias && !nearest ? std::min(static_cast<double>(axis.scale), 1.0) : 1.0;
+  const double first_tap = nearest ? 0 : std::floor(-(cubic ? 2.0 : 1.0) / stretch) + 1;
+  if (!(first_tap >= -2.0 * static_cast<double>(axis.in) - 4))
+    return refuse(ErrorId::backend_limit, node, "found a scale that leaves nothing");
+  const auto first = static_cast<std::int64_t>(first_tap);
+  Taps taps;
+  taps.count = nearest ? 1 : 2 - 2 * first;
+  for (std::int64_t y = 0; y < axis.out; ++y) {
+    const float x = qir::original(axis, coordinates, y);
+    if (nearest) {
+      taps.index.push_back(
+          static_cast<std::int32_t>(qir::clamp_index(qir::nearest_index(x, qir::nearest_of(node)), axis.in)));
+      taps.weight.push_back(1);
+      continue;
+    }
+    const float floor = std::floor(x);
+    const double ratio = static_cast<double>(x) - static_cast<double>(floor);
+    Vector<double> weights;
+    double sum = 0;
+    for (std::int64_t t = 0; t < taps.count; ++t) {
+      const float place = floor + static_cast<float>(first + t);
+      const double distance = (static_cast<double>(first + t) - ratio) * stretch;
+      double weight = cubic ? qir::cubic_weight(distance, a) : std::max(1 - std::fabs(distance), 0.0);
+      if (exclude && !(place >= 0 && place < static_cast<float>(axis.in))) weight = 0;
+      taps.index.push_back(static_cast<std::int32_t>(qir::clamp_index(place, axis.in)));
+      weights.push_back(weight);
+      sum += weight;
+    }
+    for (const double weight : weights)
+      taps.weight.push_back(static_cast<float>((exclude || antialias) && sum != 0 ? weight / sum : weight));
+  }
+  return taps;
+}
+
+}  // namespace
+
+Status lower_resize(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  const std::int32_t si = node.inputs[2];
+  std::optional<Vector<float>> scales = Vector<float>();
+  if (si != qir::kAbsent) scales = l.reals(si);
+  if (!scales) return refuse(ErrorId::backend_limit, node, "found scales that the run computes, expected constants");
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> sizes, l.integers(node, 3, "sizes"));
+  qir::ResizeGeometry geometry;
+  QR_RETURN_IF_ERROR(qir::resolve_resize(node, x.dims, *scales, sizes, &geometry));
+  if (qir::coordinates_of(node) == qir::Coordinates::Crop)
+    return refuse(ErrorId::backend_limit, node, "found tf_crop_and_resize, which gpu does not have");
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const Dims &dims = l.shape(node.outputs[0]);
+  View from{x.value, x.offset, dims, x.strides};
+  std::int64_t taps[4] = {1, 1, 1, 1}, table[4] = {}, axes[4] = {}, in[4] = {1, 1, 1, 1}, steps[4] = {};
+  Vector<std::int32_t> indices(static_cast<std::size_t>(dims[0]), 0);  // of axes that are not there
+  Vector<float> weights(static_cast<std::size_t>(dims[0]), 1);
+  std::size_t count = 0;
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    const qir::ResizeAxis axis{x.dims[d], dims[d], static_cast<float>(geometry.scale[d])};
+    if (axis.in == axis.out && axis.scale == 1) continue;
+    if (count == 4) return refuse(ErrorId::backend_limit, node, "found more than 4 axes that are resized");
+    QR_ASSIGN_OR_RETURN(const Taps made, taps_of(node, axis));
+    taps[count] = made.count, table[count] = static_cast<std::int64_t>(indices.size()),
+    axes[count] = static_cast<std::int64_t>(d);
+    in[count] = axis.in, steps[count] = x.strides[d], from.strides[d] = 0;
+    indices.insert(indices.end(), made.index.begin(), made.index.end());
+    weights.insert(weights.end(), made.weight.begin(), made.weight.end());
+    ++count;
+  }
+  Vector<std::int64_t> fields;
+  for (const auto *list : {taps, table, axes, in, steps}) fields.insert(fields.end(), list, list + 4);
+  const auto kept = [&](const auto &list) {
+    const View v = l.constant(l.store().copy(list.data(), list.size() * 4), {static_cast<std::int64_t>(list.size())});
+    return View{v.value, 0, dims, Dims(dims.size(), 0)};
+  };
+  const Arg base[] = {{from, l.dtype(node.inputs[0])}, {kept(indices), DType::I32}, {kept(weights), DType::F32}};
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  l.fuse(elements, [](const View &) { return true; });
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::Resize, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+}  // namespace quarry::gpu

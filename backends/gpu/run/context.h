@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded plan: its program built, its constants in device memory. Shared by executions.
+#pragma once
+
+#include "backends/common/plugin_support.h"
+#include "backends/gpu/engine/engine.h"
+#include "backends/gpu/opencl/pocl.h"
+#include "backends/gpu/program/blob.h"
+#include "backends/gpu/program/images.h"
+
+namespace quarry::gpu {
+
+// The kernels of a plan.
+struct PlanSource {
+  String text;
+  Vector<std::uint32_t> kernels;  // per step
+  Vector<Bounds> bounds;
+  Vector<std::int32_t> images;  // per step: those that the device reads
+};
+// Without a device: of one without images.
+PlanSource source_of(const Plan &plan, const opencl::Device *device = nullptr);
+
+class LoadedContext : public HeapObject {
+ public:
+  // `note` gets what the user should know: that the binary was of no use, and why. `lock`: where the driver needs one
+  // to build this program, it is left there. `stop` may be null.
+  static Result<Unique<LoadedContext>> load(std::shared_ptr<const Engine> engine, Blob blob,
+                                            std::span<const qir::Bytes> segments, const plugin::StopToken *stop,
+                                            String *note, opencl::BuildLock *lock = nullptr);
+  LoadedContext(std::shared_ptr<const Engine> engine, Blob blob) : engine_(std::move(engine)), blob_(std::move(blob)) {}
+
+  // After the device was lost: the same in another context of OpenCL. The segments of `load` are still there.
+  Status reopen(std::shared_ptr<const Engine> engine);
+
+  const Engine &engine() const noexcept { return *engine_; }
+  const std::shared_ptr<const Engine> &shared_engine() const noexcept { return engine_; }
+  const Plan &plan() const noexcept { return blob_.plan; }
+  const DynamicRegion &tail() const noexcept { return blob_.tail; }
+  // The model's.
+  const Vector<Io> &inputs() const noexcept { return blob_.tail.qir.empty() ? blob_.plan.inputs : blob_.tail.inputs; }
+  const Vector<Io> &outputs() const noexcept {
+    return blob_.tail.qir.empty() ? blob_.plan.outputs : blob_.tail.outputs;
+  }
+  const PlanSource &source() const noexcept { return source_; }
+  cl_program program() const noexcept { return program_.get(); }
+  // Of a constant.
+  cl_mem constant(std::uint32_t value) const noexcept { return constants_[value].get(); }
+  // Of an operand of a step that reads a constant as one; null: it does not.
+  cl_mem image(std::size_t step, std::size_t operand) const noexcept {
+    const std::int32_t at = operand < 2 ? image_of_operands_[step * 2 + operand] : -1;
+    return at < 0 ? nullptr : images_[static_cast<std::size_t>(at)].get();
+  }
+
+ private:
+  Status build(const plugin::StopToken *stop, String *note, opencl::BuildLock &lock);
+  Status load_constants();
+  Status load_images(const ConstantImages &images);
+
+  std::shared_ptr<const Engine> engine_;
+  Blob blob_;
+  Vector<qir::Bytes> segments_;  // the container's
+  PlanSource source_;
+  opencl::Program program_;
+  Vector<opencl::Memory> pieces_, constants_, images_;
+  Vector<std::int32_t> image_of_operands_;
+};
+
+}  // namespace quarry::gpu

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/run/dynamic_region.h"
+
+#include <algorithm>
+
+#include "backends/common/processor_backend.h"
+#include "backends/gpu/compile/compile.h"
+#include "backends/gpu/run/tune.h"
+#include "base/checked.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+Status bad(const char *what) { return Status::error(ErrorId::backend_bad_blob, format("gpu blob: found %s", what)); }
+
+// A plan of the run's, with all that it is made of.
+class Planned final : public dynamic::PlannedRun {
+ public:
+  Status load(const LoadedContext &whole, Compiled &&made, std::span<const qir::Bytes> given, const RunOptions &options,
+              const qr_host &host, std::size_t sources) {
+    packed_ = std::move(made.packed), tail_constants_ = std::move(made.tail_constants);
+    Blob blob;
+    blob.plan = std::move(made.plan), blob.tail = std::move(made.tail);
+    fit_tiles(blob.plan, whole.engine().device());
+    segments_.assign(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(made.kept_segments));
+    segments_.push_back({packed_.data(), packed_.size()});
+    segments_.push_back({tail_constants_.data(), tail_constants_.size()});
+    blob.tail.segment = static_cast<std::uint32_t>(segments_.size() - 1);
+    if (!blob.tail.qir.empty()) {
+      QR_ASSIGN_OR_RETURN(tail_, load_tail(blob, segments_, sources));
+    }
+    String note;
+    QR_ASSIGN_OR_RETURN(context_,
+                        LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note));
+    results_.resize(context_->outputs().size());
+    QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, tail_.get(), options, host));
+    return {};
+  }
+  // A result that nobody gave room for lies here until the next run.
+  Status run(const qr_run_request &request, const qr_host &, std::uint64_t *) override {
+    const Vector<Io> &outputs = context_->outputs();
+    for (std::size_t i = 0; i < outputs.size() && i < request.output_count; ++i) {
+      qr_io_buffer &buffer = request.outputs[i];
+      const qir::Shape &shape = outputs[i].shape;
+      if (!buffer.wanted || buffer.data || !passes::known(shape)) continue;
+      const auto count = element_count(shape.data(), shape.size());
+      results_[i].resize(std::max<std::uint64_t>(count ? packed_size(outputs[i].dtype, *count).value_or(0) : 0, 1));
+      buffer.data = results_[i].data(), buffer.size_bytes = results_[i].size();
+    }
+    return execution_->run(request);
+  }
+
+ private:
+  Vector<std::uint8_t> packed_, tail_constants_;
+  Vector<qir::Bytes> segments_;
+  Vector<Vector<std::uint8_t>> results_;
+  Unique<LoadedTail> tail_;
+  Unique<LoadedContext> context_;
+  Unique<ModelExecution> execution_;
+};
+
+}  // namespace
+
+bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept {
+  return passes::has_products(rest) ||
+         std::ranges::any_of(tail.inputs, [&](std::int32_t id) { return !passes::known(qir::at(tail, id).shape); });
+}
+
+Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources) {
+  const DynamicRegion &tail = blob.tail;
+  auto loaded = quarry::make_unique<LoadedTail>();
+  loaded->constants.push_back(segments[tail.segment]);
+  loaded->sources = sources;
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({tail.qir.data(), tail.qir.size()}, loaded->constants.data(),
+                                                        loaded->constants.size()));
+  Vector<dynamic::BlobTensorType> operands, results;
+  const auto add = [](Vector<dynamic::BlobTensorType> &to, const Io &io) { to.push_back({io.dtype, &io.shape}); };
+  for (const std::size_t from : tail.reads)
+    add(operands, from < tail.inputs.size() ? tail.inputs[from] : blob.plan.outputs[from - tail.inputs.size()]);
+  for (const std::size_t to : tail.writes) add(results, tail.outputs[to]);
+  if (const char *what = dynamic::fit_to_blob(graph, tail.sources, sources, operands, results)) return bad(what);
+  QR_RETURN_IF_ERROR(dynamic::take_pieces(graph, loaded->pieces));
+  loaded->planned = is_planned(graph, loaded->pieces.rest.part.graph);
+  return loaded;
+}
+
+Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context, const LoadedTail *tail,
+                                                    const RunOptions &options, const qr_host &host) {
+  auto made = quarry::make_unique<ModelExecution>(context, tail, options, host);
+  const Plan &plan = context.plan();
+  if (!tail || !plan.outputs.empty()) {
+    RunOptions inner = options;
+    if (tail) inner.depth = 0;
+    QR_ASSIGN_OR_RETURN(made->plan_, Execution::make(context, inner));
+  }
+  if (!tail) return made;
+  const DynamicRegion &how = context.tail();
+  made->rest_ = quarry::make_unique<dynamic::Execution>(tail->pieces, static_cast<dynamic::Planner &>(*made));
+  made->plan_inputs_.resize(plan.inputs.size()), made->plan_outputs_.resize(plan.outputs.size());
+  made->tail_inputs_.resize(how.reads.size()), made->tail_outputs_.resize(how.writes.size());
+  made->between_.resize(plan.outputs.size());
+  made->waiting_.resize(options.depth);
+  for (const std::uint32_t from : how.reads) {
+    if (from < how.inputs.size()) continue;
+    const std::size_t k = from - how.inputs.size();
+    const Io &io = plan.outputs[k];
+    const auto count = element_count(io.shape.data(), io.shape.size());
+    made->between_[k].resize(std::max<std::uint64_t>(count ? packed_size(io.dtype, *count).value_or(0) : 0, 1));
+  }
+  return made;
+}
+
+Status ModelExecution::reopen() {
+  if (rest_) rest_->drop_plans();
+  return plan_ ? plan_->reopen() : Status();
+}
+
+Status ModelExecution::run(const qr_run_request &request) {
+  return tail_ ? run_with_tail(request) : plan_->run(request, host_);
+}
+
+Result<std::uint64_t> ModelExecution::submit(const qr_run_request &request) {
+  if (!tail_) return plan_->submit(request, host_);
+  if (waiting_.empty()) return Status::error(ErrorId::internal, "submit: found a queue of depth 0");
+  waiting_[submitted_ % waiting_.size()] = &request;
+  return ++submitted_;
+}
+
+const qr_run_request &ModelExecution::request_of(std::uint64_t ticket) noexcept {
+  return tail_ ? *waiting_[(ticket - 1) % waiting_.size()] : plan_->request_of(ticket);
+}
+
+bool ModelExecution::drop(std::uint64_t ticket) { return tail_ || plan_->drop(ticket); }
+
+Status ModelExecution::wait(std::uint64_t ticket) {
+  return tail_ ? run_with_tail(*waiting_[(ticket - 1) % waiting_.size()]) : plan_->wait(ticket);
+}
+
+Status ModelExecution::run_with_tail(const qr_run_request &request) {
+  const DynamicRegion &how = context_.tail();
+  QR_RETURN_IF_ERROR(plugin::check_counts(request, how.inputs.size(), how.outputs.size()));
+  if (context_.engine().is_lost())
+    return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
+  // What goes to the caller, though the tail reads it as well.
+  const auto is_callers = [&](std::size_t k) {
+    return how.plan_outputs[k] != kTailsAlone && request.outputs[how.plan_outputs[k]].wanted != 0;
+  };
+  if (plan_) {
+    for (std::size_t i = 0; i < plan_inputs_.size(); ++i) plan_inputs_[i] = request.inputs[how.plan_inputs[i]];
+    for (std::size_t k = 0; k < plan_outputs_.size(); ++k) {
+      plan_outputs_[k] = {};
+      plan_outputs_[k].data = between_[k].data(), plan_outputs_[k].size_bytes = between_[k].size();
+      plan_outputs_[k].wanted = between_[k].empty() ? 0 : 1;
+      if (is_callers(k)) plan_outputs_[k] = request.outputs[how.plan_outputs[k]];
+    }
+    qr_run_request inner = request;
+    inner.inputs = plan_inputs_.data(), inner.input_count = plan_inputs_.size();
+    inner.outputs = plan_outputs_.data(), inner.output_count = plan_outputs_.size();
+    QR_RETURN_IF_ERROR(plan_->run(inner, host_));
+    for (std::size_t k = 0; k < plan_outputs_.size(); ++k)
+      if (is_callers(k)) request.outputs[how.plan_outputs[k]] = plan_outputs_[k];
+  }
+  for (std::size_t i = 0; i < tail_inputs_.size(); ++i) {
+    if (how.reads[i] < how.inputs.size()) {
+      tail_inputs_[i] = request.inputs[how.reads[i]];
+      continue;
+    }
+    tail_inputs_[i] = plan_outputs_[how.reads[i] - how.inputs.size()];
+    tail_inputs_[i].size_bytes = tail_inputs_[i].used_bytes;
+  }
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[how.writes[i]];
+  std::uint64_t events = context_.plan().steps.size() + 1;
+  QR_RETURN_IF_ERROR(rest_->run(tail_inputs_, tail_outputs_, request, host_, &events));
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[how.writes[i]] = tail_outputs_[i];
+  return {};
+}
+
+Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
+  const std::uint64_t begun = host_.clock_ns(host_.self);
+  QR_ASSIGN_OR_RETURN(Compiled made, compile(std::move(graph), tail_->constants, target_of(context_.engine().device()),
+                                             HostTail::Allowed, tail_->sources));
+  for (const Status &refused : made.refused)
+    if (!refused.ok()) {
+      plugin::log(host_, QR_LOG_WARN, "gpu",
+                  "what hangs on extents of the run is run by the host: " + String(refused.message()));
+      return Unique<dynamic::PlannedRun>();
+    }
+  auto planned = quarry::make_unique<Planned>();
+  RunOptions inner = options_;
+  inner.depth = 0;
+  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), tail_->constants, inner, host_, tail_->sources));
+  plugin::log(host_, QR_LOG_INFO, "gpu",
+              format("what hangs on extents of the run was planned for those of this one in %.0f ms",
+                     static_cast<double>(host_.clock_ns(host_.self) - begun) / 1e6));
+  return Unique<dynamic::PlannedRun>(planned.release());
+}
+
+}  // namespace quarry::gpu

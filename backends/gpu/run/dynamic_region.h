@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole model: a plan on the device and, where extents are known only at run time, its tail (backends/dynamic). What
+// tells extents is run by the host; what hangs on them is planned for the device once for each combination of extents,
+// where it has products or where inputs are of any length, and else run by the host, too: a driver's compiler takes
+// longer than a handful of boxes.
+#pragma once
+
+#include "backends/dynamic/dynamic_region.h"
+#include "backends/gpu/run/execution.h"
+
+namespace quarry::gpu {
+
+// Whether the rest of a tail, behind what tells extents, is planned.
+bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept;
+
+struct LoadedTail : HeapObject {
+  dynamic::Pieces pieces;
+  bool planned = false;
+  Vector<qir::Bytes> constants;  // their segment
+  std::size_t sources = 0;       // nodes of the graph that was compiled
+};
+// Of a blob that has one.
+Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources);
+
+// One caller's runs of a model.
+class ModelExecution : public HeapObject, private dynamic::Planner {
+ public:
+  // `tail`: null where there is none. Both outlive the execution.
+  static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedTail *tail,
+                                             const RunOptions &options, const qr_host &host);
+  ModelExecution(const LoadedContext &context, const LoadedTail *tail, const RunOptions &options, const qr_host &host)
+      : context_(context), tail_(tail), options_(options), host_(host) {}
+  Status run(const qr_run_request &request);
+  Status reopen();
+
+  // Runs end in the order in which they were submitted. Without a tail they go to the device as they come; with one,
+  // who waits does them.
+  Result<std::uint64_t> submit(const qr_run_request &request);
+  Status wait(std::uint64_t ticket);
+  const qr_run_request &request_of(std::uint64_t ticket) noexcept;
+  // In place of waiting, also while the device is opened again: whether nothing was begun of the run, which nobody will
+  // begin then.
+  bool drop(std::uint64_t ticket);
+
+ private:
+  bool wants_plan(std::int64_t) const override { return tail_->planned; }
+  Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
+  Status run_with_tail(const qr_run_request &request);
+
+  const LoadedContext &context_;
+  const LoadedTail *tail_;
+  RunOptions options_;
+  const qr_host &host_;
+  Unique<Execution> plan_;  // null: nothing could be planned before the run
+  Unique<dynamic::Execution> rest_;
+  Vector<qr_io_buffer> plan_inputs_, plan_outputs_, tail_inputs_, tail_outputs_;
+  Vector<Vector<std::uint8_t>>
+      between_;  // per output of the plan: what the tail alone reads, or what nobody gave room for
+  Vector<const qr_run_request *> waiting_;  // by ticket
+  std::atomic<std::uint64_t> submitted_ = 0;
+};
+
+}  // namespace quarry::gpu

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/compile/compile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/htp/compile/dlc.h"
+#include "backends/htp/compile/dump.h"
+#include "backends/htp/lower/bool_forms.h"
+#include "backends/htp/lower/doubles.h"
+#include "backends/htp/lower/fewer_axes.h"
+#include "backends/htp/lower/half_forms.h"
+#include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/overflow.h"
+#include "backends/htp/lower/quantized.h"
+#include "backends/htp/lower/small_weights.h"
+#include "backends/htp/lower/stretched.h"
+#include "backends/htp/lower/unsigned.h"
+#include "backends/htp/program/metadata.h"
+#include "backends/htp/run/dynamic_region.h"
+#include "base/hash.h"
+#include "base/stop.h"
+#include "passes/passes.h"
+
+namespace quarry::htp {
+
+namespace {
+
+constexpr std::uint32_t kNative = QR_PLUGIN_PATH_NATIVE, kNone = QR_PLUGIN_PATH_NONE;
+
+// The composites that the device has operations for, or the lowering a better form.
+constexpr passes::Composites kComposites = {passes::Composite::Gelu,
+                                            passes::Composite::GeluTanh,
+                                            passes::Composite::Swish,
+                                            passes::Composite::HardSwish,
+                                            passes::Composite::HardSigmoid,
+                                            passes::Composite::LayerNormalization,
+                                            passes::Composite::RMSNormalization};
+
+// A recurrent operator is written out step by step, and the library's time to compile grows faster than the steps.
+constexpr std::int64_t kMostSteps = 512;
+// A Loop or Scan is written out as its body for each time.
+constexpr std::int64_t kMostTimes = 128;
+
+Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
+                Vector<BlobTensor> &out) {
+  for (const IoBinding &border : borders) {
+    if (border.tensor < 0) {
+      BlobTensor &tensor = out.emplace_back();
+      tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
+      const auto *const bytes = static_cast<const std::uint8_t *>(border.constant.data);
+      tensor.place = bytes ? BlobPlace::Constant : BlobPlace::Unused;
+      if (bytes) tensor.constant.assign(bytes, bytes + border.constant.size);
+      continue;
+    }
+    const DraftTensor &from = draft.tensors[static_cast<std::size_t>(border.tensor)];
+    const qnn::Tensor *const end = given + count;
+    const qnn::Tensor *const found =
+        std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.name && from.name == t.v1.name; });
+    if (found == end)
+      return Status::error(
+          ErrorId::backend_library_call,
+          format("the binary says nothing of tensor %s, which is one of its borders", printable(from.name).c_str()));
+    BlobTensor &tensor = out.emplace_back();
+    tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
+    tensor.device_name = found->v1.name;
+    if (const qnn::Quant &q = found->v1.q; q.defined == qnn::Defined::Yes && q.enc == qnn::QuantEnc::ScaleOffset)
+      tensor.device_scale = q.so.scale, tensor.device_zero_point = -q.so.offset;
+    tensor.id = found->v1.id, tensor.device_dtype = from.dtype, tensor.device_dims = from.dims;
+    tensor.scale = border.scale, tensor.zero_point = border.zero_point;
+  }
+  return {};
+}
+
+// A context that ends with the scope.
+struct ScopedContext {
+  const qnn::Api &api;
+  qnn::Handle handle = nullptr;
+  ~ScopedContext() {
+    if (handle) (void)api.contextFree(handle, nullptr);
+  }
+};
+
+Result<Vector<std::uint8_t>> binary_of(const qnn::Api &api, qnn::Handle context) {
+  qnn::LogLines lines;
+  qnn::BinSize size = 0, written = 0;
+  if (const qnn::Error error = api.contextGetBinarySize(context, &size))
+    return qnn::call_failed("contextGetBinarySize", error, &lines);
+  Vector<std::uint8_t> binary(size);
+  if (const qnn::Error error = api.contextGetBinary(context, binary.data(), size, &written))
+    return qnn::call_failed("contextGetBinary", error, &lines);
+  binary.resize(std::min<std::uint64_t>(size, written));
+  return binary;
+}
+
+}  // namespace
+
+Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &options) {
+  auto made = quarry::make_unique<Prepared>(std::move(graph));
+  qir::Graph &g = made->graph_;
+  qir::number_sources(g);
+  for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
+  made->refused_.resize(g.nodes.size());
+  passes::unfold_control_flow(g, made->store_, kMostTimes);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_tail());
+  take_doubles_as_floats(g, made->store_);
+  forget_axis_quantization(g);
+  if (options.host_quantization) made->host_ = take_border_quantization(g);
+  make_small_weights_signed(g, made->store_);
+  make_unsigned(g, made->store_, made->host_);
+  // What a pass that was stopped leaves is for no other to read.
+  const auto stopped = [] { return stop_status("compile"); };
+  passes::scale_integer_products(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::take_apart_quantized(g, made->store_, computes_quantized);
+  QR_RETURN_IF_ERROR(stopped());
+  BlockSources blocks;
+  ConstantDequantizer folder(blocks);
+  passes::fold_constants(g, made->store_, folder,
+                         {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
+  QR_RETURN_IF_ERROR(stopped());
+  passes::decompose_unsupported(g, made->store_, wants_other_spelling);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::fold_batch_normalization(g, made->store_);
+  passes::steady_variances(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::compose(g, made->store_, kComposites, &made->composed_);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::fewer_axes(g, made->store_,
+                     [](const qir::Graph &, const qir::Node &node) { return node.op != qir::Op::Einsum; });
+  QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
+  passes::simplify_movements(g, made->store_);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::unroll_recurrent(g, made->store_, kMostSteps, is_library_gru);
+  QR_RETURN_IF_ERROR(stopped());
+  passes::remove_no_ops(g);
+  adapt_quantized(g);
+  passes::remove_unused(g);
+  Lowering lowering(g, *options.soc, made->store_, made->draft_);
+  lowering.take_custom(options.packages);
+  lowering.take_block_sources(blocks);
+  QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  give_bool_forms(made->draft_, made->store_);
+  give_fewer_axes(made->draft_, made->store_, made->refused_);
+  keep_stretched_apart(made->draft_, *options.soc);
+  give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
+  if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
+  if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
+  if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
+  made->give_borders();
+  return made;
+}
+
+// Cuts the graph before the first extents that only a run tells.
+Status Prepared::take_tail() {
+  const auto is_open = [&](std::int32_t id) { return !passes::known(qir::at(graph_, id).shape); };
+  Vector<bool> in_first = passes::plannable(graph_, passes::is_control_flow);
+  // Inputs without extents are for who calls to bind.
+  if (std::ranges::find(in_first, false) == in_first.end() || std::ranges::any_of(graph_.inputs, is_open)) return {};
+  passes::Parts parts = passes::cut(graph_, in_first);
+  if (parts.first.inputs.empty()) {  // the library takes no graph without inputs
+    in_first.assign(in_first.size(), false);
+    parts = passes::cut(graph_, in_first);
+  }
+  QR_ASSIGN_OR_RETURN(tail_, write_tail(graph_, parts));
+  const auto tell = [&](const Vector<std::int32_t> &ids, Vector<BlobTensor> &list) {
+    for (const std::int32_t id : ids) {
+      BlobTensor &tensor = list.emplace_back();
+      tensor.name = qir::at(graph_, id).name, tensor.dtype = qir::at(graph_, id).dtype,
+      tensor.shape = qir::at(graph_, id).shape, tensor.place = BlobPlace::Staged;
+    }
+  };
+  tell(graph_.inputs, whole_inputs_), tell(graph_.outputs, whole_outputs_);
+  in_tail_.resize(names_.size());
+  for (const qir::Node &node : parts.second.graph.nodes)
+    if (node.source >= 0) in_tail_[static_cast<std::size_t>(node.source)] = true;
+  graph_ = std::move(parts.first.graph);
+  return {};
+}
+
+// The session has f32 where the host quantises.
+void Prepared::give_borders() {
+  const auto give = [&](const Vector<HostIoBinding> &host, Vector<IoBinding> &borders) {
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      if (host[i].name.empty()) continue;
+      if (borders[i].constant.data) {  // nothing is left to convert at run time
+        const Result<qnn::DataType> stored =
+            Lowering::type_of({{}, borders[i].dtype, {}, qir::Quantization{}, false, {}});
+        const std::uint64_t count =
+            stored.ok() ? borders[i].constant.size / std::max<std::size_t>(1, element_bytes(stored.value())) : 0;
+        void *const reals = store_.allocate(count * sizeof(float));
+        if (stored.ok())
+          dequantize_border(stored.value(), host[i].scale, host[i].zero_point, borders[i].constant.data, reals, count);
+        borders[i].constant = {reals, count * sizeof(float)};
+      }
+      borders[i].name = host[i].name, borders[i].dtype = DType::F32;
+      borders[i].scale = host[i].scale, borders[i].zero_point = host[i].zero_point;
+    }
+  };
+  give(host_.inputs, draft_.inputs);
+  give(host_.outputs, draft_.outputs);
+}
+
+Vector<BlobNode> Prepared::nodes() const {
+  Vector<BlobNode> out(names_.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    BlobNode &node = out[i];
+    node.name = names_[i];
+    node.path = kNone;
+    node.text = "no work: a view, or folded into another node";
+  }
+  for (const passes::Composed &one : composed_)
+    for (const std::int32_t piece : one.pieces)
+      if (one.node >= 0)
+        out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
+  for (const std::int32_t source : host_.sources)
+    if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at the model's border";
+  for (std::size_t i = 0; i < in_tail_.size(); ++i)
+    if (in_tail_[i])
+      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind extents that only a run tells";
+  for (const DraftNode &node : draft_.nodes) {
+    if (node.source < 0) continue;
+    BlobNode &at = out[static_cast<std::size_t>(node.source)];
+    if (at.path != kNative) {
+      at.path = kNative;
+      at.text.clear();
+    }
+    if (!at.text.empty()) at.text += ", ";
+    at.text += node.type;
+  }
+  return out;
+}
+
+namespace {
+
+// The context becomes a part, whose graphs are run before tails, or alone.
+void put_tails_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
+  Blob whole;
+  whole.soc = blob.soc, whole.arch = blob.arch, whole.version = blob.version, whole.build_id = blob.build_id;
+  whole.binary_hash = hash64(nullptr, 0);
+  for (std::uint32_t i = 0; i < prepared.size(); ++i) {
+    const BlobGraph &first = blob.graphs[i];
+    BlobGraph &graph = whole.graphs.emplace_back();
+    graph.name = first.name, graph.on_device = false, graph.nodes = first.nodes;
+    graph.layout_copies = first.layout_copies;
+    if (prepared[i]->has_tail()) {
+      graph.inputs = prepared[i]->whole_inputs(), graph.outputs = prepared[i]->whole_outputs();
+      graph.tail = std::move(prepared[i]->tail());
+      graph.tail.part = 0, graph.tail.graph = i;
+      continue;
+    }
+    BlobStage stage;
+    stage.graph = i;
+    std::uint32_t place = 0;
+    const auto stand_for = [&](const Vector<BlobTensor> &from, Vector<BlobTensor> &to, Vector<std::uint32_t> &places) {
+      for (const BlobTensor &tensor : from) {
+        BlobTensor &made = to.emplace_back();
+        made.name = tensor.name, made.dtype = tensor.dtype, made.shape = tensor.shape, made.place = BlobPlace::Staged;
+        places.push_back(place++);
+      }
+    };
+    stand_for(first.inputs, graph.inputs, stage.inputs), stand_for(first.outputs, graph.outputs, stage.outputs);
+    graph.stages.push_back(std::move(stage));
+  }
+  whole.parts.push_back(std::move(blob));
+  blob = std::move(whole);
+}
+
+}  // namespace
+
+Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
+                                const CompileOptions &options, const Writer::Step &step, const CompileCall &call) {
+  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine,
+                      Engine::make(library, *options.soc, options.signed_domain, options.packages));
+  const qnn::Api &api = engine->api();
+  ScopedContext context{api};
+  qnn::LogLines lines;
+  ContextConfigs context_configs(options.settings, ContextConfigs::For::Compile);
+  if (const qnn::Error error =
+          api.contextCreate(engine->backend(), engine->device(), context_configs.list(), &context.handle))
+    return qnn::call_failed(
+        "contextCreate" + (context_configs.text().empty() ? String() : " with " + context_configs.text()), error,
+        &lines);
+  CompiledContext out;
+  Vector<Unique<Prepared>> prepared;
+  StringMap<bool> names;
+  bool has_graph = false;  // a model may give constants alone
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    QR_ASSIGN_OR_RETURN(Unique<Prepared> one, Prepared::make(std::move(graphs[i]), options));
+    for (Status &status : one->refused())
+      if (!status.ok()) return std::move(status);
+    String &name = one->draft().name;  // names of graphs must differ in a context
+    if (!names.emplace(name, true).second) name += format("#%zu", i);
+    QR_RETURN_IF_ERROR(dump_draft(one->draft(), one->source_names(), options));
+    QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
+    if (!one->draft().nodes.empty()) {
+      GraphConfigs configs(options, name);
+      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).take_status());
+      has_graph = true;
+    }
+    prepared.push_back(std::move(one));
+  }
+  Unique<Metadata> metadata;
+  if (has_graph) {
+    QR_ASSIGN_OR_RETURN(out.binary, binary_of(api, context.handle));
+    QR_ASSIGN_OR_RETURN(metadata, Metadata::read(*library, out.binary));
+  }
+  Blob &blob = out.blob;
+  blob.soc = options.soc->number, blob.arch = options.soc->arch;
+  blob.version = library->version(), blob.build_id = library->build_id();
+  blob.binary_bytes = out.binary.size(), blob.binary_hash = hash64(out.binary.data(), out.binary.size());
+  for (const Unique<Prepared> &one : prepared) {
+    const Draft &draft = one->draft();
+    BlobGraph &graph = blob.graphs.emplace_back();
+    graph.name = draft.name, graph.nodes = one->nodes(), graph.layout_copies = draft.layout_copies;
+    const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
+    if (!info && !draft.nodes.empty())
+      return Status::error(ErrorId::backend_library_call,
+                           format("the binary says nothing of graph %s", printable(draft.name).c_str()));
+    graph.on_device = info != nullptr;
+    if (info) metadata->figures(draft.name, graph);
+    out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
+    std::uint64_t io_bytes = 0;
+    for (const auto *list : {&draft.inputs, &draft.outputs})
+      for (const IoBinding &border : *list)
+        if (border.tensor >= 0) io_bytes += tensor_bytes(draft.tensors[static_cast<std::size_t>(border.tensor)]);
+    out.io_bytes = std::max(out.io_bytes, io_bytes);
+    QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
+    QR_RETURN_IF_ERROR(
+        describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));
+  }
+  if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_tail(); }))
+    put_tails_behind(prepared, out.blob);
+  return out;
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models to context binaries: passes, lowering, the library's validation, finalisation.
+#pragma once
+
+#include "backends/htp/compile/writer.h"
+#include "backends/htp/program/blob.h"
+#include "backends/htp/program/io_binding.h"
+#include "backends/htp/settings/config.h"
+#include "passes/fuse/compose.h"
+
+namespace quarry::htp {
+
+// A graph made ready for the library, and what became of each node that was given.
+class Prepared {
+ public:
+  // `graph` is changed by passes.
+  static Result<Unique<Prepared>> make(qir::Graph graph, const CompileOptions &options);
+  explicit Prepared(qir::Graph given) : graph_(std::move(given)) {}  // by make() alone
+
+  Draft &draft() noexcept { return draft_; }
+  // One entry per node that was given: why it is refused, or ok.
+  Vector<Status> &refused() noexcept { return refused_; }
+  // The model's names of them.
+  const Vector<String> &source_names() const noexcept { return names_; }
+  // One entry per node: by what it runs.
+  Vector<BlobNode> nodes() const;
+  // What the host runs behind the draft; no bytes of QIR: nothing. The graph's own inputs and outputs are then these.
+  BlobTail &tail() noexcept { return tail_; }
+  bool has_tail() const noexcept { return !tail_.qir.empty(); }
+  const Vector<BlobTensor> &whole_inputs() const noexcept { return whole_inputs_; }
+  const Vector<BlobTensor> &whole_outputs() const noexcept { return whole_outputs_; }
+
+ private:
+  Status take_tail();
+  void give_borders();
+  qir::Graph graph_;
+  qir::Store store_;
+  Draft draft_;
+  Vector<Status> refused_;
+  Vector<String> names_;  // of the nodes that were given
+  Vector<passes::Composed> composed_;
+  HostBorders host_;
+  BlobTail tail_;
+  Vector<bool> in_tail_;  // per node that was given
+  Vector<BlobTensor> whole_inputs_, whole_outputs_;
+};
+
+struct CompiledContext {
+  Vector<std::uint8_t> binary;
+  std::uint64_t spill_bytes = 0, io_bytes = 0;  // of the graph that needs most
+  Blob blob;
+};
+
+// All graphs into one context. The first refusal ends it.
+Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
+                                const CompileOptions &options, const Writer::Step &step, const CompileCall &call);
+
+}  // namespace quarry::htp

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/inspect/doctor.h"
+
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "backends/htp/soc/soc.h"
+
+namespace quarry::htp {
+
+namespace {
+
+bool is_there(const String &path) { return access(path.c_str(), R_OK) == 0; }
+
+// Which C++ library the process has for Qualcomm's: of their own, beside them, or the system's.
+String bundled_runtime() {
+  String found;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, std::size_t, void *self) {
+        const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
+        if (path.find("/libc++") != path.npos && path.find("libc++abi") == path.npos)
+          *static_cast<String *>(self) = path;
+        return 0;
+      },
+      &found);
+  return found.empty() ? String("no libc++ of their own: they use the system's C++ library")
+                       : "their own C++ library: " + found;
+}
+
+String architectures(const String &folder, const char *kind) {
+  String found;
+  for (const std::uint32_t arch : {68u, 69u, 73u, 75u, 79u, 81u, 85u}) {
+    if (!is_there(format("%s/libQnnHtpV%u%s.so", folder.c_str(), arch, kind))) continue;
+    found += format("%sv%u", found.empty() ? "" : ", ", arch);
+  }
+  return found.empty() ? String("none here") : found;
+}
+
+// What the kernel gives to talk to the processor by.
+String device_nodes() {
+  String found;
+  for (const char *const node :
+       {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd", "/dev/adsprpc-smd-secure"})
+    if (access(node, F_OK) == 0)
+      found +=
+          format("%s%s%s", found.empty() ? "" : ", ", node, access(node, R_OK | W_OK) == 0 ? "" : " (no permission)");
+  return found.empty() ? String("none of /dev/fastrpc-cdsp, /dev/adsprpc-smd") : found;
+}
+
+String folder_of(const String &path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == String::npos ? String(".") : path.substr(0, slash);
+}
+
+String places_text(const qnn::LibraryPlaces &places) {
+  if (!places.environment.empty()) return "QUARRY_QNN_PATH=" + places.environment;
+  return "the plugin's folder " + places.plugin_folder + " and the system's library path";
+}
+
+String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool skels) {
+  if (!library) return "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
+  if (!prepares) return "put the library that compiles beside libQnnHtp.so, or compile on another machine";
+  if (qnn::Library::emulates())
+    return "compile for the phone's SoC: -O soc_model=NAME (docs/htp.md); what runs here is the emulator";
+  if (!nodes) return "run on a machine with a Snapdragon, as a user who may open its /dev/fastrpc-cdsp";
+  if (!skels) return "put libQnnHtpV<arch>Skel.so beside the library and name the folder in ADSP_LIBRARY_PATH";
+  return "nothing";
+}
+
+}  // namespace
+
+String report_device(const qnn::LibraryPlaces &places, const qnn::Library *library) {
+  constexpr bool kEmulates = qnn::Library::emulates();
+  const String folder = library ? folder_of(library->path()) : places.environment;
+  const char *const prepare = kEmulates ? "libHtpPrepare.so" : "libQnnHtpPrepare.so";
+  const bool prepares = is_there(folder + "/" + prepare);
+  const String nodes = device_nodes(), skels = architectures(folder, "Skel");
+  String out;
+  if (library) {
+    out += format("libQnnHtp.so: %s, %s, core %s, HTP %s, build %s\n", printable(library->path(), 1000).c_str(),
+                  kEmulates ? "x86-64 with an emulator" : "aarch64", qnn::version_text(library->version().core).c_str(),
+                  qnn::version_text(library->version().backend).c_str(), library->build_id().c_str());
+    out += format("  its table: %zu of the %zu functions of this version; device configuration as %s HTP 5.47\n",
+                  library->table_functions(), library->table_slots(),
+                  library->device_config_is_wide() ? "since" : "before");
+    out += format("libQnnSystem.so: %s\n", qnn::version_text(library->system_version()).c_str());
+    out += "C++: " + bundled_runtime() + "\n";
+  } else {
+    out += "libQnnHtp.so: not usable from " + places_text(places) + "\n";
+  }
+  out += format("%s (compiles): %s\n", prepare, prepares ? "there" : "missing");
+  out += format("stubs: %s; skels: %s%s\n", architectures(folder, "Stub").c_str(), skels.c_str(),
+                kEmulates ? " (a device needs those of its architecture, the emulator none)" : "");
+  const char *const path = std::getenv("ADSP_LIBRARY_PATH");
+  out += format("device nodes: %s; ADSP_LIBRARY_PATH: %s\n", nodes.c_str(),
+                path ? printable(path, 300).c_str() : "not set");
+  return out + "next: " + next_thing(library, prepares, !nodes.starts_with("none"), skels != "none here");
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on elements, and casts.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/htp/lower/rules.h"
+#include "base/float16.h"
+#include "graph/ops/quantization.h"
+
+namespace quarry::htp::rules {
+
+using qir::Op;
+using qnn::DataType;
+
+namespace {
+
+const char *name_of(Op op) {
+  switch (op) {
+    case Op::Abs: return "ElementWiseAbs";
+    case Op::Add:
+    case Op::Sum: return "ElementWiseAdd";
+    case Op::And: return "ElementWiseAnd";
+    case Op::Asin: return "ElementWiseAsin";
+    case Op::Atan: return "ElementWiseAtan";
+    case Op::Ceil: return "ElementWiseCeil";
+    case Op::Cos: return "ElementWiseCos";
+    case Op::Div: return "ElementWiseDivide";
+    case Op::Equal: return "ElementWiseEqual";
+    case Op::Exp: return "ElementWiseExp";
+    case Op::Floor: return "ElementWiseFloor";
+    case Op::Gelu: return "Gelu";
+    case Op::Greater: return "ElementWiseGreater";
+    case Op::GreaterOrEqual: return "ElementWiseGreaterEqual";
+    case Op::HardSwish: return "HardSwish";
+    case Op::IsNaN: return "IsNan";
+    case Op::Less: return "ElementWiseLess";
+    case Op::LessOrEqual: return "ElementWiseLessEqual";
+    case Op::Log: return "ElementWiseLog";
+    case Op::Max: return "ElementWiseMaximum";
+    case Op::Min: return "ElementWiseMinimum";
+    case Op::Mul: return "ElementWiseMultiply";
+    case Op::Neg: return "ElementWiseNeg";
+    case Op::Not: return "ElementWiseNot";
+    case Op::Or: return "ElementWiseOr";
+    case Op::Relu: return "Relu";
+    case Op::Round: return "ElementWiseRound";
+    case Op::Sign: return "ElementWiseSign";
+    case Op::Sin: return "ElementWiseSin";
+    case Op::Sqrt: return "ElementWiseSquareRoot";
+    case Op::Sub: return "ElementWiseSubtract";
+    default: return "ElementWiseXor";
+  }
+}
+
+}  // namespace
+
+Order common_order(Lowering &l, const qir::Node &node) {
+  const std::size_t rank = l.rank(node.outputs[0]);
+  for (const std::int32_t id : node.inputs)
+    if (id != qir::kAbsent && l.rank(id) == rank && !l.tensor(id).is_constant && !is_natural(l.order(id)))
+      return l.order(id);
+  return natural_order(rank);
+}
+
+std::optional<float> scalar_of(const Lowering &l, std::int32_t id) {
+  if (id == qir::kAbsent) return std::nullopt;
+  const qir::Tensor &tensor = l.tensor(id);
+  if (!tensor.is_constant) return std::nullopt;
+  for (const std::int64_t extent : tensor.shape)
+    if (extent != 1) return std::nullopt;
+  if (tensor.quant && tensor.quant->per_tensor()) {
+    const std::int64_t stored = qir::stored_integer(tensor.dtype, tensor.data.data, 0);
+    return static_cast<float>(stored - tensor.quant->zero_points[0]) * tensor.quant->scales[0];
+  }
+  if (tensor.dtype == DType::F32) {
+    float value;
+    std::memcpy(&value, tensor.data.data, sizeof value);
+    return value;
+  }
+  if (tensor.dtype == DType::I32 || tensor.dtype == DType::U8 || tensor.dtype == DType::I8)
+    return static_cast<float>(qir::stored_integer(tensor.dtype, tensor.data.data, 0));
+  if (tensor.dtype == DType::I64) {
+    std::int64_t value;
+    std::memcpy(&value, tensor.data.data, sizeof value);
+    return static_cast<float>(value);
+  }
+  return std::nullopt;
+}
+
+std::int32_t scalar_like(Lowering &l, std::int32_t like, const char *name, float value) {
+  const qir::Tensor &tensor = l.tensor(like);
+  const DataType dtype = Lowering::type_of(tensor).ok() ? Lowering::type_of(tensor).value() : DataType::F32;
+  switch (dtype) {
+    case DataType::UQ8:
+    case DataType::SQ8:
+    case DataType::UQ16:
+    case DataType::SQ16: {
+      // One step of the scale is the number itself: it is exact.
+      const bool wide = element_bytes(dtype) == 2, is_signed = dtype == DataType::SQ8 || dtype == DataType::SQ16;
+      Encoding encoding;
+      encoding.scales = {value == 0 ? 1.0f : std::fabs(value)};
+      const std::int32_t zero = value < 0 && !is_signed ? 1 : 0;
+      const std::int32_t stored = value == 0 ? 0 : value < 0 ? (is_signed ? -1 : 0) : 1;
+      encoding.zero_points = {zero};
+      const std::int16_t two = static_cast<std::int16_t>(stored);
+      const std::int8_t one = static_cast<std::int8_t>(stored);
+      return l.constant(name, dtype, {1}, wide ? static_cast<const void *>(&two) : &one, wide ? 2 : 1,
+                        std::move(encoding));
+    }
+    case DataType::I32: {
+      const std::int32_t integer = static_cast<std::int32_t>(value);
+      return l.constant(name, dtype, {1}, &integer, sizeof integer);
+    }
+    case DataType::F16:
+    case DataType::BF16: {
+      const std::uint16_t half = dtype == DataType::F16 ? f32_to_f16(value) : f32_to_bf16(value);
+      return l.constant(name, dtype, {1}, &half, sizeof half);
+    }
+    default: return l.constant(name, DataType::F32, {1}, &value, sizeof value);
+  }
+}
+
+Vector<std::uint32_t> unsigned_of(std::span<const std::int64_t> values) {
+  Vector<std::uint32_t> out;
+  for (const std::int64_t value : values) out.push_back(static_cast<std::uint32_t>(value));
+  return out;
+}
+
+Status unary(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  l.node(name_of(node.op), {x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+// Of integers the library has none.
+Status negative(Lowering &l, const qir::Node &node) {
+  const DType dtype = l.tensor(node.inputs[0]).dtype;
+  if (l.tensor(node.inputs[0]).quant || (dtype != DType::I32 && dtype != DType::I64)) return unary(l, node);
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  l.node("ElementWiseSubtract", {scalar_like(l, node.inputs[0], "zero", 0), x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+Status identity(Lowering &l, const qir::Node &node) {
+  if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)
+    return refuse(ErrorId::backend_limit, "the mask of Dropout is asked for, expected its first output alone");
+  const Order order = l.order(node.inputs[0]);
+  l.same_as(node.outputs[0], l.stored(node.inputs[0], order), order);
+  if (l.tensor(node.inputs[0]).is_constant) l.constant_is(node.outputs[0], node.inputs[0]);
+  return {};
+}
+
+Status binary(Lowering &l, const qir::Node &node) {
+  const Order order = common_order(l, node);
+  const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
+  const std::int32_t y = l.result(node.outputs[0], order);
+  if (node.op == Op::Equal && l.tensor(node.inputs[0]).dtype == DType::Bool) {  // the library compares no bools
+    const std::int32_t differs = l.between(node.outputs[0], "~differs", l.drafted(y).dims);
+    l.node("ElementWiseXor", {a, b}, {differs});
+    l.node("ElementWiseNot", {differs}, {y});
+    return {};
+  }
+  l.node(name_of(node.op), {a, b}, {y});
+  return {};
+}
+
+Status variadic(Lowering &l, const qir::Node &node) {
+  if (node.inputs.size() == 1) return identity(l, node);
+  const Order order = common_order(l, node);
+  std::int32_t sum = l.broadcast(node.inputs[0], order);
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const std::int32_t next = l.broadcast(node.inputs[i], order);
+    const bool last = i + 1 == node.inputs.size();
+    const std::int32_t out =
+        last ? l.result(node.outputs[0], order)
+             : l.between(node.outputs[0], "~", Lowering::dims_of(l.tensor(node.outputs[0]).shape, order));
+    l.node(name_of(node.op), {sum, next}, {out});
+    sum = out;
+  }
+  return {};
+}
+
+// Squares and roots are products and roots: the device's power is a table with less precision.
+Status power(Lowering &l, const qir::Node &node) {
+  const std::optional<float> exponent = scalar_of(l, node.inputs[1]);
+  const Order order = common_order(l, node);
+  if (exponent && (*exponent == 1 || *exponent == 2 || *exponent == 3 || *exponent == 0.5f) &&
+      l.rank(node.inputs[0]) == l.rank(node.outputs[0])) {
+    const std::int32_t x = l.stored(node.inputs[0], order);
+    if (*exponent == 1) {
+      l.same_as(node.outputs[0], x, order);
+    } else if (*exponent == 0.5f) {
+      l.node("ElementWiseSquareRoot", {x}, {l.result(node.outputs[0], order)});
+    } else if (*exponent == 2) {
+      l.node("ElementWiseMultiply", {x, x}, {l.result(node.outputs[0], order)});
+    } else if (l.tensor(node.inputs[0]).quant) {
+      l.node("ElementWisePower", {x, l.broadcast(node.inputs[1], order)}, {l.result(node.outputs[0], order)});
+    } else {
+      const std::int32_t square =
+          l.between(node.outputs[0], "~square", Lowering::dims_of(l.tensor(node.outputs[0]).shape, order));
+      l.node("ElementWiseMultiply", {x, x}, {square});
+      l.node("ElementWiseMultiply", {square, x}, {l.result(node.outputs[0], order)});
+    }
+    return {};
+  }
+  const std::int32_t a = l.broadcast(node.inputs[0], order);
+  std::int32_t b = l.broadcast(node.inputs[1], order);
+  if (const DraftTensor power = l.drafted(b); power.dtype != l.drafted(a).dtype && power.encoding.scales.empty() &&
+                                              l.drafted(a).encoding.scales.empty() &&
+                                              l.tensor(node.inputs[0]).dtype == DType::F32) {
+    const std::int32_t real = l.between(power.name, DataType::F32, power.dims);
+    l.node("Cast", {b}, {real});
+    b = real;
+  }
+  l.node("ElementWisePower", {a, b}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+Status reciprocal(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  const std::int32_t one = scalar_like(l, node.inputs[0], "one", 1);
+  l.node("ElementWiseDivide", {one, x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+Status where(Lowering &l, const qir::Node &node) {
+  const Order order = common_order(l, node);
+  const std::int32_t condition = l.broadcast(node.inputs[0], order), a = l.broadcast(node.inputs[1], order),
+                     b = l.broadcast(node.inputs[2], order);
+  const std::int32_t y = l.result(node.outputs[0], order);
+  if (l.tensor(node.outputs[0]).dtype == DType::Bool) {  // the library chooses between no bools
+    const Vector<std::uint32_t> dims = l.drafted(y).dims;
+    const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs, Vector<std::uint32_t> shape) {
+      const std::int32_t made = l.between(node.outputs[0], "~bools", std::move(shape));
+      l.node(type, inputs, {made});
+      return made;
+    };
+    const auto both = [&](std::int32_t one, std::int32_t other) {
+      Vector<std::uint32_t> shape = l.drafted(one).dims;
+      const Vector<std::uint32_t> &more = l.drafted(other).dims;
+      for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = std::max(shape[i], more[i]);
+      return step("ElementWiseAnd", {one, other}, std::move(shape));
+    };
+    const std::int32_t otherwise = step("ElementWiseNot", {condition}, l.drafted(condition).dims);
+    l.node("ElementWiseOr", {both(condition, a), both(otherwise, b)}, {y});
+    return {};
+  }
+  l.node("ElementWiseSelect", {condition, a, b}, {y});
+  return {};
+}
+
+Status cast(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  QR_ASSIGN_OR_RETURN(const DataType to, Lowering::type_of(l.tensor(node.outputs[0])));
+  if (l.drafted(x).dtype == to) {  // among them i64 to i32 and back
+    l.same_as(node.outputs[0], x, order);
+    return {};
+  }
+  // To bool: whatever is not zero.
+  if (to == DataType::Bool8) {
+    const std::int32_t zero = scalar_like(l, node.inputs[0], "zero", 0);
+    l.node("ElementWiseNotEqual", {x, zero}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  // What is counted in steps of 1 is read by its steps.
+  const bool to_real = to == DataType::F32 || to == DataType::F16;
+  // Its Cast has no 16 bits; its Convert has them, of steps of 1.
+  const bool from_wide = l.drafted(x).dtype == DataType::UQ16 || l.drafted(x).dtype == DataType::SQ16;
+  const char *const how = to_real && is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize"
+                          : from_wide && to == DataType::I32                  ? "Convert"
+                                                                              : "Cast";
+  // Its Casts to s8 and from it are 128 off: reals between, which have its numbers exactly.
+  const DraftTensor given = l.drafted(x);
+  const auto step = [&](const char *type, std::int32_t from, const char *name, DataType dtype) {
+    const std::int32_t made = l.between(node.name + name, dtype, given.dims);
+    l.node(type, {from}, {made});
+    return made;
+  };
+  if (to == DataType::SQ8 &&
+      (given.dtype == DataType::F32 || given.dtype == DataType::F16 || given.dtype == DataType::I32)) {
+    const std::int32_t whole = given.dtype == DataType::I32 ? x : step("Cast", x, ".whole", DataType::I32);
+    l.node("Quantize", {step("Cast", whole, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  const bool is_lower = given.dtype == DataType::SQ8 && to == DataType::UQ8;
+  if (is_lower || (given.dtype == DataType::UQ8 && to == DataType::SQ8)) {  // what the other type does not have wraps
+    const std::int32_t real = step("Dequantize", x, ".real", DataType::F32);
+    const float last = is_lower ? 0 : 127, turn = is_lower ? 256 : -256;
+    const std::int32_t limit = l.constant(node.name + ".last", DataType::F32, {1}, &last, sizeof last),
+                       way = l.constant(node.name + ".turn", DataType::F32, {1}, &turn, sizeof turn);
+    const std::int32_t wraps = l.between(node.name + ".wraps", DataType::Bool8, given.dims),
+                       turned = l.between(node.name + ".turned", DataType::F32, given.dims),
+                       chosen = l.between(node.name + ".chosen", DataType::F32, given.dims);
+    l.node(is_lower ? "ElementWiseLess" : "ElementWiseGreater", {real, limit}, {wraps});
+    l.node("ElementWiseAdd", {real, way}, {turned});
+    l.node("ElementWiseSelect", {wraps, turned, real}, {chosen});
+    l.node("Quantize", {chosen}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  if (given.dtype == DataType::SQ8 && to == DataType::I32) {
+    l.node("Cast", {step("Dequantize", x, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+    return {};
+  }
+  l.node(how, {x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+}  // namespace quarry::htp::rules

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/run/context.h"
+
+#include <algorithm>
+
+#include "backends/htp/program/binary_hash.h"
+#include "backends/htp/program/metadata.h"
+#include "backends/htp/run/profile.h"
+
+namespace quarry::htp {
+
+namespace {
+
+unsigned long long ull(std::uint64_t value) noexcept { return value; }
+
+// Hands the library pieces of a mapped binary as it asks for them.
+struct Provider {
+  std::span<const std::uint8_t> binary;
+  static qnn::Error provide(qnn::BinRequest request, qnn::BinRawReply *reply, void *self) {
+    const auto &binary = static_cast<const Provider *>(self)->binary;
+    if (request.offset > binary.size() || request.size > binary.size() - request.offset)
+      return static_cast<qnn::Error>(qnn::Code::ContextArgument);
+    reply->mem = const_cast<std::uint8_t *>(binary.data() + request.offset);
+    reply->start = 0, reply->aligned = request.size;
+    return qnn::kOk;
+  }
+  static qnn::Error release(qnn::BinRawMem, void *) { return qnn::kOk; }
+};
+
+constexpr char kOther[] =
+    "the binary may be of a newer library than the one here, or for another device: compile the model again";
+constexpr char kRefused[] = "the library's word on what was asked for counts: leave out the option that it refuses";
+
+}  // namespace
+
+LibraryContext::~LibraryContext() {
+  for (const auto &[place, memory] : registered) (void)engine->api().memDeRegister(&memory, 1);
+  if (!handle) return;
+  {
+    const std::lock_guard lock(groups->mutex);
+    // The others keep what they share; one that comes now begins a group anew.
+    const auto found = groups->groups.find(group);
+    if (found != groups->groups.end() && found->second.first == handle) groups->groups.erase(found);
+  }
+  (void)engine->api().contextFree(handle, nullptr);
+}
+
+Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine, Blob blob, Request request) {
+  if (request.binary.size() != blob.binary_bytes)
+    return Status::error(ErrorId::backend_bad_blob, format("htp blob: found a binary of %zu bytes, expected %llu",
+                                                           request.binary.size(), ull(blob.binary_bytes)));
+  if (const std::uint64_t hash = binary_hash(request.binary); hash != blob.binary_hash)
+    return Status::error(
+        ErrorId::backend_bad_blob,
+        format("htp blob: found a binary whose hash is %016llx, expected %016llx", ull(hash), ull(blob.binary_hash)));
+  auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob), std::move(request));
+  if (made->blob_.binary_bytes == 0) {
+    made->graphs_.resize(made->blob_.graphs.size());
+    for (std::size_t i = 0; i < made->blob_.parts.size(); ++i) {
+      const Request &all = made->request_;
+      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}, all.host};
+      QR_ASSIGN_OR_RETURN(Unique<LoadedContext> part, load(made->engine_, made->blob_.parts[i], std::move(one)));
+      made->parts_.push_back(std::move(part));
+    }
+    for (const BlobGraph &graph : made->blob_.graphs) {
+      Unique<LoadedTail> tail;
+      if (!graph.tail.qir.empty()) {
+        QR_ASSIGN_OR_RETURN(tail, load_tail(made->blob_, graph));
+      }
+      made->tails_.push_back(std::move(tail));
+    }
+    made->request_.profile = nullptr;
+    return made;
+  }
+  QR_ASSIGN_OR_RETURN(const Unique<Metadata> metadata, Metadata::read(made->engine_->library(), made->request_.binary));
+  for (const BlobGraph &graph : made->blob_.graphs) {
+    if (!graph.on_device) continue;
+    QR_RETURN_IF_ERROR(metadata->check(graph));
+    made->spill_bytes_ = std::max(made->spill_bytes_, graph.spill_bytes);
+  }
+  QR_RETURN_IF_ERROR(made->open());
+  made->request_.profile = nullptr;
+  return made;
+}
+
+Status LoadedContext::enter_group(ContextGroup &out) {
+  const bool shares = settings().flag("enable_htp_spill_fill_buffer"),
+             shares_vtcm = settings().flag("enable_vtcm_backup_buffer_sharing");
+  if (!shares && !shares_vtcm) return {};
+  const char *const option = shares ? "enable_htp_spill_fill_buffer" : "enable_vtcm_backup_buffer_sharing";
+  if (shares && shares_vtcm)
+    return Status::error(ErrorId::option_conflict,
+                         "options enable_htp_spill_fill_buffer and enable_vtcm_backup_buffer_sharing: found both, "
+                         "expected one: the second shares spill-fill memory too");
+  const std::uint64_t given = settings().number("htp.max_spill_fill_buffer");
+  const std::lock_guard lock(request_.groups->mutex);
+  // Without a name all contexts of the process that ask for it are one group.
+  ContextGroup &group = request_.groups->groups[request_.group];
+  if (!group.first) group.max_spill = given > 0 ? given : spill_bytes_;
+  if (spill_bytes_ > group.max_spill)
+    return Status::error(
+        ErrorId::backend_limit,
+        format("option %s: this context needs %llu bytes of spill-fill memory, the group was made for %llu", option,
+               ull(spill_bytes_), ull(group.max_spill)),
+        "create the session that needs most first, or say how much by htp.max_spill_fill_buffer");
+  out = group;
+  return {};
+}
+
+Status LoadedContext::create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs) {
+  const qnn::Api &api = engine_->api();
+  qnn::HtpContextConfig share{};
+  share.option = static_cast<std::uint32_t>(qnn::HtpContextOpt::ShareResources);
+  share.flag = true;
+  qnn::ContextConfig of_list{};
+  of_list.option = qnn::ContextOpt::Custom, of_list.custom = &share;
+  const qnn::ContextConfig *list_configs[] = {&of_list, nullptr};
+  struct Told {
+    qnn::Handle context = nullptr;
+    qnn::Error error = qnn::kOk;
+  } told;
+  qnn::CtxParams params{};
+  params.version = 1;
+  params.v1.config = configs, params.v1.bin = binary.data(), params.v1.bytes = binary.size();
+  params.v1.arg = &told;
+  params.v1.fn = [](qnn::Handle context, qnn::Handle, const char *, std::uint32_t what, void *arg, qnn::Error status) {
+    constexpr std::uint32_t kContext = 1;
+    Told &to = *static_cast<Told *>(arg);
+    if (what == kContext) to.context = context;
+    if (status != qnn::kOk) to.error = status;
+  };
+  const qnn::CtxParams *list[] = {&params, nullptr};
+  qnn::LogLines lines;
+  if (!api.contextCreateFromBinaryListAsync)
+    return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryListAsync", "htp_share_resource_optimization");
+  // It returns when all of the list are there, or have failed.
+  if (const qnn::Error error =
+          api.contextCreateFromBinaryListAsync(engine_->backend(), engine_->device(), list, list_configs, nullptr))
+    return qnn::call_failed("contextCreateFromBinaryListAsync (htp_share_resource_optimization=1)", error, &lines,
+                            kRefused);
+  if (told.error != qnn::kOk || !told.context)
+    return qnn::call_failed("contextCreateFromBinaryListAsync, told of the context", told.error, &lines, kOther);
+  owner_->handle = told.context;
+  return {};
+}
+
+Status LoadedContext::create_from_binary() {
+  ContextGroup group;
+  QR_RETURN_IF_ERROR(enter_group(group));
+  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group);
+  return settings().flag("ep.share_ep_contexts") ? share_or_create(configs, group) : create_from_binary(configs, group);
+}
+
+// Another session's, where it was loaded from the same binary with the same configurations.
+Status LoadedContext::share_or_create(ContextConfigs &configs, const ContextGroup &group) {
+  ContextGroups &all = *request_.groups;
+  std::unique_lock lock(all.sharing, std::defer_lock);  // while one loads, the next waits for it
+  QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "load"));
+  std::erase_if(all.shared, [](const ContextGroups::Shared &one) { return one.context.expired(); });
+  const String with = request_.group + "\n" + configs.text();
+  for (const ContextGroups::Shared &one : all.shared) {
+    std::shared_ptr<LibraryContext> found = one.context.lock();
+    if (!found || found->engine != engine_ || one.hash != blob_.binary_hash || one.bytes != blob_.binary_bytes ||
+        one.with != with)
+      continue;
+    owner_ = std::move(found), context_ = owner_->handle;
+    break;
+  }
+  if (!context_) {
+    QR_RETURN_IF_ERROR(create_from_binary(configs, group));
+    all.shared.push_back({blob_.binary_hash, blob_.binary_bytes, with, owner_});
+  }
+  if (settings().flag("ep.stop_share_ep_contexts")) all.shared.clear();
+  return {};
+}
+
+Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextGroup &group) {
+  const qnn::Api &api = engine_->api();
+  std::span<const std::uint8_t> binary = request_.binary;
+  Vector<std::uint8_t> copy;
+  if (settings().flag("disable_file_mapped_weights")) {
+    copy.assign(binary.begin(), binary.end());
+    binary = copy;
+  }
+  owner_ = std::allocate_shared<LibraryContext>(Alloc<LibraryContext>(), engine_, request_.groups, request_.group);
+  const String with = configs.text().empty() ? String() : " with " + configs.text();
+  if (settings().flag("htp_share_resource_optimization")) {
+    QR_RETURN_IF_ERROR(create_by_list(binary, configs.list()));
+  } else {
+    qnn::LogLines lines;
+    ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"));
+    QR_RETURN_IF_ERROR(profiled.status());
+    if (settings().flag("htp.data_provider")) {
+      if (!api.contextCreateFromBinaryWithCallback)
+        return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryWithCallback", "htp.data_provider");
+      Provider provider{binary};
+      qnn::BinCallback callback{};
+      callback.kind = callback.version = 1;
+      callback.raw = {Provider::provide, Provider::release, &provider};
+      if (const qnn::Error error = api.contextCreateFromBinaryWithCallback(
+              engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(),
+              &owner_->handle, profiled.handle(), nullptr))
+        return qnn::call_failed("contextCreateFromBinaryWithCallback (htp.data_provider=1)" + with, error, &lines,
+                                kRefused);
+    } else if (const qnn::Error error =
+                   api.contextCreateFromBinary(engine_->backend(), engine_->device(), configs.list(), binary.data(),
+                                               binary.size(), &owner_->handle, profiled.handle())) {
+      return qnn::call_failed("contextCreateFromBinary" + with, error, &lines, with.empty() ? kOther : kRefused);
+    }
+    profiled.tell("contextCreateFromBinary", nullptr);
+  }
+  context_ = owner_->handle;
+  if (group.max_spill > 0 && !group.first) {
+    const std::lock_guard lock(request_.groups->mutex);
+    request_.groups->groups[request_.group].first = context_;
+  }
+  return {};
+}
+
+Status LoadedContext::open() {
+  const qnn::Api &api = engine_->api();
+  QR_RETURN_IF_ERROR(power_.begin());
+  QR_RETURN_IF_ERROR(create_from_binary());
+  for (const BlobGraph &graph : blob_.graphs) {
+    qnn::LogLines lines;
+    qnn::Handle handle = nullptr;
+    if (!graph.on_device) {
+      graphs_.push_back(nullptr);
+      continue;
+    }
+    if (const qnn::Error error = api.graphRetrieve(context_, graph.name.c_str(), &handle))
+      return qnn::call_failed("graphRetrieve " + printable(graph.name), error, &lines);
+    graphs_.push_back(handle);
+  }
+  return power_.end();
+}
+
+Status LoadedContext::set_priority(qnn::Priority priority) {
+  for (const auto &part : parts_) QR_RETURN_IF_ERROR(part->set_priority(priority));
+  const qnn::Api &api = engine_->api();
+  if (!context_ || !api.contextSetConfig) return {};
+  qnn::ContextConfig config{};
+  config.option = qnn::ContextOpt::Priority, config.priority = priority;
+  const qnn::ContextConfig *list[] = {&config, nullptr};
+  qnn::LogLines lines;
+  if (const qnn::Error error = api.contextSetConfig(context_, list))
+    return qnn::call_failed(format("contextSetConfig with priority %u", static_cast<unsigned>(priority)), error,
+                            &lines);
+  return {};
+}
+
+Result<qnn::Handle> LoadedContext::registered(const plugin::ProcessorMemory &memory, std::uint64_t offset,
+                                              const qnn::Tensor &tensor, std::uint64_t bytes) {
+  offset += memory.offset;
+  const qnn::Api &api = engine_->api();
+  LibraryContext &owner = *owner_;
+  const LibraryContext::RegisteredAt place{&memory, offset, tensor.v1.id};
+  const std::lock_guard lock(owner.registering);
+  if (const auto found = owner.registered.find(place); found != owner.registered.end())
+    return qnn::Handle(found->second);
+  if (!api.memRegister || !api.memDeRegister)
+    return qnn::slot_missing(engine_->library(), "memRegister", "enable_htp_shared_memory_allocator");
+  constexpr std::uint32_t kSharedBuffer = 1;
+  qnn::HtpMemDesc shared{};
+  shared.kind = kSharedBuffer, shared.size = bytes;
+  shared.shared = {memory.fd, offset};
+  qnn::MemDesc desc{};
+  desc.shape = {tensor.v1.rank, tensor.v1.dims, nullptr};
+  desc.dtype = tensor.v1.dtype;
+  if (offset == 0) desc.kind = qnn::MemKind::Ion, desc.ion_fd = memory.fd;
+  else desc.kind = qnn::MemKind::Custom, desc.custom = &shared;
+  qnn::LogLines lines;
+  qnn::Handle handle = nullptr;
+  if (const qnn::Error error = api.memRegister(context_, &desc, 1, &handle))
+    return qnn::call_failed("memRegister (enable_htp_shared_memory_allocator=1)", error, &lines, kRefused);
+  owner.registered.emplace(place, handle);
+  return handle;
+}
+
+void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
+  for (const auto &part : parts_) part->forget(memory);
+  if (!owner_) return;
+  const std::lock_guard lock(owner_->registering);
+  for (auto at = owner_->registered.begin(); at != owner_->registered.end();) {
+    if (at->first.memory != &memory) {
+      ++at;
+      continue;
+    }
+    (void)engine_->api().memDeRegister(&at->second, 1);
+    at = owner_->registered.erase(at);
+  }
+}
+
+void LoadedContext::close() noexcept {
+  for (const auto &part : parts_) part->close();
+  generation_.fetch_add(1, std::memory_order_release);
+  graphs_.clear();
+  owner_.reset();
+  context_ = nullptr;
+}
+
+Status LoadedContext::reopen() {
+  power_.forget();
+  for (const auto &part : parts_) QR_RETURN_IF_ERROR(part->reopen());
+  if (blob_.binary_bytes > 0) return open();
+  graphs_.resize(blob_.graphs.size());
+  return {};
+}
+
+LoadedContext::~LoadedContext() {
+  if (context_) (void)power_.begin();  // what is freed has the votes too; they go with the context
+  close();
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// A binary in the library: loaded with the session's configurations, its memory registered, and loaded anew after the
+// device was lost.
+#pragma once
+
+#include <atomic>
+#include <map>
+
+#include "backends/common/processor_memory.h"
+#include "backends/htp/engine/engine.h"
+#include "backends/htp/program/blob.h"
+#include "backends/htp/run/dynamic_region.h"
+#include "backends/htp/settings/config.h"
+#include "backends/htp/settings/power.h"
+
+namespace quarry::htp {
+
+struct LibraryContext;
+
+// What the contexts of a runtime know of each other.
+class ContextGroups {
+ public:
+  std::mutex mutex;
+  StringMap<ContextGroup> groups;  // the first context of each group that shares buffers
+  // What sessions with ep.share_ep_contexts have loaded, by binary and what it was loaded with.
+  struct Shared {
+    std::uint64_t hash, bytes;
+    String with;
+    std::weak_ptr<LibraryContext> context;
+  };
+  std::mutex sharing;
+  Vector<Shared> shared;
+};
+
+// A context of the library's; several sessions may use it.
+struct LibraryContext {
+  LibraryContext(std::shared_ptr<Engine> of, ContextGroups *all, std::string_view of_group)
+      : engine(std::move(of)), groups(all), group(of_group) {}
+  ~LibraryContext();
+  LibraryContext(const LibraryContext &) = delete;
+  LibraryContext &operator=(const LibraryContext &) = delete;
+  const std::shared_ptr<Engine> engine;
+  ContextGroups *const groups;
+  const String group;
+  qnn::Handle handle = nullptr;
+  // Memory that the library has a handle for.
+  struct RegisteredAt {
+    const plugin::ProcessorMemory *memory;
+    std::uint64_t offset;
+    std::uint32_t tensor;
+    auto operator<=>(const RegisteredAt &) const = default;
+  };
+  std::mutex registering;
+  std::map<RegisteredAt, qnn::Handle, std::less<>, Alloc<std::pair<const RegisteredAt, qnn::Handle>>> registered;
+};
+
+class LoadedContext : public HeapObject {
+ public:
+  struct Request {
+    std::span<const std::uint8_t> binary;  // stays until the object ends; its hash must be the blob's
+    Settings settings;
+    String group;  // context.group; empty: none
+    ContextGroups *groups;
+    const qr_profile_sink *profile = nullptr;          // of this call alone
+    Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
+    const qr_host *host = nullptr;                     // what tails run on
+  };
+  static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
+  LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)
+      : engine_(engine),
+        blob_(std::move(blob)),
+        request_(std::move(request)),
+        power_(std::move(engine), read_power_wishes(request_.settings)) {}  // by load() alone
+  ~LoadedContext();
+
+  const Blob &blob() const noexcept { return blob_; }
+  const Engine &engine() const noexcept { return *engine_; }
+  const Settings &settings() const noexcept { return request_.settings; }
+  // Counts how often it was closed: handles of the library's from before are gone.
+  std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+  qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
+  LoadedContext &part(std::size_t index) noexcept { return *parts_[index]; }
+  // Of a graph that has one; else null.
+  const LoadedTail *tail(std::size_t graph) const noexcept {
+    return graph < tails_.size() ? tails_[graph].get() : nullptr;
+  }
+  const qr_host &host() const noexcept { return *request_.host; }
+  Power &power() noexcept { return power_; }
+  Status set_priority(qnn::Priority priority);
+
+  // The library's handle for a tensor in shared memory; made once for each.
+  Result<qnn::Handle> registered(const plugin::ProcessorMemory &memory, std::uint64_t offset, const qnn::Tensor &tensor,
+                                 std::uint64_t bytes);
+  void forget(const plugin::ProcessorMemory &memory);  // it is released
+
+  // Held while handles of submitted runs are given back, and from close() to reopen(): not both at once.
+  std::mutex &life() noexcept { return life_; }
+  // For what only the runs of the context know of its engine.
+  Engine &engine() noexcept { return *engine_; }
+
+  // After the device was lost: before the engine is opened again, and after it.
+  void close() noexcept;
+  Status reopen();
+
+ private:
+  Status open();
+  Status create_from_binary();
+  Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
+  Status share_or_create(ContextConfigs &configs, const ContextGroup &group);
+  Status create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs);
+  Status enter_group(ContextGroup &out);
+
+  std::shared_ptr<Engine> engine_;
+  Blob blob_;
+  Request request_;
+  Power power_;
+  std::shared_ptr<LibraryContext> owner_;
+  qnn::Handle context_ = nullptr;  // the owner's
+  std::atomic<std::uint32_t> generation_{0};
+  std::uint64_t spill_bytes_ = 0;
+  Vector<qnn::Handle> graphs_;
+  Vector<Unique<LoadedContext>> parts_;
+  Vector<Unique<LoadedTail>> tails_;
+  std::mutex life_;
+};
+
+}  // namespace quarry::htp

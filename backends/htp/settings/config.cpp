@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/settings/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+#include "backends/common/plugin_support.h"
+
+namespace quarry::htp {
+
+namespace {
+
+// What nothing is done with, and why: refused at another value than the default.
+struct IdleOption {
+  std::string_view key;
+  const char *reason;
+};
+constexpr IdleOption kIdle[] = {
+    {"enable_htp_monolithic_lstm", "an LSTM is written out step by step, which the library computes rightly"},
+    {"enable_htp_graph_splitting",
+     "a graph is prepared as a whole; one that no session has room for is refused where it ends, to be cut there"},
+    {"enable_block_quant_weight_optimization",
+     "weights with scales for blocks stay so wherever the library computes them rightly"},
+    {"htp_reused_io_limit_mb", "the library has no configuration for it"},
+    {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
+    {"qnn.lora_config",
+     "the library refuses to prepare a graph again with other weights; compile one for each adapter"},
+    {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
+    {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
+    {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},
+    {"ep.context_model_external_initializers_file_name",
+     "a written EPContext model has scales and zero points alone, which are in it"},
+};
+
+std::uint64_t decimal(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);  // the host has checked it, or check() below
+  return value;
+}
+
+// The host checks what it is given; what the file says is checked here.
+bool fits(std::string_view values, std::string_view value) {
+  constexpr std::string_view kInteger = "integer ";
+  if (values.starts_with(kInteger)) {
+    values.remove_prefix(kInteger.size());
+    const std::size_t dots = values.find("..");
+    return decimal(value) <= decimal(values.substr(dots + 2)) &&
+           (values[0] == '-' || decimal(value) >= decimal(values.substr(0, dots)));
+  }
+  if (values.find('|') == values.npos) return true;
+  for (std::size_t at = 0; at <= values.size();) {
+    const std::size_t end = std::min(values.find('|', at), values.size());
+    if (values.substr(at, end - at) == value) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin_option *options, std::uint64_t count,
+                                std::uint32_t applies) {
+  Settings made;
+  made.rows_ = rows;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const OptionRow &row = rows[i];
+    // The host has them in the order of the rows, of which it may leave some out.
+    const bool in_place = i < count && plugin::view(options[i].key) == row.key;
+    const std::string_view value =
+        in_place ? plugin::view(options[i].value) : plugin::option(options, count, row.key, row.default_value);
+    if (value == row.default_value) continue;
+    made.given_.emplace_back(row.key, value);
+    const auto *const idle =
+        std::find_if(std::begin(kIdle), std::end(kIdle), [&](const IdleOption &each) { return row.key == each.key; });
+    if (idle != std::end(kIdle) && ((row.applies & applies) || row.applies == QR_OPTION_NO_RESULT))
+      return Status::error(
+          ErrorId::bad_option_value,
+          format("option %s: found '%s', which the htp backend does not do; expected '%s': %s", String(row.key).c_str(),
+                 printable(value).c_str(), String(row.default_value).c_str(), idle->reason),
+          "leave the option out");
+  }
+  constexpr std::string_view kFile = "htp.config_file";
+  const std::string_view path = plugin::option(options, count, kFile, "");
+  QR_ASSIGN_OR_RETURN(made.file_, ConfigFile::read(path));
+  for (const OptionRow &row : rows) {
+    const String *const said = made.file_.find(row.key);
+    if (said && !fits(row.values, *said))
+      return Status::error(ErrorId::bad_option_value, format("htp.config_file %s: found %s for option %s, expected %s",
+                                                             printable(path, 1000).c_str(), printable(*said).c_str(),
+                                                             String(row.key).c_str(), String(row.values).c_str()));
+  }
+  return made;
+}
+
+std::string_view Settings::text(std::string_view key, std::string_view graph) const noexcept {
+  for (const auto &[name, value] : given_)
+    if (name == key) return value;
+  if (const String *const said = file_.find(key, graph)) return *said;
+  for (const OptionRow &row : rows_)
+    if (row.key == key) return row.default_value;
+  return {};
+}
+
+std::uint64_t Settings::number(std::string_view key, std::string_view graph) const noexcept {
+  return decimal(text(key, graph));
+}
+
+Result<CompileOptions> read_compile_options(Settings settings) {
+  CompileOptions out;
+  QR_ASSIGN_OR_RETURN(Target target, choose_target(settings.text("soc_model"), settings.text("htp_arch")));
+  out.soc = target.soc;
+  out.notice = std::move(target.notice);
+  out.half_precision = settings.text("enable_htp_fp16_precision") != "0";
+  out.signed_domain = settings.flag("htp.signed_pd");
+  out.host_quantization = settings.flag("offload_graph_io_quantization");
+  QR_ASSIGN_OR_RETURN(out.packages, read_op_packages(settings.text("op_packages")));
+  // What the library would take with a shrug, or refuse at another call.
+  const auto limit = [&](const char *option, const String &expected) {
+    return Status::error(ErrorId::bad_option_value, format("option %s: found %s for %s, expected %s", option,
+                                                           printable(settings.text(option)).c_str(),
+                                                           soc_text(*out.soc).c_str(), expected.c_str()));
+  };
+  constexpr std::uint64_t kMostVtcmMb = 16;
+  if (settings.number("vtcm_mb") > kMostVtcmMb) return limit("vtcm_mb", "at most 16, the most that the library takes");
+  if (settings.number("htp.vtcm_bytes") > kMostVtcmMb << 20)
+    return limit("htp.vtcm_bytes", "at most 16777216, the most that the library takes");
+  if (settings.flag("extended_udma") && out.soc->arch < 81) return limit("extended_udma", "0: it is there from v81 on");
+  if (settings.flag("enable_htp_fp16_clamp_overflow") && out.soc->arch >= 81)
+    return limit("enable_htp_fp16_clamp_overflow",
+                 "0: from v81 on an overflow is 131008, which the library's own operations do not clamp");
+  if (settings.flag("htp_bf16_enable") && out.soc->arch < 81)
+    return limit("htp_bf16_enable", "0: it is there from v81 on");
+  if (settings.flag("enable_htp_weight_sharing") && out.soc->arch < 73)
+    return limit("enable_htp_weight_sharing", "0: it is there from v73 on");
+  out.settings = std::move(settings);
+  return out;
+}
+
+PowerWishes read_power_wishes(const Settings &settings) {
+  const auto number = [&](std::string_view key) { return static_cast<std::uint32_t>(settings.number(key)); };
+  PowerWishes wishes;
+  wishes.profile = find_power_profile(settings.text("htp_performance_mode"));
+  wishes.core = number("htp.core_id");
+  wishes.rpc_latency_us = number("rpc_control_latency");
+  wishes.adaptive_polling_us = number("htp.adaptive_polling_time");
+  wishes.hmx_timeout_us = number("htp.hmx_timeout_us");
+  if (settings.text("htp.rpc_polling_time") != "-1")
+    wishes.rpc_polling_us = static_cast<std::int32_t>(number("htp.rpc_polling_time"));
+  return wishes;
+}
+
+qnn::Priority read_priority(std::string_view word) noexcept {
+  return word == "low"           ? qnn::Priority::Low
+         : word == "normal_high" ? qnn::Priority::NormalHigh
+         : word == "high"        ? qnn::Priority::High
+                                 : qnn::Priority::Normal;
+}
+
+// ---- graphs -------------------------------------------------------------------------------------
+
+namespace {
+
+void put(bool &field, std::uint64_t value) { field = value != 0; }
+void put(std::uint32_t &field, std::uint64_t value) { field = static_cast<std::uint32_t>(value); }
+void put(std::uint64_t &field, std::uint64_t value) { field = value; }
+
+String said_of(std::string_view option, std::string_view value) { return String(option) + "=" + printable(value); }
+
+}  // namespace
+
+qnn::HtpGraphConfig *GraphConfigs::add(qnn::HtpGraphOpt option, const String &said) {
+  text_ += (text_.empty() ? "" : ", ") + said;
+  custom_.push_back({});
+  custom_.back().option = static_cast<std::uint32_t>(option);
+  configs_.push_back({});
+  configs_.back().option = qnn::GraphOpt::Custom;
+  configs_.back().custom = &custom_.back();
+  pointers_.insert(pointers_.end() - 1, &configs_.back());
+  return &custom_.back();
+}
+
+GraphConfigs::GraphConfigs(const CompileOptions &options, std::string_view graph) : pointers_(1, nullptr) {
+  custom_.reserve(kMost), configs_.reserve(kMost), keys_.reserve(kMost);
+  const Settings &settings = options.settings;
+  add(qnn::HtpGraphOpt::Precision, said_of("enable_htp_fp16_precision", options.half_precision ? "1" : "0"))->u32 =
+      options.half_precision ? 1 : 0;
+  std::uint64_t value;
+#define QR_HTP_GRAPH(option, configuration, field, unset) \
+  value = settings.number(option, graph);                 \
+  if (value != (unset))                                   \
+    put(add(qnn::HtpGraphOpt::configuration, said_of(option, settings.text(option, graph)))->field, value);
+#define QR_HTP_OPTIMIZATION(option, type, unset)                                                \
+  value = settings.number(option, graph);                                                       \
+  if (value != (unset))                                                                         \
+    add(qnn::HtpGraphOpt::Optimization, said_of(option, settings.text(option, graph)))->opt = { \
+        static_cast<std::uint32_t>(qnn::HtpOptimType::type), static_cast<float>(value)};
+#define QR_HTP_CONTEXT(option, configuration, field, when)
+#include "backends/htp/settings/config.inc"
+#undef QR_HTP_GRAPH
+#undef QR_HTP_OPTIMIZATION
+#undef QR_HTP_CONTEXT
+  // Keys of the library's own, each with a number.
+  std::string_view left = settings.text("htp.finalize_config", graph);
+  while (!left.empty() && keys_.size() < 16) {
+    const std::size_t end = std::min(left.find(','), left.size());
+    const std::string_view item = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    const std::size_t equals = item.find('=');
+    keys_.emplace_back(item.substr(0, equals));
+    qnn::HtpGraphConfig &config = *add(qnn::HtpGraphOpt::FinalizeConfig, "htp.finalize_config " + printable(item));
+    config.finalize.key = keys_.back().c_str();
+    config.finalize.value.dtype = qnn::DataType::U32;
+    config.finalize.value.u32 = equals == item.npos ? 1u : static_cast<std::uint32_t>(decimal(item.substr(equals + 1)));
+  }
+}
+
+// ---- contexts -----------------------------------------------------------------------------------
+
+qnn::ContextConfig &ContextConfigs::add(const String &said) {
+  text_ += (text_.empty() ? "" : ", ") + said;
+  configs_.push_back({});
+  pointers_.insert(pointers_.end() - 1, &configs_.back());
+  return configs_.back();
+}
+
+qnn::HtpContextConfig &ContextConfigs::add_custom(qnn::HtpContextOpt option, const String &said) {
+  custom_.push_back({});
+  custom_.back().option = static_cast<std::uint32_t>(option);
+  qnn::ContextConfig &config = add(said);
+  config.option = qnn::ContextOpt::Custom;
+  config.custom = &custom_.back();
+  return custom_.back();
+}
+
+ContextConfigs::ContextConfigs(const Settings &settings, For what, const ContextGroup *group) : pointers_(1, nullptr) {
+  custom_.reserve(kMost), configs_.reserve(kMost);
+  const std::string_view priority = settings.text("qnn_context_priority");
+  if (what == For::Load && priority != "normal") {
+    qnn::ContextConfig &config = add(said_of("qnn_context_priority", priority));
+    config.option = qnn::ContextOpt::Priority;
+    config.priority = read_priority(priority);
+  }
+#define QR_HTP_GRAPH(option, configuration, field, unset)
+#define QR_HTP_OPTIMIZATION(option, type, unset)
+#define QR_HTP_CONTEXT(option, configuration, field, when)                                           \
+  if (what == For::when && settings.number(option) != 0)                                             \
+    put(add_custom(qnn::HtpContextOpt::configuration, said_of(option, settings.text(option))).field, \
+        settings.number(option));
+#include "backends/htp/settings/config.inc"
+#undef QR_HTP_GRAPH
+#undef QR_HTP_OPTIMIZATION
+#undef QR_HTP_CONTEXT
+  if (!group) return;
+  if (settings.flag("enable_htp_spill_fill_buffer"))
+    add_custom(qnn::HtpContextOpt::RegisterMulti, "enable_htp_spill_fill_buffer=1").group = {group->first,
+                                                                                             group->max_spill};
+  if (settings.flag("enable_vtcm_backup_buffer_sharing"))
+    add_custom(qnn::HtpContextOpt::ConcurrentSharing, "enable_vtcm_backup_buffer_sharing=1").group = {group->first,
+                                                                                                      group->max_spill};
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/settings/config_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+
+#include "backends/common/json.h"
+#include "backends/htp/settings/power.h"
+#include "base/os_error.h"
+
+namespace quarry::htp {
+
+namespace {
+
+enum class Kind : std::uint8_t { Integer, Boolean, Profile, Arch, Domain, Zero, False, Cores, Shared, Group };
+struct KeyRow {
+  std::string_view object, name;
+  Kind kind;
+  std::string_view option;
+};
+constexpr KeyRow kKeys[] = {
+#define QR_CONFIG_KEY(object, name, kind, option) {#object, #name, Kind::kind, option},
+#include "backends/htp/settings/config_file.inc"
+#undef QR_CONFIG_KEY
+};
+
+// A whole number from 0; -1: it is none.
+std::int64_t whole(const JsonValue &value) {
+  const double *const number = value.as<double>();
+  return number && *number >= 0 && *number <= 4294967295.0 && std::floor(*number) == *number
+             ? static_cast<std::int64_t>(*number)
+             : -1;
+}
+String decimal(std::int64_t number) { return format("%lld", static_cast<long long>(number)); }
+
+}  // namespace
+
+class ConfigReader {
+ public:
+  ConfigReader(ConfigFile &out, std::string_view path)
+      : out_(out), path_(format("htp.config_file %s", printable(path, 1000).c_str())) {}
+
+  const String &subject() const noexcept { return path_; }
+
+  Status file(const JsonValue &root) {
+    const JsonObject *const members = root.as<JsonObject>();
+    if (!members) return wrong(root, "the file", "an object with graphs, devices, context, groupContext and memory");
+    for (const JsonMember &member : *members) {
+      if (member.name == "graphs" || member.name == "devices") QR_RETURN_IF_ERROR(list(member.name, member.value));
+      else if (member.name == "context" || member.name == "groupContext" || member.name == "memory")
+        QR_RETURN_IF_ERROR(object(member.name, member.value));
+      else if (member.name == "backend_extensions")
+        return Status::error(ErrorId::bad_option_value,
+                             format("%s, line %u: found backend_extensions, expected the file that its "
+                                    "config_file_path names",
+                                    path_.c_str(), member.value.line),
+                             "name that file by htp.config_file; no shared library of extensions is needed");
+      else return unknown(member, "");
+    }
+    return {};
+  }
+
+ private:
+  Status wrong(const JsonValue &value, const String &name, const char *expected) const {
+    return Status::error(ErrorId::bad_option_value,
+                         format("%s, line %u: %s: found %s, expected %s", path_.c_str(), value.line,
+                                printable(name).c_str(), describe(value).c_str(), expected));
+  }
+  static String describe(const JsonValue &value) {
+    if (const String *text = value.as<String>()) return format("'%s'", printable(*text).c_str());
+    if (const double *number = value.as<double>()) return format("%g", *number);
+    if (const bool *flag = value.as<bool>()) return *flag ? "true" : "false";
+    return value.kind();
+  }
+  Status unknown(const JsonMember &member, std::string_view object) const {
+    String known;
+    for (const KeyRow &row : kKeys)
+      if (row.object == object) known += (known.empty() ? "" : ", ") + String(row.name);
+    if (object.empty()) known = "graphs, devices, context, groupContext, memory";
+    if (object == "graphs") known = "graph_names, " + known;
+    if (object == "devices") known += ", cores";
+    return Status::error(
+        ErrorId::bad_option_value,
+        format("%s, line %u: found '%s'%s%s, expected one of %s", path_.c_str(), member.value.line,
+               printable(member.name).c_str(), object.empty() ? "" : " in ", String(object).c_str(), known.c_str()));
+  }
+
+  // Arrays of objects; those of graphs may have one entry for each, of the others the first alone is used here.
+  Status list(const String &name, const JsonValue &value) {
+    const JsonArray *const items = value.as<JsonArray>();
+    if (!items) return wrong(value, name, "an array");
+    if (name != "graphs" && items->size() > 1) return wrong((*items)[1], name, "one entry");
+    for (const JsonValue &item : *items) QR_RETURN_IF_ERROR(object(name, item));
+    return {};
+  }
+  Status object(const String &name, const JsonValue &value) {
+    const JsonObject *const members = value.as<JsonObject>();
+    if (!members) return wrong(value, name, "an object");
+    Vector<String> graphs;
+    for (const JsonMember &member : *members)
+      if (name == "graphs" && member.name == "graph_names") QR_RETURN_IF_ERROR(names(member, graphs));
+    if (graphs.empty()) graphs.emplace_back();
+    for (const JsonMember &member : *members) {
+      if (name == "graphs" && member.name == "graph_names") continue;
+      if (name == "devices" && member.name == "cores") {
+        QR_RETURN_IF_ERROR(list("cores", member.value));
+        continue;
+      }
+      if (name == "devices" && member.name == "profiling_level")
+        return Status::error(
+            ErrorId::bad_option_value,
+            format("%s, line %u: found profiling_level, expected it to be left out", path_.c_str(), member.value.line),
+            "the option profiling_level, or a profile given to a run, chooses it");
+      const KeyRow *const row = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyRow &r) {
+        return r.object == name && r.name == member.name;
+      });
+      if (row == std::end(kKeys)) return unknown(member, name);
+      QR_RETURN_IF_ERROR(entry(*row, member, graphs));
+    }
+    return {};
+  }
+  Status names(const JsonMember &member, Vector<String> &graphs) const {
+    const JsonArray *const items = member.value.as<JsonArray>();
+    if (!items) return wrong(member.value, member.name, "an array of strings");
+    for (const JsonValue &item : *items) {
+      const String *const text = item.as<String>();
+      if (!text || text->empty()) return wrong(item, member.name, "the name of a graph");
+      graphs.push_back(*text);
+    }
+    return {};
+  }
+  Status entry(const KeyRow &row, const JsonMember &member, const Vector<String> &graphs) {
+    const JsonValue &value = member.value;
+    const bool *const flag = value.as<bool>();
+    const String *const text = value.as<String>();
+    const std::int64_t number = whole(value);
+    String option;
+    switch (row.kind) {
+      case Kind::Integer:
+        if (number < 0) return wrong(value, member.name, "a whole number");
+        option = decimal(number);
+        break;
+      case Kind::Boolean:
+        if (!flag) return wrong(value, member.name, "true or false");
+        option.assign(1, *flag ? '1' : '0');
+        break;
+      case Kind::Profile:
+        if (text && *text == "system_settings") option = "default";
+        else if (text && *text != "relaxed" && *text != "released" && find_power_profile(*text)) option = *text;
+        else return wrong(value, member.name, "a performance profile, or system_settings");
+        break;
+      case Kind::Arch:
+        if (!text || text->size() < 3 || (*text)[0] != 'v') return wrong(value, member.name, "an architecture: v75");
+        option = text->substr(1);
+        break;
+      case Kind::Domain:
+        if (!text || (*text != "signed" && *text != "unsigned"))
+          return wrong(value, member.name, "\"signed\" or \"unsigned\"");
+        option.assign(1, *text == "signed" ? '1' : '0');
+        break;
+      case Kind::Zero: return number == 0 ? Status() : wrong(value, member.name, "0, the only one that is used");
+      case Kind::False:
+        return flag && !*flag ? Status() : wrong(value, member.name, "false, as on every device since v68");
+      case Kind::Cores: {
+        const JsonArray *const items = value.as<JsonArray>();
+        if (!items || items->size() != 1 || whole((*items)[0]) < 0)
+          return wrong(value, member.name, "an array with one core's number");
+        option = decimal(whole((*items)[0]));
+        break;
+      }
+      case Kind::Shared:
+        if (!text || *text != "shared_buffer") return wrong(value, member.name, "\"shared_buffer\"");
+        option = "1";
+        break;
+      case Kind::Group:
+        if (number != 0) return wrong(value, member.name, "0");
+        option = "1";
+        break;
+    }
+    for (const String &graph : graphs) out_.entries_.push_back({graph, String(row.option), option});
+    return {};
+  }
+
+  ConfigFile &out_;
+  String path_;
+};
+
+Result<ConfigFile> ConfigFile::parse(std::string_view text, std::string_view path) {
+  ConfigFile file;
+  ConfigReader reader(file, path);
+  QR_ASSIGN_OR_RETURN(const JsonValue root, read_json(text, reader.subject()));
+  QR_RETURN_IF_ERROR(reader.file(root));
+  return file;
+}
+
+Result<ConfigFile> ConfigFile::read(std::string_view path) {
+  if (path.empty()) return ConfigFile();
+  constexpr std::size_t kMost = 1 << 20;
+  const String name(path);
+  std::FILE *const file = std::fopen(name.c_str(), "rb");
+  String text(kMost + 1, '\0');
+  const int number = errno;
+  if (file) {
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    const bool failed = std::ferror(file) != 0;
+    std::fclose(file);
+    if (!failed && text.size() <= kMost) return parse(text, path);
+  }
+  if (file)
+    return Status::error(ErrorId::bad_option_value,
+                         format("option htp.config_file: found %s, expected a JSON file of at most %zu bytes",
+                                printable(name, 1000).c_str(), kMost));
+  return Status::error(os_error_id(number, ErrorId::bad_option_value),
+                       format("option htp.config_file: found %s (%s), expected a JSON file of backend extensions",
+                              printable(name, 1000).c_str(), os_error_text(number).c_str()));
+}
+
+const String *ConfigFile::find(std::string_view key, std::string_view graph) const noexcept {
+  const String *found = nullptr;
+  for (const Entry &entry : entries_)
+    if (entry.key == key && (entry.graph.empty() || entry.graph == graph))
+      if (!found || !entry.graph.empty()) found = &entry.value;
+  return found;
+}
+
+}  // namespace quarry::htp

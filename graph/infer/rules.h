@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape rules and what they share; only graph/infer/infer*.cpp and op_table.cpp include this. A rule may rely on:
+// arity, attributes and input
+// types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries as the node. It sets dtype
+// and shape of the outputs that are there; infer_node then checks ranks and element counts.
+#pragma once
+
+#include "base/checked.h"
+#include "graph/infer/infer.h"
+
+namespace quarry::qir {
+namespace rules {
+
+using Inputs = const Vector<InferValue> &;
+using Outputs = Vector<InferType> &;
+
+#define QR_RULE(name) Status name(const Node &node, Inputs inputs, Outputs outputs);
+// clang-format off
+// infer_elementwise.cpp
+QR_RULE(same) QR_RULE(flags) QR_RULE(broadcast) QR_RULE(compare) QR_RULE(where) QR_RULE(prelu) QR_RULE(cast) QR_RULE(cast_like)
+QR_RULE(bit_cast) QR_RULE(clip) QR_RULE(dropout) QR_RULE(swiglu) QR_RULE(quantize) QR_RULE(dequantize) QR_RULE(dynamic_quantize)
+QR_RULE(same_with_axis) QR_RULE(lrn) QR_RULE(mvn)
+// infer_window.cpp
+QR_RULE(conv) QR_RULE(conv_integer) QR_RULE(qlinear_conv) QR_RULE(conv_transpose) QR_RULE(deform_conv) QR_RULE(pool)
+QR_RULE(global_pool) QR_RULE(max_unpool) QR_RULE(col2im)
+// infer_image.cpp
+QR_RULE(max_roi_pool) QR_RULE(roi_align) QR_RULE(grid_sample) QR_RULE(affine_grid) QR_RULE(resize) QR_RULE(center_crop_pad)
+QR_RULE(depth_to_space) QR_RULE(space_to_depth)
+// infer_nn.cpp
+QR_RULE(batch_norm) QR_RULE(instance_norm) QR_RULE(group_norm) QR_RULE(layer_norm) QR_RULE(rms_norm) QR_RULE(rnn) QR_RULE(attention)
+QR_RULE(linear_attention) QR_RULE(rotary_embedding) QR_RULE(causal_conv)
+// infer_matmul.cpp
+QR_RULE(matmul) QR_RULE(matmul_integer) QR_RULE(qlinear_matmul) QR_RULE(fused_matmul) QR_RULE(matmul_nbits) QR_RULE(gemm)
+QR_RULE(einsum) QR_RULE(square_same) QR_RULE(det)
+// infer_move.cpp
+QR_RULE(concat) QR_RULE(split) QR_RULE(reshape) QR_RULE(flatten) QR_RULE(squeeze) QR_RULE(unsqueeze) QR_RULE(transpose) QR_RULE(expand)
+QR_RULE(tile) QR_RULE(slice) QR_RULE(pad)
+// infer_index.cpp
+QR_RULE(gather) QR_RULE(gather_elements) QR_RULE(gather_nd) QR_RULE(scatter_elements) QR_RULE(scatter_nd) QR_RULE(tensor_scatter)
+QR_RULE(reverse_sequence) QR_RULE(trilu) QR_RULE(one_hot)
+// infer_reduce.cpp
+QR_RULE(reduce) QR_RULE(arg_reduce) QR_RULE(scan_axis) QR_RULE(top_k) QR_RULE(loss_nll) QR_RULE(loss_sce)
+// infer_dynamic.cpp
+QR_RULE(shape) QR_RULE(size) QR_RULE(constant_of_shape) QR_RULE(range) QR_RULE(eye_like) QR_RULE(non_zero) QR_RULE(non_max_suppression)
+QR_RULE(unique) QR_RULE(compress) QR_RULE(window) QR_RULE(mel_weight_matrix) QR_RULE(dft) QR_RULE(stft) QR_RULE(bernoulli)
+QR_RULE(multinomial) QR_RULE(random) QR_RULE(random_like)
+// infer_control.cpp
+QR_RULE(if_) QR_RULE(loop) QR_RULE(scan)
+// infer.cpp
+QR_RULE(custom)
+// clang-format on
+#undef QR_RULE
+
+}  // namespace rules
+
+// For messages: %lld takes no int64_t as it is, and %s no shape.
+inline long long ll(std::int64_t number) noexcept { return number; }
+inline String text(Dims dims) { return shape_text(dims.data(), dims.size()); }
+
+namespace rules {
+
+// ---- what rules share ---------------------------------------------------------------------------
+
+inline bool is_known(std::int64_t extent) noexcept { return extent >= 0; }
+// Whether two extents can be the same one.
+inline bool may_equal(std::int64_t a, std::int64_t b) noexcept { return a == b || a < 0 || b < 0; }
+inline std::int64_t known_of(std::int64_t a, std::int64_t b) noexcept { return a >= 0 ? a : b; }
+bool all_known(Dims dims) noexcept;
+
+// The type that a rule computes with: a quantised tensor stands for real numbers.
+inline DType real_dtype(const InferValue &value) noexcept {
+  return value.quant && value.quant->has_value() ? DType::F32 : value.dtype;
+}
+inline bool has_input(Inputs inputs, std::size_t i) noexcept { return i < inputs.size() && inputs[i].present; }
+inline bool value_known(Inputs inputs, std::size_t i) noexcept {
+  return has_input(inputs, i) && inputs[i].value.data != nullptr;
+}
+inline Dims dims_of(const InferValue &value) noexcept { return {value.shape.data(), value.shape.size()}; }
+
+// Sets an output; nothing where the node has no such output.
+void set_output(Outputs outputs, std::size_t i, DType dtype, Dims dims);
+// A shape under construction.
+struct DimList : IntList {
+  DimList() = default;
+  explicit DimList(Dims dims) noexcept {
+    for (const std::int64_t d : dims) push(d);
+  }
+  void push(std::int64_t extent) noexcept { values[size++] = extent; }  // callers keep to 2 * kMaxRank
+};
+
+// Products and sums of extents; unknown in, unknown out; an error of the node on overflow.
+Status multiply(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out);
+Status add(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out);
+Status product(const Node &node, Dims dims, std::int64_t *out);
+
+Status expect_rank(const Node &node, const char *what, Dims dims, std::size_t rank);
+Status expect_rank_from(const Node &node, const char *what, Dims dims, std::size_t least);
+// "... has shape [5], expected [16]"; unknown extents fit anything.
+Status expect_shape(const Node &node, const char *what, Dims dims, Dims expected);
+Status expect_one_element(const Node &node, const char *what, const InferValue &value);
+// An optional input has one element, or as many as `count`.
+Status expect_one_or(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count);
+// An optional input has that many elements, in whatever shape.
+Status expect_elements(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count);
+// An optional input that is there must have this shape.
+Status expect_input_shape(const Node &node, Inputs inputs, std::size_t i, const char *what, Dims expected);
+
+// Element `index` of a value of type i32 or i64, wherever it lies.
+std::int64_t int_at(const InferValue &value, std::size_t index) noexcept;
+// The same for any type; false for one under 8 bits or an 8-bit float. f16 and bf16 are exact.
+bool number_at(const InferValue &value, std::size_t index, double *out) noexcept;
+// The number in a one-element input of type i32 or i64; *out untouched when its value is not known.
+Status scalar_int(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t *out);
+// The element type that an int attribute (an ONNX number) names; refuses what is none.
+Status dtype_attribute(const Node &node, const char *attribute, DType fallback, DType *out);
+
+}  // namespace rules
+}  // namespace quarry::qir

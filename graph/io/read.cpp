@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cinttypes>
+
+#include "base/checked.h"
+#include "base/stop.h"
+#include "formats/flatbuffer.h"
+#include "graph/graph.h"
+#include "graph/limits.h"
+#include "qir_generated.h"
+
+namespace quarry::qir {
+namespace {
+
+// Model, then Graph and Node per level, then a leaf. One level more than is allowed passes, so that validate_graph can
+// name the limit.
+constexpr std::uint32_t kMaxTableDepth = 2 * (kMaxSubgraphDepth + 1) + 8;
+
+class GraphReader {
+ public:
+  GraphReader(std::uint64_t qir_size, const Bytes *segments, std::uint64_t segment_count)
+      : copy_(qir_size), segments_(segments), segment_count_(segment_count) {}
+
+  Result<Graph> model(const fb::Model &from) {
+    if (from.normal_opset() < 1 || from.normal_opset() > kNormalOpset)
+      return Status::errorf(ErrorId::qir_too_new, "graph: found normal form of opset %u, expected at most %" PRId64,
+                            from.normal_opset(), kNormalOpset);
+    if (!from.graph()) return Status::error(ErrorId::qir_bad, "graph: found a model without a graph");
+    QR_RETURN_IF_ERROR(operators(from.operators()));
+    Graph out;
+    QR_RETURN_IF_ERROR(graph(*from.graph(), out));
+    if (!copy_.within_budget())
+      return Status::error(ErrorId::qir_bad, "graph: found strings or lists that share bytes, expected each its own");
+    return out;
+  }
+
+ private:
+  Status operators(const flatbuffers::Vector<flatbuffers::Offset<fb::Operator>> *from) {
+    for (std::uint32_t i = 0, n = copy_.count(from); i < n; ++i) {
+      const std::string_view domain = copy_.view(from->Get(i)->domain()), name = copy_.view(from->Get(i)->name());
+      if (from->Get(i)->version() != 0) {
+        // Which domains and versions there may be validate_graph says.
+        CustomOp op;
+        op.domain = String(domain);
+        op.type = String(name);
+        op.version = from->Get(i)->version();
+        operators_.push_back({Op::Custom, quarry::make_shared<const CustomOp>(std::move(op))});
+        continue;
+      }
+      const OpRow *row = find_op(domain, name);
+      if (!row)
+        return Status::hinted(ErrorId::qir_bad, "update Quarry, or compile the model again with this version",
+                              "graph: found operator '%s' of domain '%s', expected one that this version knows",
+                              printable(name).c_str(), printable(domain).c_str());
+      operators_.push_back({row->op, nullptr});
+    }
+    return {};
+  }
+
+  Status graph(const fb::Graph &from, Graph &out) {
+    out.name = copy_.text(from.name());
+    const std::uint32_t tensor_count = copy_.count(from.tensors()), node_count = copy_.count(from.nodes());
+    // The containers are as large as the file says only when the file has as many tables.
+    out.tensors.resize(tensor_count);
+    for (std::uint32_t i = 0; i < tensor_count; ++i)
+      QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors[i]));
+    out.nodes.resize(node_count);
+    for (std::uint32_t i = 0; i < node_count; ++i) {
+      QR_RETURN_IF_ERROR(stop_status("reading the graph"));
+      QR_RETURN_IF_ERROR(node(*from.nodes()->Get(i), out.nodes[i]));
+    }
+    out.inputs = copy_.vector(from.inputs());
+    out.outputs = copy_.vector(from.outputs());
+    return {};
+  }
+
+  Status tensor(const fb::Tensor &from, Tensor &out) {
+    out.name = copy_.text(from.name());
+    const std::optional<DType> dtype = dtype_from_number(from.dtype());
+    if (!dtype)
+      return Status::errorf(ErrorId::qir_type,
+                            "tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
+                            printable(out.name).c_str(), from.dtype());
+    out.dtype = *dtype;
+    out.shape = copy_.vector(from.shape());
+    if (const fb::Quantization *quant = from.quantization()) {
+      out.quant.emplace();
+      out.quant->scales = copy_.vector(quant->scales());
+      out.quant->zero_points = copy_.vector(quant->zero_points());
+      out.quant->axis = quant->axis();
+      out.quant->block_size = quant->block_size();
+    }
+    return from.constant() ? constant(*from.constant(), out) : Status();
+  }
+
+  Status constant(const fb::Constant &from, Tensor &out) {
+    out.is_constant = true;
+    if (from.segment() >= segment_count_)
+      return Status::errorf(ErrorId::qir_bad, "tensor '%s': found its data in segment %u, expected one under %" PRIu64,
+                            printable(out.name).c_str(), from.segment(), segment_count_);
+    const Bytes &segment = segments_[from.segment()];
+    if (!range_fits(from.offset_bytes(), from.size_bytes(), segment.size))
+      return Status::errorf(ErrorId::qir_bad,
+                            "tensor '%s': found its data at %" PRIu64 " + %" PRIu64
+                            " bytes, expected them within the segment's %" PRIu64,
+                            printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size);
+    const char *data = static_cast<const char *>(segment.data) + from.offset_bytes();
+    if (from.offset_bytes() % kConstantAlign != 0 ||
+        reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
+      return Status::errorf(ErrorId::qir_bad,
+                            "tensor '%s': found its data at offset %" PRIu64
+                            ", expected a multiple of %u in an aligned segment",
+                            printable(out.name).c_str(), from.offset_bytes(), kConstantAlign);
+    out.data = {data, from.size_bytes()};
+    return {};
+  }
+
+  Status node(const fb::Node &from, Node &out) {
+    out.name = copy_.text(from.name());
+    if (from.op() >= operators_.size())
+      return Status::errorf(ErrorId::qir_bad, "node '%s': found operator number %u, expected one under %zu",
+                            printable(out.name).c_str(), from.op(), operators_.size());
+    out.op = operators_[from.op()].op;
+    out.custom = operators_[from.op()].custom;
+    out.inputs = copy_.vector(from.inputs());
+    out.outputs = copy_.vector(from.outputs());
+    const std::uint32_t attribute_count = copy_.count(from.attributes());
+    out.attributes.resize(attribute_count);
+    for (std::uint32_t i = 0; i < attribute_count; ++i)
+      QR_RETURN_IF_ERROR(attribute(*from.attributes()->Get(i), out.name, out.attributes[i]));
+    const std::uint32_t subgraph_count = copy_.count(from.subgraphs());
+    out.subgraphs.resize(subgraph_count);
+    for (std::uint32_t i = 0; i < subgraph_count; ++i)
+      QR_RETURN_IF_ERROR(graph(*from.subgraphs()->Get(i), out.subgraphs[i]));
+    return {};
+  }
+
+  Status attribute(const fb::Attribute &from, const String &node, Attribute &out) {
+    out.name = copy_.text(from.name());
+    if (from.kind() <= fb::AttributeKind::UNKNOWN || from.kind() > fb::AttributeKind::MAX)
+      return Status::errorf(ErrorId::qir_attribute, "node '%s': found attribute '%s' of kind %d, expected 1 to %d",
+                            printable(node).c_str(), printable(out.name).c_str(), static_cast<int>(from.kind()),
+                            static_cast<int>(fb::AttributeKind::MAX));
+    out.kind = static_cast<Attribute::Kind>(static_cast<int>(from.kind()) - 1);
+    switch (out.kind) {
+      case Attribute::Kind::Int: out.i = from.i(); break;
+      case Attribute::Kind::Float: out.f = from.f(); break;
+      case Attribute::Kind::String: out.s = copy_.text(from.s()); break;
+      case Attribute::Kind::Ints: out.ints = copy_.vector(from.ints()); break;
+      case Attribute::Kind::Floats: out.floats = copy_.vector(from.floats()); break;
+      case Attribute::Kind::Strings:
+        for (std::uint32_t i = 0, n = copy_.count(from.strings()); i < n; ++i)
+          out.strings.push_back(copy_.text(from.strings()->Get(i)));
+        break;
+      case Attribute::Kind::Tensor:
+      case Attribute::Kind::Tensors:
+        for (std::uint32_t i = 0, n = copy_.count(from.tensors()); i < n; ++i)
+          QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors.emplace_back()));
+        break;
+    }
+    return {};
+  }
+
+  flat::Copier copy_;
+  const Bytes *segments_;
+  std::uint64_t segment_count_;
+  struct Operator {
+    Op op;
+    std::shared_ptr<const CustomOp> custom;
+  };
+  Vector<Operator> operators_;
+};
+
+Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count,
+                           Status (*check)(const Graph &)) {
+  if (qir.size > kMaxGraphBytes)
+    return Status::errorf(ErrorId::qir_limit, "graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size,
+                          kMaxGraphBytes);
+  // The verifier checks alignment relative to the beginning.
+  Vector<std::uint8_t> aligned;
+  if (qir.size && reinterpret_cast<std::uintptr_t>(qir.data) % 8 != 0) {
+    const auto *bytes = static_cast<const std::uint8_t *>(qir.data);
+    aligned.assign(bytes, bytes + qir.size);
+    qir.data = aligned.data();
+  }
+  if (!flat::verify<fb::Model>(qir.data, qir.size, fb::ModelIdentifier(), kMaxTableDepth))
+    return Status::errorf(ErrorId::qir_bad, "graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size);
+  GraphReader reader(qir.size, segments, segment_count);
+  QR_ASSIGN_OR_RETURN(Graph graph, reader.model(*fb::GetModel(qir.data)));
+  QR_RETURN_IF_ERROR(check(graph));
+  return graph;
+}
+
+}  // namespace
+
+Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
+  return read_checked(qir, segments, segment_count, validate_graph);
+}
+Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
+  return read_checked(qir, segments, segment_count, validate_structure);
+}
+
+}  // namespace quarry::qir

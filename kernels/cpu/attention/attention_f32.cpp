@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention without a matrix of all scores: keys and values of some columns are packed, the scores of a few rows of
+// queries with them are made, and added to the rows' results with running maxima and sums.
+#include "kernels/cpu/contraction/gemm_tile.h"
+#include "kernels/cpu/shapes/matmul_shape.h"
+#include "kernels/cpu/vector/activate.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+constexpr float kInfinity = __builtin_inff();
+constexpr std::int64_t kPanel = kF32Panel * kLanes;
+
+struct Scratch {
+  float *k, *v, *scores, *largest, *sums;
+};
+
+// One head of one batch entry.
+struct Head {
+  const AttentionF32 &p;
+  const AttentionShape &s;
+  const float *q, *k, *v, *mask;
+  float *y;
+};
+
+// Columns [begin, begin + count) of keys and values into panels.
+void pack(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+  const AttentionF32 &p = h.p;
+  for (std::int64_t c = 0; c < count; c += kPanel)
+    pack_panel(h.k + (begin + c) * p.k[2], 1, p.k[2], p.qk_cols, min_of(kPanel, count - c), kF32Panel, 1.0f,
+               scratch.k + c * p.qk_cols);
+  for (std::int64_t c = 0; c < p.v_cols; c += kPanel) {
+    const std::int64_t columns = min_of(kPanel, p.v_cols - c);
+    pack_panel(h.v + begin * p.v[2] + c, p.v[2], 1, count, columns,
+               static_cast<int>(ceil_div<std::int64_t>(columns, kLanes)), 1.0f, scratch.v + c * count);
+  }
+}
+
+bool all_finite(const float *values, std::int64_t count) noexcept {  // a multiple of lanes
+  VecI bad{};
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const VecF v = load(values + i);
+    bad |= (v - v) != VecF{};
+  }
+  std::int32_t any = 0;
+  for (int i = 0; i < kLanes; ++i) any |= bad[i];
+  return any == 0;
+}
+
+// Scores of one row become exp(score - largest); returns their sum. `visible` columns of `count` may be seen.
+float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t visible, std::int64_t count,
+                   float *scores, float *largest_so_far, float *factor) noexcept {
+  const AttentionF32 &p = h.p;
+  const VecF scale = splat(p.scale);
+  VecF most = splat(-kInfinity);
+  const float *const mask = h.mask ? h.mask + row * p.mask[2] + begin * p.mask[3] : nullptr;
+  const std::int64_t mask_step = p.mask[3];
+  std::int64_t j = 0;
+  // What may not be seen has no say, even where its score is NaN.
+  const auto masked = [](VecF score, VecF m) __attribute__((always_inline)) {
+    return m == splat(-kInfinity) ? m : score + m;
+  };
+  if (!mask) {
+    for (; j + kLanes <= visible; j += kLanes) {
+      const VecF v = load(scores + j) * scale;
+      store(scores + j, v);
+      most = max(most, v);
+    }
+  } else if (mask_step == 1) {
+    for (; j + kLanes <= visible; j += kLanes) {
+      const VecF v = masked(load(scores + j) * scale, load(mask + j));
+      store(scores + j, v);
+      most = max(most, v);
+    }
+  }
+  float top = max_of(*largest_so_far, largest(most));
+  for (; j < visible; ++j) {
+    float v = scores[j] * p.scale;
+    if (mask) v = mask[j * mask_step] == -kInfinity ? -kInfinity : v + mask[j * mask_step];
+    scores[j] = v;
+    top = v > top ? v : top;
+  }
+  for (j = visible; j < ceil_div<std::int64_t>(count, kLanes) * kLanes; ++j) scores[j] = -kInfinity;
+  *factor = *largest_so_far == top ? 1.0f : *largest_so_far == -kInfinity ? 0.0f : exp(splat(*largest_so_far - top))[0];
+  *largest_so_far = top;
+  if (top == -kInfinity) top = 0;  // nothing to be seen yet (or NaN only, which stays)
+  VecF total{};
+  for (j = 0; j < count; j += kLanes) {
+    const VecF e = exp_of_negative(load(scores + j) - splat(top));
+    store(scores + j, e);
+    total += e;
+  }
+  return sum(total);
+}
+
+// A row's sum of weighted values becomes their mean.
+void finish_row(const Head &h, std::int64_t row, float total) noexcept {
+  const AttentionF32 &p = h.p;
+  float *const y = h.y + row * p.y[2];
+  const float inverse = total == 0 && !p.masked_nan ? 1.0f : total == 0 ? __builtin_nanf("") : 1.0f / total;
+  std::int64_t c = 0;
+  for (; c + kLanes <= p.v_cols; c += kLanes) store(y + c, load(y + c) * splat(inverse));
+  for (; c < p.v_cols; ++c) y[c] *= inverse;
+}
+
+// Rows [row, row + rows) with the packed columns [begin, begin + count).
+void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count,
+              bool skip_hidden, const Scratch &scratch) noexcept {
+  const AttentionF32 &p = h.p;
+  const std::int64_t step = h.s.padded + 16;
+  Product job;
+  job.rows = rows;
+  job.x = h.q + row * p.q[2], job.x_step = p.q[2];
+  job.k = p.qk_cols;
+  job.y_step = step;
+  job.vectors = kF32Panel;
+  job.few_rows = p.q_rows <= kFewRows;
+  for (std::int64_t c = 0; c < count; c += kPanel) {
+    job.w = scratch.k + c * p.qk_cols;
+    job.y = scratch.scores + c;
+    product(job);
+  }
+  const bool first = begin == 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t last = p.causal ? row + i + p.kv_rows - p.q_rows + 1 - begin : count;
+    const std::int64_t visible = max_of<std::int64_t>(0, min_of(last, count));
+    float factor;
+    float *const scores = scratch.scores + i * step;
+    if (first) scratch.largest[row + i] = -kInfinity, scratch.sums[row + i] = 0;
+    const float added = exponentials(h, row + i, begin, visible, count, scores, &scratch.largest[row + i], &factor);
+    scratch.sums[row + i] = scratch.sums[row + i] * factor + added;
+    if (!first && factor != 1.0f) {
+      float *const y = h.y + (row + i) * p.y[2];
+      for (std::int64_t c = 0; c < p.v_cols; ++c) y[c] *= factor;
+    }
+  }
+  if (skip_hidden) {  // infinities or NaN among the values: nothing may be multiplied by the zero of a column that is
+                      // not seen
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float *const y = h.y + (row + i) * p.y[2];
+      const float *const scores = scratch.scores + i * step;
+      for (std::int64_t c = 0; c < p.v_cols; ++c) {
+        float total = first ? 0 : y[c];
+        for (std::int64_t j = 0; j < count; ++j)
+          if (scores[j] != 0) total += scores[j] * h.v[(begin + j) * p.v[2] + c];
+        y[c] = total;
+      }
+    }
+  } else {
+    job.x = scratch.scores, job.x_step = step;
+    job.k = count;
+    job.y_step = p.y[2];
+    job.accumulate = !first;
+    for (std::int64_t c = 0; c < p.v_cols; c += kPanel) {
+      const std::int64_t columns = min_of(kPanel, p.v_cols - c);
+      job.vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
+      job.tail = static_cast<int>(columns - (job.vectors - 1) * kLanes);
+      job.w = scratch.v + c * count;
+      job.y = h.y + row * p.y[2] + c;
+      product(job);
+    }
+  }
+  if (begin + count < p.kv_rows) return;
+  for (std::int64_t i = 0; i < rows; ++i) finish_row(h, row + i, scratch.sums[row + i]);
+}
+
+// ---- a few rows of queries
+
+// Reading keys and values is all the work there is: they are read where they lie.
+constexpr std::int64_t kReadInPlace = 4;
+
+// `rows` keys' products with one query.
+template <int rows>
+QR_INLINE void scores_of(const float *q, const float *k, std::int64_t step, std::int64_t columns,
+                         float *scores) noexcept {
+  VecF acc[rows] = {};
+  std::int64_t c = 0;
+  for (; c + kLanes <= columns; c += kLanes) {
+    const VecF a = load(q + c);
+    QR_UNROLL for (int r = 0; r < rows; ++r) acc[r] = fma(a, load(k + r * step + c), acc[r]);
+  }
+  if (const int rest = static_cast<int>(columns - c); rest > 0) {
+    const VecF a = load_part(q + c, rest);
+    QR_UNROLL for (int r = 0; r < rows; ++r) acc[r] = fma(a, load_part(k + r * step + c, rest), acc[r]);
+  }
+  QR_UNROLL for (int r = 0; r < rows; ++r) scores[r] = sum(acc[r]);
+}
+
+// y = (begun ? y : 0) + the values' rows times their weights; `vectors` vectors of columns, the last of `lanes`.
+// `skip`: what has no weight is not read.
+template <int vectors>
+void add_values(const float *weights, const float *v, std::int64_t step, std::int64_t count, bool skip, bool begun,
+                int lanes, float *y) noexcept {
+  const auto at = [&](const float *from, int k) __attribute__((always_inline)) {
+    return lanes == kLanes || k < vectors - 1 ? load(from + k * kLanes) : load_part(from + k * kLanes, lanes);
+  };
+  VecF acc[vectors] = {};
+  if (begun) QR_UNROLL for (int k = 0; k < vectors; ++k) acc[k] = at(y, k);
+  for (std::int64_t j = 0; j < count; ++j, v += step) {
+    if (skip && weights[j] == 0) continue;
+    const VecF weight = splat(weights[j]);
+    QR_UNROLL for (int k = 0; k < vectors; ++k) acc[k] = fma(weight, at(v, k), acc[k]);
+  }
+  QR_UNROLL for (int k = 0; k < vectors; ++k) {
+    if (lanes == kLanes || k < vectors - 1) store(y + k * kLanes, acc[k]);
+    else store_part(y + k * kLanes, acc[k], lanes);
+  }
+}
+
+void run_in_place(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+  const AttentionF32 &p = h.p;
+  const bool first = begin == 0, skip = !p.masked_nan && (p.has_mask || p.causal);
+  float *const scores = scratch.scores;
+  for (std::int64_t row = 0; row < p.q_rows; ++row) {
+    const float *const q = h.q + row * p.q[2], *k = h.k + begin * p.k[2];
+    std::int64_t j = 0;
+    for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+    for (; j < count; ++j) scores_of<1>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+    const std::int64_t last = p.causal ? row + p.kv_rows - p.q_rows + 1 - begin : count;
+    const std::int64_t visible = max_of<std::int64_t>(0, min_of(last, count));
+    float factor;
+    if (first) scratch.largest[row] = -kInfinity, scratch.sums[row] = 0;
+    const float added = exponentials(h, row, begin, visible, count, scores, &scratch.largest[row], &factor);
+    scratch.sums[row] = scratch.sums[row] * factor + added;
+    float *const y = h.y + row * p.y[2];
+    for (std::int64_t c = 0; !first && factor != 1.0f && c < p.v_cols; ++c) y[c] *= factor;
+    const float *const v = h.v + begin * p.v[2];
+    std::int64_t c = 0;
+    for (; c + 4 * kLanes <= p.v_cols; c += 4 * kLanes)
+      add_values<4>(scores, v + c, p.v[2], count, skip, !first, kLanes, y + c);
+    for (; c < p.v_cols; c += kLanes)
+      add_values<1>(scores, v + c, p.v[2], count, skip, !first,
+                    static_cast<int>(min_of<std::int64_t>(kLanes, p.v_cols - c)), y + c);
+    if (begin + count == p.kv_rows) finish_row(h, row, scratch.sums[row]);
+  }
+}
+
+}  // namespace
+
+void run_AttentionF32(const Call &call) {
+  const auto &p = call.as<AttentionF32>();
+  const AttentionShape s = attention_shape(p, kLanes, kF32Panel);
+  const std::int64_t heads = p.batches * p.heads;
+  const double all = 2.0 * static_cast<double>(heads) * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
+                     static_cast<double>(p.qk_cols + p.v_cols + 8);
+  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1,
+                     short_ones = tasks_wanted(1, all);
+  const std::int64_t row_blocks = ceil_div(p.q_rows, AttentionShape::kRows);
+  // Each part lays keys and values out anew: not of few rows to be short alone.
+  constexpr std::int64_t kFewRowBlocks = 8;
+  const std::int64_t parts = max_of(heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads)),
+                                    min_of(ceil_div(row_blocks, kFewRowBlocks), ceil_div(short_ones, heads)));
+  const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
+                       static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
+  call.threads.run(
+      static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+        auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
+        const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+        for (; task < end; ++task) {
+          const std::int64_t head = static_cast<std::int64_t>(task) / parts,
+                             part = static_cast<std::int64_t>(task) % parts;
+          const std::int64_t b = head / p.heads, n = head % p.heads;
+          const Head h{p,
+                       s,
+                       call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
+                       call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
+                       call.operand<const float>(2) + b * p.v[0] + n * p.v[1],
+                       p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
+                       call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
+          // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
+          const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
+          const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
+          for (std::int64_t begin = 0; begin < p.kv_rows; begin += s.block) {
+            const std::int64_t count = min_of(s.block, p.kv_rows - begin);
+            if (p.q_rows <= kReadInPlace) {
+              run_in_place(h, begin, count, scratch);
+              continue;
+            }
+            pack(h, begin, count, scratch);
+            const bool skip_hidden =
+                !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * s.v_vectors * kLanes);
+            for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
+              run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
+          }
+        }
+      });
+}
+
+}  // namespace quarry::kernels::QR_ISA

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights of 2, 4 or 8 bits in blocks. Each weight is read once for as many rows as there are registers
+// for; x is brought into the order in which dwords give their parts first. For many rows weights become panels of f32.
+#include "kernels/cpu/contraction/gemm_tile.h"
+#include "kernels/cpu/movement/transpose.h"
+#include "kernels/cpu/shapes/matmul_shape.h"
+#include "kernels/cpu/vector/isa_kernels.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+// Weights are taken as dwords of 32 / bits weights, kLanes of them at a time; x lies in the order that gives: for each
+// such vector, for each place in a dword, the x of its lanes.
+struct Weights {
+  const MatMulBlocks &p;
+  const std::uint8_t *w, *packed_zeros;
+  const float *scales, *zeros, *bias, *x;  // x: [m][vector][place][lane], padded with zeros
+  const float *x_sums;                     // [m][block]; where there are zero points
+  float *y;
+  std::int64_t blocks, dwords, vectors, zero_bytes;  // of a row
+  int log_dwords;                                    // of a block
+};
+
+// Bytes ahead of where weights and scales are read: rows are short, and each begins a stream of its own.
+constexpr std::int64_t kAhead = 16384, kScalesAhead = 2048;
+
+// The weights at `place` of each dword, less the middle of their range.
+template <int bits>
+QR_INLINE VecF weights_at(VecI dwords, int place) noexcept {
+  constexpr std::int32_t mask = (1 << bits) - 1, middle = 1 << (bits - 1);
+  const VecI shifted = dwords >> (place * bits);
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  if constexpr (bits <= 4) {
+    VecF table;
+    QR_UNROLL for (int i = 0; i < kLanes; ++i) table[i] = static_cast<float>((i & mask) - middle);
+    return choose(table, shifted);
+  }
+#endif
+  return to_float((shifted & splat(mask)) - splat(middle));
+}
+
+// How the scales of the blocks that a vector reaches into come to its lanes.
+struct Spread {
+  VecI from;  // of each lane, counted from the first block
+  int count;
+  explicit Spread(std::int64_t dwords_of_block) noexcept {
+    const auto each = static_cast<std::int32_t>(min_of<std::int64_t>(dwords_of_block, kLanes));
+    for (std::int32_t i = 0; i < kLanes; ++i) from[i] = i / each;
+    count = kLanes / each;
+  }
+  __attribute__((always_inline)) VecF operator()(const float *scales, int there) const noexcept {
+    return choose(there == kLanes ? load(scales) : load_part(scales, there), from);
+  }
+};
+
+// The zero point of a block.
+template <int bits>
+QR_INLINE float zero_of(const Weights &s, std::int64_t n, std::int64_t b) noexcept {
+  if (s.zeros) return s.zeros[n * s.blocks + b];
+  if (!s.packed_zeros) return static_cast<float>(1 << (bits - 1));
+  return static_cast<float>((s.packed_zeros[n * s.zero_bytes + b * bits / 8] >> (b * bits % 8)) & ((1 << bits) - 1));
+}
+
+// What zero points beside the middle take off, of R rows of x with one of the weights.
+template <int bits, int R>
+void add_shifts(const Weights &s, std::int64_t row, std::int64_t n, VecF (&shifts)[R]) noexcept {
+  constexpr std::int64_t kSome = 64, per_byte = 8 / bits;
+  constexpr float middle = 1 << (bits - 1);
+  for (std::int64_t b = 0; b < s.blocks; b += kSome) {
+    const std::int64_t count = min_of(kSome, s.blocks - b);
+    float zeros[kSome];
+    if (s.zeros) {
+      for (std::int64_t i = 0; i < count; ++i) zeros[i] = s.zeros[n * s.blocks + b + i] - middle;
+    } else {
+      const std::uint8_t *const from = s.packed_zeros + n * s.zero_bytes + b / per_byte;
+      for (std::int64_t i = 0; i < ceil_div(count, per_byte); ++i)
+        QR_UNROLL for (int e = 0; e < per_byte; ++e) zeros[i * per_byte + e] =
+            static_cast<float>((from[i] >> (e * bits)) & ((1 << bits) - 1)) - middle;
+    }
+    const float *const scales = s.scales + n * s.blocks + b, *const x_sums = s.x_sums + row * s.blocks + b;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, count - i));
+      const auto some = [&](const float *from) __attribute__((always_inline)) {
+        return lanes == kLanes ? load(from) : load_part(from, lanes);
+      };
+      const VecF scaled = some(zeros + i) * some(scales + i);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) shifts[r] = fma(scaled, some(x_sums + r * s.blocks + i), shifts[r]);
+    }
+  }
+}
+
+// R rows of x with C rows of weights.
+template <int bits, int R, int C>
+QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, std::int64_t n) noexcept {
+  constexpr int places = 32 / bits;
+  const MatMulBlocks &p = s.p;
+  const std::int64_t depth = s.vectors * places * kLanes;
+  const std::uint8_t *w = s.w + n * s.dwords * 4;
+  const float *x = s.x + row * depth, *scales = s.scales + n * s.blocks;
+  VecF sums[R][C] = {};
+  const auto step = [&](int dwords, int blocks) __attribute__((always_inline)) {
+    VecI packed[C];
+    VecF part[R][C] = {};
+    QR_UNROLL
+    for (int c = 0; c < C; ++c) {
+      const std::uint8_t *const from = w + c * s.dwords * 4;
+      packed[c] = dwords == kLanes ? load(reinterpret_cast<const std::int32_t *>(from))
+                                   : reinterpret_cast<VecI>(load_part(reinterpret_cast<const float *>(from), dwords));
+      __builtin_prefetch(from + kAhead);
+      __builtin_prefetch(reinterpret_cast<const char *>(scales + c * s.blocks) + kScalesAhead);
+    }
+    QR_UNROLL
+    for (int place = 0; place < places; ++place) {
+      VecF values[C];
+      QR_UNROLL
+      for (int c = 0; c < C; ++c) values[c] = weights_at<bits>(packed[c], place);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const VecF factor = load(x + r * depth + place * kLanes);
+        QR_UNROLL
+        for (int c = 0; c < C; ++c) part[r][c] = fma(factor, values[c], part[r][c]);
+      }
+    }
+    QR_UNROLL
+    for (int c = 0; c < C; ++c) {
+      const VecF scale = spread(scales + c * s.blocks, blocks);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) sums[r][c] = fma(part[r][c], scale, sums[r][c]);
+    }
+  };
+  std::int64_t at = 0;
+  for (; at + kLanes <= s.dwords; at += kLanes, w += kLanes * 4, x += places * kLanes) {
+    scales = s.scales + n * s.blocks + (at >> s.log_dwords);
+    step(kLanes, spread.count);
+  }
+  if (at < s.dwords) {
+    scales = s.scales + n * s.blocks + (at >> s.log_dwords);
+    step(static_cast<int>(s.dwords - at), static_cast<int>(s.blocks - (at >> s.log_dwords)));
+  }
+  for (int c = 0; c < C; ++c) {
+    const float bias = s.bias ? s.bias[n + c] : 0.0f;
+    VecF shifts[R] = {};
+    if (s.x_sums) add_shifts<bits, R>(s, row, n + c, shifts);
+    for (int r = 0; r < R; ++r) {
+      const float shift = s.x_sums ? sum(shifts[r]) : 0.0f;
+      s.y[(row + r) * p.n + n + c] = sum(sums[r][c]) - shift + bias;
+    }
+  }
+}
+
+template <int bits, int R, int C>
+void rows_of(const Weights &s, std::int64_t row, std::int64_t begin, std::int64_t end) noexcept {
+  const Spread spread(s.p.block * bits / 32);
+  std::int64_t n = begin;
+  for (; n + C <= end; n += C) tile<bits, R, C>(s, spread, row, n);
+  for (; n < end; ++n) tile<bits, R, 1>(s, spread, row, n);
+}
+
+template <int bits>
+void columns(const Weights &s, std::int64_t begin, std::int64_t end) noexcept {
+  constexpr int kRows = 4, kWide = kF32Panel;
+  std::int64_t row = 0;
+  for (; row + kRows <= s.p.m; row += kRows) rows_of<bits, kRows, kF32Panel / 2>(s, row, begin, end);
+  for (; row < s.p.m; ++row) rows_of<bits, 1, kWide>(s, row, begin, end);
+}
+
+constexpr std::int64_t kColumns = kF32Panel * kLanes;
+
+// Panels of columns: packed weights are turned so that columns lie beside each other, and made f32 in vectors of those.
+template <int bits>
+void panels(const Weights &s, std::byte *scratch, std::int64_t begin, std::int64_t end) noexcept {
+  constexpr int places = 32 / bits;
+  const MatMulBlocks &p = s.p;
+  const std::int64_t depth = panel_depth(p), block = p.block, dwords_of_block = block / places;
+  auto *const panel = reinterpret_cast<float *>(scratch);
+  auto *const packed = reinterpret_cast<std::int32_t *>(panel + depth * kColumns);
+  float *const scales = reinterpret_cast<float *>(packed + depth / places * kColumns),
+               *const shifts = scales + kColumns, *const bias = shifts + kColumns;
+  std::memset(scratch, 0, static_cast<std::size_t>((depth + depth / places + 3) * kColumns * 4));
+  for (std::int64_t task = begin; task < end; ++task) {
+    const std::int64_t n = task * kColumns, columns = min_of(kColumns, p.n - n);
+    const int vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
+    if (s.bias) std::memcpy(bias, s.bias + n, static_cast<std::size_t>(columns) * 4);
+    for (std::int64_t k = 0; k < p.k; k += depth) {
+      const std::int64_t first = k / places, dwords = min_of(depth / places, s.dwords - first);
+      transpose(4, reinterpret_cast<const std::byte *>(s.w) + (n * s.dwords + first) * 4,
+                reinterpret_cast<std::byte *>(packed), columns, dwords, s.dwords * 4, kColumns * 4);
+      float *to = panel;
+      for (std::int64_t at = 0; at < dwords; at += dwords_of_block) {
+        const std::int64_t b = (k + at * places) / block;
+        for (std::int64_t c = 0; c < columns; ++c) {
+          scales[c] = s.scales[(n + c) * s.blocks + b];
+          shifts[c] = zero_of<bits>(s, n + c, b) - static_cast<float>(1 << (bits - 1));
+        }
+        for (std::int64_t d = at; d < at + dwords_of_block; ++d, to += places * vectors * kLanes)
+          for (int v = 0; v < vectors; ++v) {
+            const VecI from = load(packed + d * kColumns + v * kLanes);
+            const VecF scale = load(scales + v * kLanes), shift = load(shifts + v * kLanes);
+            QR_UNROLL
+            for (int place = 0; place < places; ++place)
+              store(to + (place * vectors + v) * kLanes, (weights_at<bits>(from, place) - shift) * scale);
+          }
+      }
+      Product job;
+      job.x = s.x + k, job.x_step = p.k, job.rows = p.m, job.k = min_of(depth, p.k - k);
+      job.vectors = vectors, job.tail = static_cast<int>(columns - (vectors - 1) * kLanes);
+      job.w = panel, job.y = s.y + n, job.y_step = p.n;
+      job.accumulate = k > 0, job.finish = k + depth >= p.k;
+      if (s.bias) job.bias = bias;
+      product(job);
+    }
+  }
+}
+
+}  // namespace
+
+void run_MatMulBlocks(const Call &call) {
+  const auto &p = call.as<MatMulBlocks>();
+  const bool in_panels = p.m >= kRowsOfPanels;
+  const std::int64_t blocks = ceil_div<std::int64_t>(p.k, p.block), places = 32 / p.bits,
+                     dwords = blocks * p.block / places, vectors = ceil_div<std::int64_t>(dwords, kLanes),
+                     depth = vectors * places * kLanes;
+  float *const ordered = reinterpret_cast<float *>(call.shared_scratch());
+  float *const x_sums = p.zeros == BlockZeros::Middle ? nullptr : ordered + p.m * depth;
+  const float *const given = call.operand<const float>(0);
+  for (std::int64_t row = 0; !in_panels && row < p.m; ++row) {
+    const float *const from = given + row * p.k;
+    float *to = ordered + row * depth;
+    for (std::int64_t v = 0; v < vectors; ++v)
+      for (std::int64_t place = 0; place < places; ++place)
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+          const std::int64_t k = (v * kLanes + lane) * places + place;
+          *to++ = k < p.k ? from[k] : 0.0f;
+        }
+    if (!x_sums) continue;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      float total = 0;
+      for (std::int64_t k = b * p.block; k < min_of<std::int64_t>(p.k, (b + 1) * p.block); ++k) total += from[k];
+      x_sums[row * blocks + b] = total;
+    }
+  }
+  std::size_t next = 3;
+  Weights s{p,
+            call.operand<const std::uint8_t>(1),
+            nullptr,
+            call.operand<const float>(2),
+            nullptr,
+            nullptr,
+            in_panels ? given : ordered,
+            x_sums,
+            nullptr,
+            blocks,
+            dwords,
+            vectors,
+            (blocks * p.bits + 7) / 8,
+            __builtin_ctz(p.block * p.bits / 32)};
+  if (p.zeros == BlockZeros::Packed) s.packed_zeros = call.operand<const std::uint8_t>(next++);
+  if (p.zeros == BlockZeros::F32) s.zeros = call.operand<const float>(next++);
+  if (p.has_bias) s.bias = call.operand<const float>(next++);
+  s.y = call.operand<float>(next);
+  const double work = 2.0 * static_cast<double>(p.m) * static_cast<double>(depth);
+  if (in_panels) {
+    call.threads.run(static_cast<std::uint64_t>(ceil_div(p.n, kColumns)),
+                     static_cast<std::uint64_t>(kWorthSharing / work / static_cast<double>(kColumns)) + 1,
+                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                       const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
+                       std::byte *const scratch = call.worker_scratch(worker);
+                       switch (p.bits) {
+                         case 2: return panels<2>(s, scratch, from, to);
+                         case 4: return panels<4>(s, scratch, from, to);
+                         default: return panels<8>(s, scratch, from, to);
+                       }
+                     });
+    return;
+  }
+  call.threads.run(static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(kWorthSharing / work) + 1,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
+                     switch (p.bits) {
+                       case 2: return columns<2>(s, from, to);
+                       case 4: return columns<4>(s, from, to);
+                       default: return columns<8>(s, from, to);
+                     }
+                   });
+}
+
+}  // namespace quarry::kernels::QR_ISA

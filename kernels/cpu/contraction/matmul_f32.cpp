@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contraction/gemm_tile.h"
+#include "kernels/cpu/shapes/matmul_shape.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+template <int n>
+struct Steps {
+  static constexpr int value = n;
+};
+
+struct MatMul {
+  const MatMulF32 &p;
+  const MatMulShape &s;
+  const float *a, *b, *bias, *row_bias, *r;
+  float *y;
+};
+
+// Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which
+// the sums stay in the first-level cache).
+void run_few_rows(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows, std::int64_t begin,
+                  std::int64_t end) noexcept {
+  Asker asker(threads);
+  const MatMulF32 &p = g.p;
+  constexpr std::int64_t kColumns = 1024;
+  for (std::int64_t m = row; m < row + rows; ++m) {
+    const float *const a = g.a + m * p.a_row;
+    for (std::int64_t first = begin; first < end; first += kColumns) {
+      const std::int64_t columns = min_of(kColumns, end - first);
+      float *const y = g.y + m * p.y_row + first;
+      if (g.bias) std::memmove(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
+      else if (g.row_bias)
+        for (std::int64_t n = 0; n < columns; ++n) y[n] = g.row_bias[m];
+      else std::memset(y, 0, static_cast<std::size_t>(columns) * 4);
+      const float *b = g.b + first;
+      std::int64_t k = 0;
+      const auto add = [&](auto steps) __attribute__((always_inline)) {
+        constexpr int kSteps = decltype(steps)::value;
+        VecF factors[kSteps];
+        QR_UNROLL for (int i = 0; i < kSteps; ++i) factors[i] = splat(a[(k + i) * p.a_col] * p.alpha);
+        const auto vector = [&](std::int64_t n, auto get, auto put) __attribute__((always_inline)) {
+          VecF sum = get(y + n);
+          QR_UNROLL for (int i = 0; i < kSteps; ++i) sum = fma(factors[i], get(b + i * p.b_row + n), sum);
+          put(y + n, sum);
+        };
+        std::int64_t n = 0;
+        for (; n + kLanes <= columns; n += kLanes)
+          vector(
+              n, [](const float *q) __attribute__((always_inline)) { return load(q); },
+              [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
+        if (const int left = static_cast<int>(columns - n); left > 0)
+          vector(
+              n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); },
+              [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
+        k += kSteps;
+        b += kSteps * p.b_row;
+      };
+      while (k + 4 <= p.k && !asker.stopped(2 * columns + 64)) add(Steps<4>{});
+      while (k < p.k && k + 4 > p.k) add(Steps<1>{});
+      const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
+      if (p.residual == Residual::BeforeAct)
+        for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
+      if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
+        finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
+    }
+  }
+}
+
+// One column, which lies side by side as the rows do: there is nothing to copy b's elements together for.
+void run_dots(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows) noexcept {
+  const MatMulF32 &p = g.p;
+  for (std::int64_t m = row; m < row + rows; ++m) {
+    const float *const a = g.a + m * p.a_row, *const b = g.b;
+    VecF part[4] = {};
+    for (Parts some(threads, p.k); some.next();) {
+      std::int64_t k = some.begin;
+      for (; k + 4 * kLanes <= some.end; k += 4 * kLanes)
+        QR_UNROLL for (int i = 0; i < 4; ++i) part[i] =
+            fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
+      for (; k + kLanes <= some.end; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
+      if (const int rest = static_cast<int>(some.end - k); rest > 0)
+        part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
+    }
+    float *const y = g.y + m * p.y_row;
+    *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
+    const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row;
+    if (p.residual == Residual::BeforeAct) *y += *r;
+    if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
+      finish_rows(p.act, y, 0, 1, 1, p.residual == Residual::AfterAct ? r : nullptr, 0);
+  }
+}
+
+// Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to
+// be packed.
+void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows, std::int64_t first,
+              std::int64_t last, float *scratch) noexcept {
+  const MatMulF32 &p = g.p;
+  const MatMulShape &s = g.s;
+  if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes)
+    return run_few_rows(g, threads, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
+  if (p.n == 1 && p.a_col == 1 && p.b_row == 1) return run_dots(g, threads, row, rows);
+  float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
+  const bool pack_a = p.a_col != 1;
+  // A few rows do not pay for copying b.
+  const bool b_in_place = p.b_col == 1 && p.alpha == 1 && rows <= 8;
+  Product job;
+  job.rows = rows;
+  job.y_step = p.y_row;
+  job.few_rows = p.m <= kFewRows;
+  job.end.step = p.y_row;
+  job.end.act = &p.act;
+  const std::int64_t panels = last - first;
+  std::int64_t packed_chunk = -1;
+  Asker asker(threads);
+  for (std::int64_t i = 0; i < panels * s.chunks && !asker.stopped(job.k * (rows + kLanes)); ++i) {
+    const std::int64_t panel = first + (pack_a ? i % panels : i / s.chunks), chunk = pack_a ? i / panels : i % s.chunks;
+    const std::int64_t from = chunk * s.chunk, column = panel * kF32Panel * kLanes;
+    const std::int64_t columns = min_of<std::int64_t>(kF32Panel * kLanes, p.n - column);
+    job.k = max_of<std::int64_t>(0, min_of(s.chunk, p.k - from));
+    job.vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
+    job.tail = static_cast<int>(columns - (job.vectors - 1) * kLanes);
+    const float *const b = g.b + from * p.b_row + column * p.b_col;
+    if (b_in_place && job.tail == kLanes) {
+      job.w = b, job.w_step = p.b_row;
+    } else {
+      pack_panel(b, p.b_row, p.b_col, job.k, columns, job.vectors, p.alpha, panel_at);
+      job.w = panel_at, job.w_step = 0;
+    }
+    if (!pack_a) {
+      job.x = g.a + row * p.a_row + from, job.x_step = p.a_row;
+    } else {
+      if (chunk != packed_chunk) {
+        packed_chunk = chunk;
+        // The smaller of the two strides is the inner loop.
+        const float *const a = g.a + row * p.a_row + from * p.a_col;
+        if (p.a_row < p.a_col) {
+          for (std::int64_t k = 0; k < job.k; ++k)
+            for (std::int64_t m = 0; m < rows; ++m) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
+        } else {
+          for (std::int64_t m = 0; m < rows; ++m)
+            for (std::int64_t k = 0; k < job.k; ++k) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
+        }
+      }
+      job.x = a_at, job.x_step = job.k;
+    }
+    job.accumulate = chunk > 0;
+    job.finish = chunk == s.chunks - 1;
+    if (g.bias && job.finish) {
+      job.bias = g.bias + column;
+      if (job.tail != kLanes) {
+        std::memcpy(bias_at, g.bias + column, static_cast<std::size_t>(columns) * 4);
+        job.bias = bias_at;
+      }
+    }
+    job.row_bias = g.row_bias && job.finish ? g.row_bias + row : nullptr;
+    const std::int64_t at = row * p.y_row + column;
+    job.y = g.y + at;
+    job.end.before = p.residual == Residual::BeforeAct ? g.r + at : nullptr;
+    job.end.after = p.residual == Residual::AfterAct ? g.r + at : nullptr;
+    product(job);
+  }
+}
+
+}  // namespace
+
+void run_MatMulF32(const Call &call) {
+  const auto &p = call.as<MatMulF32>();
+  std::int64_t batches = 1;
+  for (const std::int64_t dim : p.batch) batches *= dim;
+  if (batches == 0 || p.m == 0 || p.n == 0) return;
+  const MatMulShape s = matmul_shape(p, kLanes, kF32Panel);
+  std::size_t operand = 2;
+  MatMul whole{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, nullptr};
+  if (p.has_bias) (p.has_bias == kBiasPerRow ? whole.row_bias : whole.bias) = call.operand<const float>(operand++);
+  if (p.residual != Residual::None) whole.r = call.operand<const float>(operand++);
+  whole.y = call.operand<float>(operand);
+
+  // Tasks: matrices, then parts of the panels, then parts of the rows.
+  // Where weights are read once, that takes as long as many operations.
+  const double all = 2.0 * static_cast<double>(batches) * static_cast<double>(p.m + 16) * static_cast<double>(p.n) *
+                     static_cast<double>(p.k + 1);
+  const std::int64_t wanted = tasks_wanted(call.threads.workers, all);
+  const std::int64_t row_blocks = ceil_div(p.m, s.rows);
+  std::int64_t panel_parts = 1, row_parts = row_blocks;
+  if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
+  if (batches * row_parts * panel_parts < wanted)
+    row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
+  const std::int64_t tasks = batches * panel_parts * row_parts;
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) *
+                       static_cast<double>(batches) / static_cast<double>(tasks);
+  call.threads.run(
+      static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        for (; begin < end; ++begin) {
+          auto rest = static_cast<std::int64_t>(begin);
+          const std::int64_t row_part = rest % row_parts;
+          rest /= row_parts;
+          const std::int64_t panel_part = rest % panel_parts;
+          rest /= panel_parts;
+          MatMul g = whole;
+          for (int i = kBatchRank - 1; i >= 0; --i) {
+            const std::int64_t at = rest % p.batch[i];
+            rest /= p.batch[i];
+            g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
+            if (g.r) g.r += at * p.y_batch[i];
+          }
+          const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
+          run_part(g, call.threads, row, rows, s.panels * panel_part / panel_parts,
+                   s.panels * (panel_part + 1) / panel_parts, reinterpret_cast<float *>(call.worker_scratch(worker)));
+        }
+      });
+}
+
+}  // namespace quarry::kernels::QR_ISA

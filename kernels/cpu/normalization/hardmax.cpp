@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// 1 where the first of the greatest of a line stands, 0 elsewhere. NaN is greater than nothing, and nothing than NaN.
+#include "base/dtype.h"
+#include "kernels/cpu/vector/double_vec.h"
+#include "kernels/cpu/vector/isa_kernels.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+template <class T>
+struct Of;
+template <>
+struct Of<float> {
+  using Vec = VecF;
+  using Mask = VecI;
+  static constexpr int kCount = kLanes;
+};
+template <>
+struct Of<double> {
+  using Vec = VecD;
+  using Mask = VecL;
+  static constexpr int kCount = kDoubles;
+};
+
+// The greatest first, then its first place; both without branches but for the end.
+template <class T>
+std::int64_t greatest_at(const T *x, std::int64_t n) noexcept {
+  using V = typename Of<T>::Vec;
+  constexpr int kCount = Of<T>::kCount;
+  T greatest = x[0];
+  if (greatest != greatest) return 0;
+  V best[4];
+  QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = splat(greatest);
+  std::int64_t i = 0;
+  for (; i + 4 * kCount <= n; i += 4 * kCount)
+    QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = max(load(x + i + k * kCount), best[k]);
+  const V all = max(max(best[0], best[1]), max(best[2], best[3]));
+  for (int k = 0; k < kCount; ++k) greatest = all[k] > greatest ? all[k] : greatest;
+  for (; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  const V wanted = splat(greatest);
+  for (i = 0; i + 4 * kCount <= n; i += 4 * kCount) {
+    typename Of<T>::Mask found{};
+    QR_UNROLL for (int k = 0; k < 4; ++k) found |= load(x + i + k * kCount) == wanted;
+    if (any(reinterpret_cast<VecL>(found) != VecL{})) break;
+  }
+  while (x[i] != greatest) ++i;
+  return i;
+}
+
+template <class T>
+void run_as(const Call &call) {
+  using V = typename Of<T>::Vec;
+  using Mask = typename Of<T>::Mask;
+  const auto &p = call.as<Hardmax>();
+  constexpr int kCount = Of<T>::kCount;
+  const std::int64_t blocks = p.inner == 1 ? 1 : ceil_div<std::int64_t>(p.inner, kCount);
+  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(1 + 16384 / p.n),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t column = task % blocks * kCount, at = task / blocks * p.n * p.inner + column;
+                       const T *const x = call.operand<const T>(0) + at;
+                       T *const y = call.operand<T>(1) + at;
+                       if (p.inner == 1) {
+                         const std::int64_t place = greatest_at(x, p.n);
+                         std::memset(y, 0, static_cast<std::size_t>(p.n) * sizeof(T));
+                         y[place] = 1;
+                         continue;
+                       }
+                       const int lanes = static_cast<int>(min_of<std::int64_t>(kCount, p.inner - column));
+                       const auto from = [&](const T *q) __attribute__((always_inline)) {
+                         return lanes == kCount ? load(q) : load_part(q, lanes);
+                       };
+                       V best = from(x);
+                       Mask places{};
+                       using Place = decltype(places[0] + 0);
+                       for (std::int64_t i = 1; i < p.n; ++i) {
+                         const V v = from(x + i * p.inner);
+                         const Mask better = v > best;
+                         best = better ? v : best;
+                         places = better ? Mask{} + static_cast<Place>(i) : places;
+                       }
+                       for (std::int64_t i = 0; i < p.n; ++i) {
+                         const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
+                         if (lanes == kCount) store(y + i * p.inner, one);
+                         else store_part(y + i * p.inner, one, lanes);
+                       }
+                     }
+                   });
+}
+
+}  // namespace
+
+void run_Hardmax(const Call &call) {
+  const auto &p = call.as<Hardmax>();
+  if (p.outer == 0 || p.n == 0 || p.inner == 0) return;
+  if (static_cast<DType>(p.dtype) == DType::F32) run_as<float>(call);
+  else run_as<double>(call);
+}
+
+}  // namespace quarry::kernels::QR_ISA

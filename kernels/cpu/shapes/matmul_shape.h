@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that the kernels of MatMulF32, MatMulInt and AttentionF32 and their check functions agree upon.
+#pragma once
+
+#include "kernels/cpu/kernel.h"
+
+namespace quarry::kernels {
+
+inline constexpr std::uint32_t kBiasPerRow = 2;  // has_bias of MatMulF32: a number for each row; 1: for each column
+
+// A panel of b is packed into scratch for as many rows of a as there are; a too where its columns are not adjacent.
+struct MatMulShape {
+  std::int64_t chunk, chunks;                        // of k
+  std::int64_t vectors, panels;                      // of n
+  std::int64_t rows;                                 // most that are multiplied at a time
+  std::int64_t panel_floats, bias_floats, a_floats;  // scratch of a worker, in this order
+};
+[[maybe_unused]] static inline MatMulShape matmul_shape(const MatMulF32 &p, std::uint32_t lanes,
+                                                        std::uint32_t panel) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  MatMulShape s{};
+  const std::int64_t width = std::int64_t{lanes} * panel,
+                     most = (16 << 10) / (width * 4) < 256 ? 256 : (16 << 10) / (width * 4);
+  s.chunks = p.k > 0 ? up(p.k, most) : 1;
+  s.chunk = up(p.k, s.chunks);
+  s.vectors = up(p.n, lanes), s.panels = up(s.vectors, panel);
+  s.rows = p.a_col == 1 ? 768 : 96;
+  if (s.rows > p.m) s.rows = p.m;
+  s.panel_floats = up(s.chunk * width, 16) * 16, s.bias_floats = up(width, 16) * 16;
+  s.a_floats = p.a_col == 1 ? 0 : up(s.rows * s.chunk, 16) * 16;
+  return s;
+}
+
+// The same for bytes, as int_product.h reads them: a panel of b as [step][vector][lane][elements], rows of a as they
+// lie or, where they do not lie so, copied.
+struct MatMulIntShape {
+  std::int64_t elements;  // of a step of four bytes: bytes or s16
+  bool a_in_place;
+  std::int64_t chunk, chunks;                                                 // of k
+  std::int64_t panel_columns, panels;                                         // of n
+  std::int64_t rows;                                                          // most that are multiplied at a time
+  std::int64_t panel_bytes, column_numbers, row_numbers, row_bytes, a_bytes;  // of scratch
+};
+// in_place: dot products take bytes of a's type.
+[[maybe_unused]] static inline MatMulIntShape matmul_int_shape(const MatMulInt &p, std::uint32_t lanes,
+                                                               std::uint32_t panel, std::uint32_t int_group,
+                                                               bool in_place) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  MatMulIntShape s{};
+  constexpr std::int64_t kDepth = 1024, kRows = 96, kRowsInPlace = 768;
+  s.elements = int_group == 4 ? 4 : 2;
+  s.a_in_place = s.elements == 4 && in_place && p.a_col == 1 && p.k % 4 == 0;
+  s.chunks = p.k > 0 ? up(p.k, kDepth) : 1;
+  s.chunk = up(up(p.k, s.chunks), 4) * 4;
+  s.panel_columns = std::int64_t{lanes} * panel, s.panels = up(p.n, s.panel_columns);
+  s.rows = s.a_in_place ? kRowsInPlace : kRows;
+  if (s.rows > p.m) s.rows = p.m;
+  s.row_bytes = s.chunk * 4 / s.elements;
+  s.panel_bytes = up(s.chunk * s.panel_columns, 64) * 64;
+  s.column_numbers = up(s.panel_columns, 16) * 16, s.row_numbers = up(s.rows, 16) * 16;
+  s.a_bytes = s.a_in_place ? 0 : up(s.rows * s.row_bytes, 64) * 64;
+  return s;
+}
+// Sums and zero points of columns, then of rows, are i32.
+[[maybe_unused]] static inline std::int64_t matmul_int_scratch(const MatMulIntShape &s) noexcept {
+  return s.panel_bytes + 2 * 4 * (s.column_numbers + s.row_numbers) + s.a_bytes;
+}
+
+// Keys and values of a part of the columns of the scores are packed into scratch, and passed over by blocks of rows.
+struct AttentionShape {
+  static constexpr std::int64_t kRows = 24;  // of queries at a time
+  std::int64_t block, padded;                // columns of a part; and padded to whole panels
+  std::int64_t v_vectors;
+  std::int64_t k_floats, v_floats, s_floats, row_floats;  // scratch of a worker, in this order; row_floats twice
+};
+// Extents up to 2^31.
+[[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes,
+                                                              std::uint32_t panel) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  AttentionShape s{};
+  const std::int64_t width = std::int64_t{lanes} * panel;
+  std::int64_t most = (256 << 10) / (4 * (p.qk_cols + p.v_cols)) / width * width;
+  if (most < width) most = width;
+  const std::int64_t parts = up(p.kv_rows, most);
+  s.block = parts > 1 ? up(up(p.kv_rows, parts), width) * width : p.kv_rows;
+  s.padded = up(s.block, width) * width;
+  s.v_vectors = up(p.v_cols, lanes);
+  s.k_floats = s.padded * p.qk_cols;
+  s.v_floats = up(s.block * s.v_vectors * lanes, 16) * 16;
+  s.s_floats = AttentionShape::kRows * (s.padded + 16);
+  s.row_floats = up(p.q_rows, 16) * 16;
+  return s;
+}
+
+// Weights in blocks: for so many rows a panel of them is made f32 first, some of the depth at a time, and read by all
+// rows. Room of a worker: the panel, its packed weights with columns beside each other, scales and zero points of a
+// block.
+inline constexpr std::int64_t kRowsOfPanels = 16;
+inline std::int64_t panel_depth(const MatMulBlocks &p) noexcept { return p.block > 256 ? p.block : 256; }
+inline std::uint64_t panel_scratch(const MatMulBlocks &p, std::int64_t columns) noexcept {
+  if (p.m < kRowsOfPanels) return 0;
+  const std::int64_t depth = panel_depth(p), packed = depth * p.bits / 32;
+  return static_cast<std::uint64_t>(((depth + packed + 3) * columns * 4 + 63) / 64 * 64);
+}
+
+}  // namespace quarry::kernels

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/compatibility.h"
+
+namespace quarry::loader {
+namespace {
+
+constexpr std::string_view kPrefix = "quarry-backend-", kSuffix = ".so";
+
+String flavour_text(std::uint32_t flavour) {
+  if (flavour == 0) return "none";
+  String out;
+  const auto add = [&](std::string_view word) { out.append(out.empty() ? "" : "+").append(word); };
+  if (flavour & QR_PLUGIN_FLAVOUR_ASAN) add("address");
+  if (flavour & QR_PLUGIN_FLAVOUR_TSAN) add("thread");
+  if (flavour & QR_PLUGIN_FLAVOUR_MSAN) add("memory");
+  if (const std::uint32_t rest = flavour & ~7u) add(format("0x%x", rest));
+  return out;
+}
+
+}  // namespace
+
+std::string_view id_of_file(std::string_view path) noexcept {
+  const std::size_t slash = path.rfind('/');
+  std::string_view name = slash == path.npos ? path : path.substr(slash + 1);
+  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) || !name.ends_with(kSuffix))
+    return {};
+  return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+}
+
+bool is_plugin_id(std::string_view id) noexcept {
+  if (id.empty() || id.size() > 31 || id[0] < 'a' || id[0] > 'z') return false;
+  for (const char c : id)
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') return false;
+  return true;
+}
+
+Status check_compatibility(const PluginNote &note, std::string_view path, const HostFacts &host) {
+  String differs;
+  std::optional<ErrorId> first;
+  const auto pair = [&](ErrorId id, const String &text) {
+    if (!first) first = id;
+    differs += differs.empty() ? text : "; " + text;
+  };
+  if (note.target != host.target)
+    pair(ErrorId::plugin_target, format("target found %s, expected %.*s", note.target.c_str(),
+                                        static_cast<int>(host.target.size()), host.target.data()));
+  if (note.abi_major != host.abi_major) {
+    pair(ErrorId::plugin_abi_major, format("plugin ABI major found %u, expected %u", note.abi_major, host.abi_major));
+  } else {
+    // Minors of another major mean nothing here.
+    if (note.abi_minor_min > host.abi_minor_max)
+      pair(ErrorId::plugin_abi_minor,
+           format("plugin ABI minor found at least %u, expected at most %u", note.abi_minor_min, host.abi_minor_max));
+    if (note.abi_minor < host.abi_minor_min)
+      pair(ErrorId::plugin_abi_minor,
+           format("plugin ABI minor found %u, expected at least %u", note.abi_minor, host.abi_minor_min));
+  }
+  if (note.flavour != host.flavour)
+    pair(ErrorId::plugin_flavour, format("sanitizers found %s, expected %s", flavour_text(note.flavour).c_str(),
+                                         flavour_text(host.flavour).c_str()));
+  const std::string_view id = id_of_file(path);
+  if (note.id != id || !is_plugin_id(note.id))
+    pair(ErrorId::plugin_id_mismatch,
+         id.empty() ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>.so",
+                             note.id.c_str())
+         : note.id != id
+             ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id.c_str(), printable(id).c_str())
+             : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id.c_str()));
+  if (!first) return {};
+  // Of the system's own, but for the C library: the plugin is nearly what is wanted.
+  const auto system = [](std::string_view target) { return target.substr(0, target.rfind('-')); };
+  const bool nearly = *first == ErrorId::plugin_target && system(note.target) == system(host.target);
+  const String hint = nearly
+                          ? format("build the plugin with the C library of this system (%.*s), or install one that was",
+                                   static_cast<int>(host.target.size()), host.target.data())
+                          : String(error_row(*first).hint);
+  return Status::error(*first, format("%s: %s", printable(path, 1024).c_str(), differs.c_str()), hint)
+      .with("file", path);
+}
+
+}  // namespace quarry::loader

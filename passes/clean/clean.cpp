@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/stop.h"
+#include "graph/edit/graph_edit.h"
+#include "passes/passes.h"
+
+namespace quarry::passes {
+namespace {
+
+using qir::Op;
+
+bool same_type(const qir::Tensor &a, const qir::Tensor &b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant &&
+         std::ranges::none_of(a.shape, [](std::int64_t d) { return d < 0; });
+}
+
+bool in_order(const Vector<std::int64_t> *perm) { return perm && std::ranges::is_sorted(*perm); }
+
+// The node gives its first input unchanged.
+bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
+  if (node.inputs.empty() || node.inputs[0] == qir::kAbsent || node.outputs.size() != 1) return false;
+  const qir::Tensor &in = at(graph, node.inputs[0]), &out = at(graph, node.outputs[0]);
+  switch (node.op) {
+    case Op::Identity: return in.dtype == out.dtype && in.quant == out.quant;
+    case Op::Reshape:
+    case Op::Flatten:
+    case Op::Squeeze:
+    case Op::Unsqueeze:
+    case Op::Expand:
+    case Op::Cast:
+    case Op::CastLike:
+    case Op::Slice:
+    case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || node.inputs[4] == qir::kAbsent);
+    case Op::Transpose: return same_type(in, out) && in_order(node.get_ints("perm"));
+    case Op::Concat:
+    case Op::Sum:
+    case Op::Max:
+    case Op::Min:
+    case Op::Mean: return node.inputs.size() == 1 && same_type(in, out);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+void remove_no_ops(qir::Graph &graph) {
+  Vector<bool> dead(graph.nodes.size(), false);
+  Vector<bool> is_output(graph.tensors.size()), from_node(graph.tensors.size());
+  qir::Replacements replaced(graph);
+  for (const std::int32_t id : graph.outputs) is_output[static_cast<std::size_t>(id)] = true;
+  for (const qir::Node &node : graph.nodes)
+    for (const std::int32_t id : node.outputs)
+      if (id != qir::kAbsent) from_node[static_cast<std::size_t>(id)] = true;
+  for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
+    for (qir::Graph &body : graph.nodes[i].subgraphs) remove_no_ops(body);
+    for (std::int32_t &id : graph.nodes[i].inputs) id = replaced.now(id);
+    if (!is_no_op(graph, graph.nodes[i])) continue;
+    const std::int32_t in = graph.nodes[i].inputs[0], out = graph.nodes[i].outputs[0];
+    // An output keeps its name: its tensor takes the place of the one that was copied.
+    if (!is_output[static_cast<std::size_t>(out)]) replaced.replace(out, in);
+    else if (from_node[static_cast<std::size_t>(in)] && !is_output[static_cast<std::size_t>(in)])
+      replaced.replace(in, out);
+    else continue;
+    dead[i] = true;
+  }
+  replaced.apply(graph);
+  compact(graph, dead);
+}
+
+void remove_unused(qir::Graph &graph) {
+  Vector<bool> wanted(graph.tensors.size()), dead(graph.nodes.size(), true);
+  for (const std::int32_t id : graph.outputs) wanted[static_cast<std::size_t>(id)] = true;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    qir::Node &node = graph.nodes[i];
+    for (const std::int32_t id : node.outputs)
+      if (id != qir::kAbsent && wanted[static_cast<std::size_t>(id)]) dead[i] = false;
+    if (dead[i]) continue;
+    for (const std::int32_t id : node.inputs)
+      if (id != qir::kAbsent) wanted[static_cast<std::size_t>(id)] = true;
+    for (qir::Graph &body : node.subgraphs) remove_unused(body);
+  }
+  compact(graph, dead);
+}
+
+}  // namespace quarry::passes

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/shapes/cut.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/stop.h"
+#include "graph/infer/infer.h"
+
+namespace quarry::passes {
+
+namespace {
+
+using qir::Op;
+
+std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// Takes tensors over as they are met.
+class PartMaker {
+ public:
+  explicit PartMaker(const qir::Graph &from) : from_(from), local_(from.tensors.size(), qir::kAbsent) {
+    part_.graph.name = from.name;
+  }
+  // As an input, where nothing of the part has made it.
+  std::int32_t read(std::int32_t id) {
+    const bool met = local_[place(id)] != qir::kAbsent;
+    const std::int32_t mine = take(id);
+    if (!met && !at(from_, id).is_constant) {
+      part_.graph.inputs.push_back(mine);
+      part_.inputs.push_back(id);
+    }
+    return mine;
+  }
+  void node(const qir::Node &node) {
+    qir::Node copy = node;
+    for (std::int32_t &id : copy.inputs)
+      if (id != qir::kAbsent) id = read(id);
+    for (std::int32_t &id : copy.outputs)
+      if (id != qir::kAbsent) id = take(id);
+    part_.graph.nodes.push_back(std::move(copy));
+  }
+  void output(std::int32_t id, std::int32_t of_whole) {
+    part_.graph.outputs.push_back(read(id));
+    part_.outputs.push_back(id);
+    part_.places.push_back(of_whole);
+    gives_.insert(id);
+  }
+  bool gives(std::int32_t id) const { return gives_.contains(id); }
+  Part take_part() { return std::move(part_); }
+
+ private:
+  std::int32_t take(std::int32_t id) {
+    std::int32_t &mine = local_[place(id)];
+    if (mine == qir::kAbsent) {
+      mine = static_cast<std::int32_t>(part_.graph.tensors.size());
+      part_.graph.tensors.push_back(at(from_, id));
+    }
+    return mine;
+  }
+
+  const qir::Graph &from_;
+  Vector<std::int32_t> local_;
+  HashSet<std::int32_t> gives_;
+  Part part_;
+};
+
+}  // namespace
+
+bool known(const qir::Shape &shape) noexcept {
+  return std::none_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; });
+}
+
+Parts cut(const qir::Graph &graph, const Vector<bool> &in_first) {
+  PartMaker first(graph), second(graph);
+  enum : std::uint8_t { Nobody, First, Second };
+  Vector<std::uint8_t> maker(graph.tensors.size(), Nobody);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const std::int32_t id : graph.nodes[n].outputs)
+      if (id != qir::kAbsent) maker[place(id)] = in_first[n] ? First : Second;
+    (in_first[n] ? first : second).node(graph.nodes[n]);
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const std::int32_t id = graph.outputs[i];
+    const bool early = maker[place(id)] == First || (maker[place(id)] == Nobody && known(at(graph, id).shape));
+    (early ? first : second).output(id, static_cast<std::int32_t>(i));
+  }
+  Parts parts;
+  parts.second = second.take_part();
+  for (const std::int32_t id : parts.second.inputs)
+    if (maker[place(id)] == First && !first.gives(id)) first.output(id, qir::kAbsent);
+  parts.first = first.take_part();
+  return parts;
+}
+
+Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node &)) {
+  Vector<bool> late(graph.tensors.size()), taken(graph.nodes.size());
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t) late[t] = !known(graph.tensors[t].shape);
+  const auto any_late = [&](const Vector<std::int32_t> &list) {
+    return std::ranges::any_of(list, [&](std::int32_t id) { return id != qir::kAbsent && late[place(id)]; });
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const qir::Node &node = graph.nodes[n];
+    taken[n] = !any_late(node.inputs) && !any_late(node.outputs) && !(is_late && is_late(node));
+    if (taken[n]) continue;
+    for (const std::int32_t id : node.outputs)
+      if (id != qir::kAbsent) late[place(id)] = true;
+  }
+  return taken;
+}
+
+Vector<bool> telling(const qir::Graph &graph) {
+  Vector<bool> there(graph.tensors.size()), taken(graph.nodes.size());
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t) there[t] = graph.tensors[t].is_constant;
+  for (const std::int32_t id : graph.inputs) there[place(id)] = known(at(graph, id).shape);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    taken[n] = std::ranges::all_of(graph.nodes[n].inputs,
+                                   [&](std::int32_t id) { return id == qir::kAbsent || there[place(id)]; });
+  return taken;
+}
+
+bool has_products(const qir::Graph &graph) noexcept {
+  return std::ranges::any_of(graph.nodes, [](const qir::Node &node) {
+    switch (node.op) {
+      case Op::Attention:
+      case Op::CausalConvWithState:
+      case Op::Conv:
+      case Op::ConvInteger:
+      case Op::ConvTranspose:
+      case Op::DeformConv:
+      case Op::Einsum:
+      case Op::FusedMatMul:
+      case Op::GRU:
+      case Op::Gemm:
+      case Op::LSTM:
+      case Op::LinearAttention:
+      case Op::MatMul:
+      case Op::MatMulInteger:
+      case Op::MatMulNBits:
+      case Op::QLinearConv:
+      case Op::QLinearMatMul:
+      case Op::RNN: return true;
+      default: return false;
+    }
+  });
+}
+
+namespace {
+
+// A list of extents, or their product: what Shape and Size give.
+void make_constant(qir::Tensor &tensor, std::span<const std::int64_t> values, qir::Store &store) {
+  tensor.is_constant = true;
+  tensor.data = store.copy(values.data(), values.size() * sizeof(std::int64_t));
+}
+
+bool fold_shape(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
+  if (node.op != Op::Shape && node.op != Op::Size) return false;
+  const qir::Shape shape = at(graph, node.inputs[0]).shape;
+  if (!known(shape)) return false;
+  qir::Tensor &made = at(graph, node.outputs[0]);
+  if (node.op == Op::Size) {
+    const auto count = element_count(shape.data(), shape.size());
+    if (!count) return false;
+    make_constant(made, {&*count, 1}, store);
+    return true;
+  }
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const auto bound = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const std::int64_t start = bound(node.get_int("start", 0)), end = std::max(start, bound(node.get_int("end", rank)));
+  make_constant(made, {shape.data() + start, static_cast<std::size_t>(end - start)}, store);
+  return true;
+}
+
+bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, qir::Store &store) {
+  constexpr std::int64_t kMost = 1 << 16;
+  if (!node.subgraphs.empty() || node.inputs.empty() || qir::is_random(node.op)) return false;
+  for (const std::int32_t id : node.inputs)
+    if (id != qir::kAbsent && !at(graph, id).is_constant) return false;
+  for (const std::int32_t id : node.outputs) {
+    if (id == qir::kAbsent) continue;
+    const qir::Tensor &tensor = at(graph, id);
+    const auto count = known(tensor.shape) ? element_count(tensor.shape.data(), tensor.shape.size()) : std::nullopt;
+    if (tensor.quant || !count || *count > kMost) return false;
+  }
+  Vector<qir::Constant> results;
+  if (!folder.fold(graph, node, store, &results)) return false;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == qir::kAbsent) continue;
+    qir::Tensor &tensor = at(graph, node.outputs[i]);
+    tensor.dtype = results[i].dtype, tensor.shape = results[i].shape;
+    tensor.is_constant = true, tensor.data = results[i].data;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    qir::Shape &stated = at(graph, graph.inputs[i]).shape;
+    bool fits = stated.size() == inputs[i].size();
+    for (std::size_t d = 0; fits && d < stated.size(); ++d)
+      fits = inputs[i][d] >= 0 && (stated[d] < 0 || stated[d] == inputs[i][d]);
+    if (!fits)
+      return Status::error(ErrorId::run_shape, format("tensor '%s': found shape %s, expected %s",
+                                                      printable(at(graph, graph.inputs[i]).name).c_str(),
+                                                      shape_text(inputs[i].data(), inputs[i].size()).c_str(),
+                                                      shape_text(stated.data(), stated.size()).c_str()));
+    stated = inputs[i];
+  }
+  Vector<bool> dead(graph.nodes.size(), false), shown(graph.tensors.size());
+  for (const std::int32_t id : graph.outputs) shown[place(id)] = true;
+  Vector<qir::InferValue> values;
+  Vector<qir::InferType> types;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    QR_RETURN_IF_ERROR(stop_status("run"));
+    qir::Node &node = graph.nodes[n];
+    values.assign(node.inputs.size(), {});
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == qir::kAbsent) continue;
+      const qir::Tensor &tensor = at(graph, node.inputs[i]);
+      values[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, tensor.is_constant ? tensor.data : qir::Bytes{}};
+    }
+    types.clear();
+    if (!node.subgraphs.empty()) QR_RETURN_IF_ERROR(qir::infer_subgraphs(node, values));
+    QR_RETURN_IF_ERROR(qir::infer_node(node, values, types));
+    bool is_output = false;
+    for (std::size_t i = 0; i < node.outputs.size() && i < types.size(); ++i) {
+      if (node.outputs[i] == qir::kAbsent) continue;
+      qir::Shape &stated = at(graph, node.outputs[i]).shape;
+      const qir::Shape &found = types[i].shape;
+      for (std::size_t d = 0; d < stated.size() && d < found.size(); ++d)
+        if (stated[d] < 0) stated[d] = found[d];
+      is_output |= shown[place(node.outputs[i])];
+    }
+    dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
+  }
+  compact(graph, dead);
+  return {};
+}
+
+}  // namespace quarry::passes

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/compile/compile.h"
+
+#include <algorithm>
+
+#include "base/json_writer.h"
+#include "base/stop.h"
+#include "formats/qrm/limits.h"
+#include "graph/edit/graph_edit.h"
+#include "graph/edit/graph_part.h"
+#include "runtime/core/plugin_text.h"
+#include "runtime/core/runtime.h"
+
+namespace quarry {
+namespace {
+
+// What the backend is told of a compilation, and where it reports to. Lives on the stack of a call of a slot.
+class CompileCall {
+ public:
+  CompileCall(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<std::uint32_t> &graphs,
+              const char *phase, std::uint32_t flags = 0)
+      : progress_{sizeof progress_, 0, &job, report},
+        phase_(job.events, phase,
+               graphs.size() == 1 ? std::string_view(portable_graphs.graphs()[graphs[0]].name) : std::string_view()) {
+    for (const std::uint32_t index : graphs) graphs_.push_back(portable_graphs.graphs()[index].plugin());
+    for (const qr_plugin_graph &graph : graphs_) pointers_.push_back(&graph);
+    request_.struct_size = sizeof request_;
+    request_.device = job.device;
+    request_.graphs = pointers_.data();
+    request_.graph_count = pointers_.size();
+    request_.options = job.plugin_options.own.data();
+    request_.option_count = job.plugin_options.own.size();
+    request_.signal = job.signal.plugin();
+    request_.threads = job.threads.table();
+    request_.progress = &progress_;
+    request_.profile = phase_.plugin_sink();
+    request_.flags = flags;
+  }
+  CompileCall(const CompileCall &) = delete;
+  CompileCall &operator=(const CompileCall &) = delete;
+  const qr_compile_request &request() const noexcept { return request_; }
+
+ private:
+  static void report(void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
+    static_cast<const CompileJob *>(self)->progress.tell(done, total, text_of(what));
+  }
+  Vector<qr_plugin_graph> graphs_;
+  Vector<const qr_plugin_graph *> pointers_;
+  qr_progress_sink progress_;
+  CallEvents::Phase phase_;
+  qr_compile_request request_ = {};
+};
+
+// The backend's verdicts on the nodes of every graph.
+Status check_nodes(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
+                   Vector<Vector<loader::Verdict>> &out, std::uint32_t flags = 0) {
+  out.resize(graphs.size());
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    QR_RETURN_IF_ERROR(job.signal.check("compile"));
+    QR_RETURN_IF_ERROR(job.progress.report(g, 2 * graphs.size(), "check"));
+    const CompileCall call(job, portable_graphs, {static_cast<std::uint32_t>(g)}, "check", flags);
+    QR_RETURN_IF_ERROR(job.plugin->check(call.request(), static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
+    QR_RETURN_IF_ERROR(job.threads.take_fault());
+    QR_RETURN_IF_ERROR(job.progress.status());
+  }
+  return {};
+}
+
+// One status for all refused nodes; a reason that holds in several buckets is told once.
+Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
+               const Vector<Vector<loader::Verdict>> &verdicts) {
+  Vector<String> reasons;
+  StringSet told;
+  std::size_t refused = 0, nodes = 0;
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    std::size_t here = 0;
+    for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {
+      const loader::Verdict &verdict = verdicts[g][n];
+      if (verdict.supported) continue;
+      ++here;
+      const qir::Node &node = graphs[g].nodes[n];
+      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_text(node).c_str(),
+                             printable(verdict.reason, 1000).c_str(), printable(verdict.id).c_str());
+      if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000).c_str());
+      if (told.insert(reason).second) reasons.push_back(std::move(reason));
+    }
+    if (here > refused || nodes == 0) {
+      refused = here;
+      nodes = graphs[g].nodes.size();
+    }
+  }
+  if (reasons.empty()) return {};
+  Status status = Status::errorf(ErrorId::backend_refuses_nodes, "backend %s refuses %zu of %zu nodes; the first: %s",
+                                 String(job.plugin->id()).c_str(), refused, nodes, reasons[0].c_str());
+  status.with("backend", job.plugin->id());
+  if (!job.model.path().empty()) status.with("file", job.model.path());
+  for (const String &reason : reasons) status.with("reason", reason);
+  return status;
+}
+
+Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
+  const CallEvents::Phase phase(job.events, "import");
+  return PortableGraphs::make(Ref<const Model>(&job.model), job.settings.shapes, job.settings.part, job.signal,
+                              job.progress, to);
+}
+
+Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
+  const CallEvents::Phase phase(job.events, "read graphs");
+  Vector<qir::Graph> graphs;
+  for (std::size_t i = 0; i < portable_graphs.graphs().size(); ++i) {
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, portable_graphs.read(i));
+    graphs.push_back(std::move(graph));
+  }
+  return graphs;
+}
+
+Vector<qir::Shape> shapes_of(const qir::Graph &graph, const Vector<std::int32_t> &tensors) {
+  Vector<qir::Shape> shapes;
+  for (const std::int32_t index : tensors) shapes.push_back(at(graph, index).shape);
+  return shapes;
+}
+
+Result<std::uint32_t> copy_segment(qrm::Writer &writer, const qrm::ValidatedModel &from, std::uint32_t index) {
+  const qrm::SegmentInfo &info = from.segments()[index];
+  QR_ASSIGN_OR_RETURN(const qir::Bytes bytes, from.segment(index));
+  return writer.add_segment(info.kind, info.name, bytes, info.align);
+}
+
+// Copies the contexts of other backends and targets out of the container that was compiled again; those of the whole
+// are none of a part.
+Status keep_contexts(const CompileJob &job, qrm::Writer &writer, Vector<qrm::ContextInfo> &out) {
+  if (!job.model.is_container() || !job.settings.part.empty()) return {};
+  const qrm::ValidatedModel &from = job.model.container();
+  for (const qrm::ContextInfo &context : from.metadata().contexts) {
+    const bool made_anew = std::any_of(out.begin(), out.end(), [&](const qrm::ContextInfo &made) {
+      return made.backend == context.backend && made.target == context.target;
+    });
+    if (made_anew) continue;
+    qrm::ContextInfo kept = context;
+    for (qrm::Program &program : kept.programs) {
+      QR_ASSIGN_OR_RETURN(program.blob_segment, copy_segment(writer, from, program.blob_segment));
+      for (std::uint32_t &segment : program.segments) {
+        QR_ASSIGN_OR_RETURN(segment, copy_segment(writer, from, segment));
+      }
+    }
+    out.push_back(std::move(kept));
+  }
+  return {};
+}
+
+// The machines that an option names with commas between, each of which is compiled for.
+struct Targets {
+  qr_plugin_option *option = nullptr;
+  Vector<std::string_view> values;  // empty: no option lists any
+  void set(const CompileJob &, std::size_t index) const noexcept { option->value = plugin_string(values[index]); }
+};
+
+Result<Targets> targets_of(CompileJob &job) {
+  Targets out;
+  for (qr_plugin_option &option : job.plugin_options.own) {
+    const loader::OptionRow *const row = job.plugin->find_option(text_of(option.key));
+    if (!row || !(row->applies & QR_PLUGIN_OPTION_TARGET) || row->values != "list") continue;
+    Vector<std::string_view> values;
+    split_list(text_of(option.value), values);
+    if (values.size() < 2) continue;
+    if (out.option)
+      return Status::errorf(ErrorId::option_conflict, "options %s and %s: both list machines, expected one that does",
+                            printable(text_of(out.option->key)).c_str(), printable(row->key).c_str())
+          .with("option", row->key);
+    if (job.use == DeviceUse::Run) values.resize(1);
+    out.option = &option;
+    out.values = std::move(values);
+  }
+  return out;
+}
+
+}  // namespace
+
+CompileJob::CompileJob(DeviceUse use_of, const Model &from, const OptionSet *given, Settings resolved,
+                       std::shared_ptr<ThreadPool> workers, const CallWatch &watch)
+    : use(use_of),
+      model(from),
+      options(given),
+      settings(std::move(resolved)),
+      signal(watch.signal),
+      progress(watch.progress),
+      events(watch.profile ? &watch.profile->log() : nullptr, use_of == DeviceUse::Run ? "load" : "compile"),
+      pool(std::move(workers)),
+      threads(from.runtime().thread_pool(), *pool) {}
+
+Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet *options, const CallWatch &watch,
+                                             DeviceUse use) {
+  QR_ASSIGN_OR_RETURN(Settings settings, resolve_settings(options));
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool,
+                      model.runtime().pools().pool_for(settings.pool_name, settings.pool));
+  auto job = quarry::make_unique<CompileJob>(use, model, options, std::move(settings), std::move(pool), watch);
+  QR_RETURN_IF_ERROR(job->signal.check("opening the backend"));
+  {
+    const CallEvents::Phase phase(job->events, "open backend");
+    QR_ASSIGN_OR_RETURN(job->plugin, model.runtime().open_backend(job->settings.backend, job->signal));
+  }
+  const loader::Plugin &plugin = *job->plugin;
+  QR_ASSIGN_OR_RETURN(job->device, choose_device(job->settings, plugin, use));
+  QR_ASSIGN_OR_RETURN(job->plugin_options, ::quarry::plugin_options(job->settings, options, plugin));
+  if (!job->settings.group.empty() && !(plugin.devices()[job->device].features & QR_DEVICE_GROUPS)) {
+    job->plugin_options.foreign.push_back({"context.group", job->settings.group});
+    job->settings.group = {};
+  }
+  for (const KeyValue &foreign : job->plugin_options.foreign)
+    model.runtime().log().write(QR_LOG_INFO, "options",
+                                format("option %s is not one of backend %s: it has no effect",
+                                       printable(foreign.key).c_str(), String(plugin.id()).c_str()));
+  return job;
+}
+
+Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
+  auto out = Ref<CompiledModel>::make();
+  job.events.rename("compile");
+  QR_ASSIGN_OR_RETURN(out->portable_graphs_, import_graphs(job));
+  const PortableGraphs &portable_graphs = *out->portable_graphs_;
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, portable_graphs));
+  out->signature_ = signature_of(job.model, graphs);
+  out->node_count_ = graphs[0].nodes.size();
+  for (const qir::Graph &graph : graphs) {
+    out->input_dims_.push_back(shapes_of(graph, graph.inputs));
+    out->output_dims_.push_back(shapes_of(graph, graph.outputs));
+  }
+  QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
+  for (std::size_t i = 0; i < targets.values.size(); ++i) {
+    targets.set(job, i);
+    Status status = out->compile_target(job, graphs);
+    if (!status.ok() && targets.values.size() > 1) status.with("target", targets.values[i]);
+    QR_RETURN_IF_ERROR(std::move(status));
+  }
+  if (targets.values.empty()) QR_RETURN_IF_ERROR(out->compile_target(job, graphs));
+  return out;
+}
+
+// Two names of one machine give one context.
+Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &graphs) {
+  const PortableGraphs &portable_graphs = *portable_graphs_;
+  {
+    Vector<Vector<loader::Verdict>> verdicts;
+    QR_RETURN_IF_ERROR(check_nodes(job, portable_graphs, graphs, verdicts, QR_PLUGIN_COMPILE_VERDICTS_ALONE));
+    QR_RETURN_IF_ERROR(refusal(job, graphs, verdicts));
+  }
+  CompiledTarget made;
+  for (const qr_plugin_option &option : job.plugin_options.own)
+    made.options.push_back({String(text_of(option.key)), String(text_of(option.value))});
+  // A backend that can gets all graphs at once, so that they share their weights.
+  const std::size_t count = portable_graphs.graphs().size();
+  const std::size_t step = job.plugin->compiles_groups() ? count : 1;
+  for (std::size_t g = 0; g < count; g += step) {
+    QR_RETURN_IF_ERROR(job.signal.check("compile"));
+    QR_RETURN_IF_ERROR(job.progress.report(count + g, 2 * count, "compile"));
+    CompiledProgram program;
+    for (std::size_t k = g; k < g + step; ++k) program.graphs.push_back(static_cast<std::uint32_t>(k));
+    const CompileCall call(job, portable_graphs, program.graphs, "compile program");
+    QR_ASSIGN_OR_RETURN(program.compiled, job.plugin->compile(call.request()));
+    QR_RETURN_IF_ERROR(job.threads.take_fault());
+    made.programs.push_back(std::move(program));
+  }
+  QR_RETURN_IF_ERROR(job.progress.report(2 * count, 2 * count, "compile"));
+  const bool is_new = std::none_of(targets_.begin(), targets_.end(), [&](const CompiledTarget &other) {
+    return other.programs[0].compiled.target == made.programs[0].compiled.target;
+  });
+  if (is_new) targets_.push_back(std::move(made));
+  return {};
+}
+
+const char *path_name(std::uint32_t path) noexcept {
+  switch (path) {
+    case QR_PLUGIN_PATH_NATIVE: return "native";
+    case QR_PLUGIN_PATH_REFERENCE: return "reference";
+    case QR_PLUGIN_PATH_NONE: return "none";
+    default: return "unknown";
+  }
+}
+
+qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept {
+  return {plan.weights_bytes, plan.arena_bytes,      plan.io_bytes,
+          plan.device_bytes,  plan.scratchpad_bytes, plan.spill_fill_bytes};
+}
+
+Status export_graphs(CompileJob &job, std::string_view name, FileSink &files) {
+  job.events.rename("export");
+  const PortableGraphs::Export to{name, files};
+  return import_graphs(job, &to).take_status();
+}
+
+Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files) {
+  const CallEvents::Phase phase(job.events, "write container");
+  const PortableGraphs &portable_graphs = compiled.portable_graphs();
+  const loader::Plugin &plugin = *job.plugin;
+  const std::string_view target = compiled.programs()[0].compiled.target;
+  const std::uint32_t align = qrm::Writer::mapping_align(target);
+  const String id(plugin.id());
+
+  qrm::Writer writer;
+  qrm::Metadata metadata;
+  metadata.producer = format("quarry %s", qr_version());
+  metadata.inputs = compiled.signature().inputs;
+  metadata.outputs = compiled.signature().outputs;
+  if (job.options)
+    for (const auto &[key, value] : job.options->values())
+      if (!key.starts_with("metadata.")) metadata.created_by.push_back({key, value});
+  metadata.source = job.model.source();
+  metadata.user = job.model.properties();
+  for (const KeyValue &pair : job.settings.metadata) {
+    std::erase_if(metadata.user, [&](const qrm::KeyValue &old) { return old.key == pair.key; });
+    metadata.user.push_back({String(pair.key), String(pair.value)});
+  }
+
+  const auto keep = [&](std::uint64_t graph, std::uint64_t segment) {
+    const qr_plugin_bytes &bytes = portable_graphs.graphs()[graph].segments[segment];
+    return writer.add_segment(
+        qrm::SegmentKind::Weights,
+        segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
+        {bytes.data, bytes.size}, align);
+  };
+  for (std::uint32_t g = 0; g < portable_graphs.graphs().size(); ++g) {
+    const PortableGraph &graph = portable_graphs.graphs()[g];
+    qrm::GraphInfo info;
+    info.name = graph.name;
+    info.input_dims = compiled.input_dims()[g];
+    info.output_dims = compiled.output_dims()[g];
+    if (job.settings.keep_graph) {
+      for (std::uint64_t s = 0; s < graph.segments.size(); ++s) {
+        QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(g, s));
+        info.segments.push_back(number);
+      }
+      QR_ASSIGN_OR_RETURN(info.qir_segment,
+                          writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
+                                             {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
+    }
+    metadata.graphs.push_back(std::move(info));
+  }
+  for (const CompiledTarget &of : compiled.targets()) {
+    qrm::ContextInfo context;
+    context.backend = id;
+    context.backend_version.assign(plugin.version());
+    context.target.assign(of.programs[0].compiled.target);
+    context.blob_version = plugin.blob_version();
+    for (const auto &[key, value] : of.options) context.options.push_back({key, value});
+    for (const CompiledProgram &made : of.programs) {
+      const loader::CompiledBlob &program = made.compiled;
+      const std::uint32_t first = made.graphs[0];
+      qrm::Program stored;
+      stored.graphs = made.graphs;
+      stored.key = program.key;
+      if (program.has_plan) stored.plan = plan_of(program.plan);
+      for (std::size_t s = 0; s < program.segments.size(); ++s) {
+        const loader::CompiledSegment &segment = program.segments[s];
+        auto number = segment.kept ? keep(made.graphs[segment.request_graph], segment.request_segment)
+                                   : writer.add_segment(qrm::SegmentKind::Weights,
+                                                        format("%s packed %u.%zu", id.c_str(), first, s),
+                                                        {segment.bytes.data(), segment.bytes.size()},
+                                                        std::max(align, static_cast<std::uint32_t>(segment.align)));
+        if (!number.ok()) return number.take_status();
+        stored.segments.push_back(number.value());
+      }
+      QR_ASSIGN_OR_RETURN(stored.blob_segment,
+                          writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), first),
+                                             {program.blob.data(), program.blob.size()}, align));
+      context.programs.push_back(std::move(stored));
+    }
+    metadata.contexts.push_back(std::move(context));
+  }
+  QR_RETURN_IF_ERROR(keep_contexts(job, writer, metadata.contexts));
+  QR_RETURN_IF_ERROR(job.signal.check("writing the container"));
+  QR_RETURN_IF_ERROR(job.progress.report(0, 0, "write"));
+  return writer.write(files, name, metadata);
+}
+
+namespace {
+
+// Of those that are not constants.
+void write_tensors(JsonWriter &json, const char *name, const qir::Graph &graph, const Vector<std::int32_t> &ids) {
+  json.key(name).begin_array();
+  for (const std::int32_t id : ids)
+    if (id != qir::kAbsent && !qir::at(graph, id).is_constant) json.value(qir::at(graph, id).name);
+  json.end_array();
+}
+
+// Of the first graph that has refused nodes: buckets differ in extents alone.
+// The compiler library finds them; without it there are none.
+void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
+                const Vector<Vector<loader::Verdict>> &verdicts) {
+  Runtime &runtime = portable_graphs.model().runtime();
+  auto api = runtime.prepare().api();
+  if (!api.ok()) return;
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    Vector<std::uint8_t> refused;
+    for (const loader::Verdict &verdict : verdicts[g]) refused.push_back(!verdict.supported);
+    struct Cuts {
+      Vector<std::int32_t> front, back;
+      std::size_t size;
+    } cuts{{}, {}, graphs[g].tensors.size()};
+    const qr_plugin_graph graph = portable_graphs.graphs()[g].plugin();
+    const auto tell = [](void *self, std::int32_t behind, std::uint32_t tensor) {
+      Cuts &into = *static_cast<Cuts *>(self);
+      if (tensor < into.size) (behind ? into.back : into.front).push_back(static_cast<std::int32_t>(tensor));
+    };
+    const std::uint64_t kept = (*api)->find_cuts(&runtime.host(), &graph, refused.data(), refused.size(), &cuts, tell);
+    if (kept == 0) continue;
+    json.key("cut").begin_object().field("kept", kept).field("nodes", graphs[g].nodes.size());
+    write_tensors(json, "front", graphs[g], cuts.front);
+    write_tensors(json, "back", graphs[g], cuts.back);
+    json.end_object();
+    return;
+  }
+}
+
+}  // namespace
+
+Result<String> check_report(CompileJob &job) {
+  job.events.rename("check");
+  QR_ASSIGN_OR_RETURN(const Ref<PortableGraphs> portable_graphs, import_graphs(job));
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, *portable_graphs));
+  Vector<Vector<loader::Verdict>> verdicts;
+  QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
+  if (targets.values.empty()) QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, verdicts));
+  for (std::size_t i = 0; i < targets.values.size(); ++i) {  // what one machine refuses is refused
+    targets.set(job, i);
+    Vector<Vector<loader::Verdict>> here;
+    QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, here));
+    if (i == 0) verdicts = std::move(here);
+    for (std::size_t g = 0; i > 0 && g < graphs.size(); ++g)
+      for (std::size_t n = 0; n < here[g].size(); ++n)
+        if (verdicts[g][n].supported && !here[g][n].supported) {
+          verdicts[g][n] = std::move(here[g][n]);
+          verdicts[g][n].reason =
+              format("for %s: %s", printable(targets.values[i]).c_str(), verdicts[g][n].reason.c_str());
+        }
+  }
+  std::uint64_t supported = 0, refused = 0;
+  for (const auto &of_graph : verdicts)
+    for (const loader::Verdict &verdict : of_graph) ++(verdict.supported ? supported : refused);
+
+  JsonWriter json;
+  json.begin_object().field("backend", job.plugin->id()).field("supported", supported).field("refused", refused);
+  if (refused > 0) write_cuts(json, *portable_graphs, graphs, verdicts);
+  json.key("nodes").begin_array();
+  for (std::size_t g = 0; g < graphs.size(); ++g)
+    for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {
+      const qir::Node &node = graphs[g].nodes[n];
+      const loader::Verdict &verdict = verdicts[g][n];
+      json.begin_object();
+      if (graphs.size() > 1) json.field("graph", portable_graphs->graphs()[g].name);
+      json.field("name", node.name).field("op", qir::op_text(node)).field("supported", verdict.supported);
+      if (!verdict.supported) json.field("reason", verdict.reason).field("id", verdict.id).field("hint", verdict.hint);
+      else json.field("path", path_name(verdict.path)).field("kernel", verdict.kernel);
+      write_tensors(json, "inputs", graphs[g], node.inputs);
+      write_tensors(json, "outputs", graphs[g], node.outputs);
+      json.end_object();
+    }
+  return json.end_array().end_object().take();
+}
+
+}  // namespace quarry

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/file.h"
+
+#ifndef QR_NO_DLOPEN
+#include <dlfcn.h>
+#endif
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/paths.h"
+#include "quarry/types.h"
+
+namespace quarry {
+
+String library_folder() {
+#ifdef QR_NO_DLOPEN
+  return {};  // nothing is opened from there
+#else
+  const auto *const here = reinterpret_cast<const void *>(&qr_version);
+  Dl_info info;
+  if (!dladdr(here, &info)) return {};
+  const String file = library_file(info.dli_fname, here);
+  const std::size_t slash = file.rfind('/');
+  return slash == String::npos ? String() : file.substr(0, slash);
+#endif
+}
+
+#ifndef QR_NO_DLOPEN
+String find_own_file(std::string_view own, std::string_view installed, std::string_view in_build_tree,
+                     String &out_tried) {
+  const std::pair<std::string_view, std::string_view> candidates[] = {
+      {own, installed}, {own, in_build_tree}, {QR_LIBDIR, installed}};
+  for (const auto &[folder, name] : candidates) {
+    if (folder.empty()) continue;
+    String file(folder);
+    file += name;
+    if (access(file.c_str(), F_OK) == 0) return file;
+    if (!out_tried.empty()) out_tried += ", ";
+    out_tried += file;
+  }
+  return {};
+}
+#endif
+
+}  // namespace quarry

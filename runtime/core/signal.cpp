@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/signal.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/core/runtime.h"
+
+namespace quarry {
+
+struct Signal::Parent final : HeapObject, SignalFollower {
+  Parent(Signal &parent, Signal &child) : child_(child), link_(&parent, *this) {}
+  void on_abort() noexcept override { child_.abort(); }
+
+ private:
+  Signal &child_;
+  const SignalLink link_;
+};
+
+Signal::Signal(Ref<Runtime> runtime, Signal *parent)
+    : runtime_(std::move(runtime)),
+      process_(runtime_->process()),
+      entered_(process_.generation()),
+      whole_(parent ? parent->limit() : Limit{kNoLimit, 0}) {
+  if (parent) parent_ = make_unique<Parent>(*parent, *this);
+}
+
+Signal::~Signal() {
+  parent_.reset();
+  if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) close(fd);
+  for (FollowerSlot *place = places_.load(std::memory_order_relaxed); place;) delete std::exchange(place, place->next);
+}
+
+namespace {
+
+void raise(int fd) noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);  // a full counter is readable already
+}
+
+int new_descriptor() noexcept { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+}  // namespace
+
+Signal::Limit Signal::limit() const noexcept {
+  const std::uint64_t now = loader::monotonic_ns(), timeout = timeout_ns_.load(std::memory_order_relaxed);
+  const Limit each{timeout, timeout >= UINT64_MAX - now ? 0 : now + timeout};
+  return whole_.deadline_ns == 0 || (each.deadline_ns != 0 && each.deadline_ns < whole_.deadline_ns) ? each : whole_;
+}
+
+void Signal::abort() noexcept { abort_as(kAborted); }
+
+// The fences: either this sees the descriptor of fd(), or fd() sees that the signal is aborted.
+void Signal::abort_as(std::uint32_t how) noexcept {
+  aborted_.store(how, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (const int fd = fd_.load(std::memory_order_seq_cst);
+      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire)))
+    raise(fd);
+  for (FollowerSlot *place = places_.load(std::memory_order_seq_cst); place; place = place->next) {
+    if (!process_.is(place->generation)) continue;
+    place->inside.fetch_add(1, std::memory_order_seq_cst);
+    if (SignalFollower *follower = place->follower.load(std::memory_order_seq_cst)) follower->on_abort();
+    place->inside.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+Signal::FollowerSlot *Signal::follow(SignalFollower &follower) {
+  const std::uint32_t here = process_.generation();
+  FollowerSlot *place = places_.load(std::memory_order_acquire);
+  for (; place; place = place->next) {
+    SignalFollower *nobody = nullptr;
+    if (place->generation == here &&
+        place->follower.compare_exchange_strong(nobody, &follower, std::memory_order_seq_cst))
+      break;
+  }
+  if (!place) {
+    place = new FollowerSlot(here);
+    place->follower.store(&follower, std::memory_order_relaxed);
+    place->next = places_.load(std::memory_order_relaxed);
+    while (!places_.compare_exchange_weak(place->next, place, std::memory_order_seq_cst)) {
+    }
+  }
+  // Whoever aborted before it could see the follower did not tell it.
+  if (aborted_.load(std::memory_order_seq_cst)) follower.on_abort();
+  return place;
+}
+
+// An abort() either sees that the follower has left, or is seen inside and waited for.
+void Signal::leave(FollowerSlot &place) noexcept {
+  place.follower.store(nullptr, std::memory_order_seq_cst);
+  while (place.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
+}
+
+void Signal::reset() noexcept {
+  aborted_.store(0, std::memory_order_release);
+  if (const int fd = fd_.load(std::memory_order_acquire);
+      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire))) {
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t taken = read(fd, &count, sizeof count);
+  }
+}
+
+Status CallSignal::refusal(const char *what) const {
+  if (signal_->stopped())
+    return Status::errorf(ErrorId::stopped_by_progress, "%s: stopped, its progress function said so", what);
+  if (signal_->aborted()) return Status::errorf(ErrorId::cancelled, "%s: stopped, its signal was aborted", what);
+  return Status::errorf(ErrorId::deadline_exceeded,
+                        "%s: stopped, it took longer than the %.3f s that its signal allows", what,
+                        static_cast<double>(timeout_ns_) / 1e9);
+}
+
+Status CallStop::status(std::string_view what) const noexcept {
+  try {
+    return signal_.check(String(what).c_str());
+  } catch (const std::bad_alloc &) {
+    return Status::out_of_memory();
+  }
+}
+
+int Signal::fd() noexcept {
+  bool fresh = false;
+  process_.enter(entered_, [&] {
+    const int inherited = fd_.load(std::memory_order_relaxed), own = inherited >= 0 ? new_descriptor() : -1;
+    if (own < 0) return fd_.store(-1, std::memory_order_relaxed);
+    dup3(own, inherited, O_CLOEXEC);
+    close(own);
+    fresh = true;
+  });
+  int fd = fd_.load(std::memory_order_acquire);
+  if (fd < 0) {
+    const int made = new_descriptor();
+    if (made < 0) return -1;
+    if (fd_.compare_exchange_strong(fd, made, std::memory_order_seq_cst)) {
+      fd = made;
+      fresh = true;
+    } else {
+      close(made);  // another thread was here first
+    }
+  }
+  // Whoever aborted before it could see the descriptor did not raise it.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (fresh && aborted_.load(std::memory_order_seq_cst)) raise(fd);
+  return fd;
+}
+
+}  // namespace quarry

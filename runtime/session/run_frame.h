@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run is made of: the caller's tensors as the backend takes them, and the request. The session has one for
+// qr_session_run, and its queue one for each place. Used again and again, so that runs allocate nothing.
+#pragma once
+
+#include <optional>
+
+#include "runtime/compile/loaded_model.h"
+#include "runtime/core/call_threads.h"
+#include "runtime/profile/profile.h"
+#include "runtime/session/spans.h"
+
+namespace quarry {
+
+struct RunFrame {
+  RunFrame(std::size_t input_count, std::size_t output_count, const qr_thread_pool &callers, ThreadPool &own)
+      : inputs(input_count), outputs(output_count), read(input_count), written(output_count), threads(callers, own) {}
+  RunFrame(const RunFrame &) = delete;
+  RunFrame &operator=(const RunFrame &) = delete;
+
+  const loader::GraphTensors *tensors = nullptr;  // what the chosen bucket takes and gives
+  loader::Execution *execution = nullptr;         // of that bucket
+  Vector<qr_io_buffer> inputs, outputs;
+  SpanSet read, written;  // where the inputs lie, and the outputs
+  // Copies of what lies at an address that its type cannot have: inputs, then outputs. Empty until there is one.
+  Vector<Vector<std::max_align_t>> copies;
+  CallThreads threads;
+  std::optional<EventSink> sink;
+  qr_run_request request = {};
+  std::uint64_t begin_ns = 0;  // where events are wanted
+};
+
+}  // namespace quarry

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// qr_session: one execution state of a model on one backend.
+#pragma once
+
+#include "quarry/session.h"
+#include "runtime/compile/recompile.h"
+#include "runtime/core/device.h"
+#include "runtime/session/queue.h"
+#include "runtime/session/run_frame.h"
+
+namespace quarry {
+
+class Memory;
+
+// What a session and its clones share; immutable but for loaded().
+class SessionCore : public Counted<SessionCore> {
+ public:
+  static Result<Ref<SessionCore>> make(CompileJob &job, Ref<LoadableModel> loadable);
+
+  SessionCore(const CompileJob &job, std::shared_ptr<DeviceState> device, Unique<LoadedModel> loaded);
+  ~SessionCore();
+
+  Runtime &runtime() const noexcept { return *runtime_; }
+  const loader::Plugin &plugin() const noexcept { return *plugin_; }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->loadable->inputs(); }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->loadable->outputs(); }
+  // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before
+  // that.
+  const LoadedModel &loaded() const noexcept {
+    const LoadedModel *better = recompilation_ ? recompilation_->result() : nullptr;
+    return better ? *better : *first_;
+  }
+  // The same, but waits until there is something to run.
+  Result<const LoadedModel *> runnable(const CallSignal &signal) const;
+  const Recompilation *recompilation() const noexcept {
+    return recompilation_.get();
+  }  // null: none was asked for or needed
+  DeviceState &device() const noexcept { return *device_; }
+  const std::shared_ptr<DeviceState> &shared_device() const noexcept { return device_; }
+  std::uint64_t queue_depth() const noexcept { return queue_depth_; }
+  const std::shared_ptr<ThreadPool> &shared_pool() const noexcept {
+    return shared_pool_;
+  }  // null: each session has its own
+  const PoolSettings &pool_settings() const noexcept { return pool_settings_; }
+  const String &pool_name() const noexcept { return pool_name_; }
+  bool warms_up() const noexcept { return warms_up_; }
+  ProfileLevel profiling() const noexcept { return profiling_; }
+  const String &profiling_path() const noexcept { return profiling_path_; }
+
+  struct Pair {
+    String key, value;
+  };
+  const Vector<Pair> &options() const noexcept { return options_; }  // of the backend, in force
+  const Vector<Pair> &foreign() const noexcept { return foreign_; }  // given, but for other backends
+  const Vector<Pair> &given() const noexcept { return given_; }      // Quarry's own that were given
+  std::string_view option(std::string_view key) const noexcept;      // of the backend
+  const String &group() const noexcept { return group_; }
+
+ private:
+  Ref<Runtime> runtime_;
+  std::shared_ptr<loader::Plugin> plugin_;
+  Unique<LoadedModel> first_;
+  std::shared_ptr<DeviceState> device_;
+  std::uint64_t queue_depth_;
+  PoolSettings pool_settings_;
+  String pool_name_;
+  std::shared_ptr<ThreadPool> shared_pool_;
+  bool warms_up_;
+  ProfileLevel profiling_;
+  String profiling_path_;
+  String group_;
+  Vector<Pair> options_, foreign_, given_;
+  Unique<Recompilation> recompilation_;  // last, so that its thread ends first
+};
+
+class Session : public Counted<Session> {
+ public:
+  static Result<Ref<Session>> create(const Model &model, const OptionSet *options, const CallWatch &watch);
+  Result<Ref<Session>> clone(const CallWatch &watch);
+
+  explicit Session(SessionCore &core);
+  ~Session();
+
+  SessionCore &core() const noexcept { return *core_; }
+  ExclusiveUse &use() const noexcept { return use_; }
+
+  // The arrays' elements were read by the edge: `outputs` may hold nulls. Writes to the tensors on success only.
+  Status run(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs, qr_tensor *const *outputs);
+  Status warm_up(const CallSignal &signal, Profile *profile);
+  Status set_option(std::string_view key, std::string_view value);
+  Status recover(const CallSignal &signal);
+  Result<String> report() const;
+  RunQueue &queue() noexcept { return queue_; }
+
+  // The steps of a run, for the queue. `prepare` binds the tensors and makes the request; what it changes of the
+  // session is the caller's to guard. `outputs` of a queued run must have room.
+  enum class Room : std::uint8_t { OfSession, OfCaller };
+  Status bind_run(RunFrame &frame, const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
+                  qr_tensor *const *outputs, Room room);
+  Status execute(RunFrame &frame);
+  // Takes what the backend returned, and gives the outputs.
+  Status finish_run(RunFrame &frame, Status status, qr_tensor *const *outputs);
+  Unique<RunFrame> make_frame() const;
+  // Frees what was run before the change over to a better context; no run of it is under way.
+  void drop_retired() noexcept { retired_.clear(); }
+  bool has_retired() const noexcept { return !retired_.empty(); }
+  // In a child of fork(), where runs were under way: nobody knows what their executions are in the midst of.
+  void abandon_executions() noexcept;
+
+ private:
+  // Memory for an output that the caller gives no room for. What a run gave out stays as it is until another one has
+  // ended well, so that it can be an input of that one, and a run that was refused loses nothing.
+  struct OutputRoom {
+    struct Block {
+      void *data = nullptr;
+      std::uint64_t size = 0;
+    };
+    // One of the last two runs, which tensors in turns may hold.
+    bool gave(const void *data) const noexcept {
+      const std::uint64_t at = span_of(data, 0).begin;
+      return data == given.data || data == other.data || at == plugins.begin || at == plugins_before;
+    }
+    Block given;                            // what the last run gave out; it never shrinks
+    Block other;                            // for a run whose inputs lie in `given`, or that needs more
+    Span plugins{};                         // what the last run gave out of the plugin's own memory
+    std::uint64_t plugins_before = 0;       // and the run before that gave out
+    const loader::Execution *of = nullptr;  // whose memory that is
+  };
+
+  Status start_first_execution();
+  __attribute__((cold, noinline)) Status change_over(const CallSignal &signal);
+  Result<loader::Execution *> execution(std::size_t bucket);
+  Status choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const;
+  Status no_bucket(const qr_tensor *const *inputs) const;
+  Status bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor);
+  Status bind_output(RunFrame &frame, std::size_t index, const qr_tensor *tensor, Room from);
+  void *room_for(RunFrame &frame, std::size_t index, std::uint64_t needed);
+  Status check_overlap(RunFrame &frame);
+  Status keep_result(RunFrame &frame, std::size_t index);
+  Status inputs_overlap(const RunFrame &frame) const;
+  Status outputs_overlap(const RunFrame &frame, qr_tensor *const *outputs) const;
+  Status check_rooms(RunFrame &frame, qr_tensor *const *outputs) const;
+  void give_output(const RunFrame &frame, std::size_t index, qr_tensor &tensor);
+  Status set_in_all(std::string_view key, std::string_view value);
+  void write_paths(class JsonWriter &json) const;
+  void write_profile() noexcept;
+
+  Ref<SessionCore> core_;
+  const LoadedModel *loaded_;                     // what the executions are of
+  Vector<Unique<loader::Execution>> executions_;  // one per bucket, made when it is first used
+  Vector<Unique<loader::Execution>> retired_;  // of what was run before; inputs of the next run may lie in their memory
+  Vector<SessionCore::Pair> changed_;          // by set_option, in order
+  Vector<SessionCore::Pair> foreign_;          // likewise, for other backends
+  std::shared_ptr<ThreadPool> pool_;
+  RunFrame frame_;           // of run()
+  ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
+  Vector<OutputRoom> rooms_;
+  Unique<EventLog> events_;  // of the option profiling_level, where a file will have them
+  mutable ExclusiveUse use_;
+  mutable RunQueue queue_;  // last, so that its thread ends first
+};
+
+}  // namespace quarry

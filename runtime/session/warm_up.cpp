@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// qr_session_warm_up: each shape bucket runs once on zeros, so that no later run is the first.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/session/run_frame.h"
+#include "runtime/session/session.h"
+
+namespace quarry {
+
+Status Session::warm_up(const CallSignal &signal, Profile *profile) {
+  QR_ASSIGN_OR_RETURN(const LoadedModel *const loaded, core_->runnable(signal));
+  const std::size_t inputs = core_->inputs().size(), tensors = inputs + core_->outputs().size();
+  std::uint64_t largest = 0;
+  for (const SessionBucket &bucket : loaded->buckets)
+    for (const loader::TensorInfo &input : bucket.tensors().inputs) largest = std::max(largest, input.bytes);
+  // The tensors, pointers to them, and zeros. Inputs are only read, so that the same zeros are data of them all;
+  // outputs are the session's own, whose memory is made too.
+  const std::size_t head = (tensors * (sizeof(qr_tensor) + sizeof(qr_tensor *)) + 63) & ~std::size_t{63};
+  Vector<std::uint8_t> block(head + largest + 1);
+  qr_tensor *const tensor = reinterpret_cast<qr_tensor *>(block.data());
+  qr_tensor **const places = reinterpret_cast<qr_tensor **>(tensor + tensors);
+  for (std::size_t i = 0; i < tensors; ++i) {
+    tensor[i].struct_size = sizeof(qr_tensor);
+    places[i] = tensor + i;
+  }
+  for (const SessionBucket &bucket : loaded->buckets) {
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const loader::TensorInfo &input = bucket.tensors().inputs[i];
+      tensor[i].dtype = static_cast<qr_dtype>(input.dtype);
+      tensor[i].rank = input.rank;
+      static_assert(sizeof tensor->dims == sizeof input.dims);
+      std::memcpy(tensor[i].dims, input.dims, sizeof input.dims);
+      tensor[i].data = block.data() + head;
+      tensor[i].size_bytes = input.bytes;
+    }
+    QR_RETURN_IF_ERROR(run(signal, profile, places, places + inputs));
+  }
+  return {};
+}
+
+}  // namespace quarry

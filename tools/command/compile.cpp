@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/console/command.h"
+#include "tools/console/interrupt.h"
+#include "tools/console/progress.h"
+#include "tools/input/tensor_file.h"
+#include "tools/report/profile_output.h"
+
+namespace tools {
+namespace {
+
+struct CompileFlags {
+  SessionFlags session;
+  ProfileFlags profile;
+  std::string model, out;
+  std::vector<std::string> metadata;
+  bool check = false, json = false;
+};
+
+int compile(const CompileFlags &flags) {
+  flags.profile.check();
+  if (flags.check && flags.profile.wanted())
+    throw UsageError("--profile: found --check, which compiles nothing, expected one of the two");
+  if (is_standard_output(flags.out) && flags.profile.only_tables())
+    throw UsageError("--profile: found -o -, which leaves no room for tables, expected --profile=FILE");
+  const qr::Runtime runtime = flags.session.runtime();
+  qr::Options options = flags.session.make_options(runtime);
+  for (const std::string &text : flags.metadata) {
+    const auto [key, value] = split_pair(text, "--metadata");
+    options.set("metadata." + key, value);
+  }
+  const qr::Model model(runtime, model_source(flags.model), &options);
+  if (flags.check) return report_check(model, options, flags.json);
+  std::string out = flags.out;
+  if (out.empty()) {
+    out = name_beside(flags.model, ".qrm");
+    if (out == flags.model)
+      throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
+  }
+  const bool piped = is_standard_output(out);
+  const qr::Target target = piped ? qr::Target::in_file(standard_output_for("a container")) : qr::Target(out);
+  ProgressLine progress;
+  qr::Profile profile(runtime);
+  {
+    // Stopped by its signal the library leaves nothing there.
+    qr::Signal signal(runtime);
+    const Interruptible interruptible([&signal] { signal.abort(); });
+    model.compile(
+        target, &options, &signal,
+        [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); },
+        flags.profile.wanted() ? &profile : nullptr);
+  }
+  progress.clear();
+  if (piped) {
+    flags.profile.tell(profile, "profile of runs:", false);
+    return 0;
+  }
+  const qr::Model made(runtime, out);
+  const nlohmann::json info = nlohmann::json::parse(made.inspect());
+  print("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+  for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
+    print(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
+  const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
+  if (graphs > 0) print(", %zu graph%s", graphs, graphs == 1 ? "" : "s");
+  print("\n");
+  flags.profile.tell(profile, "profile of runs:", true);
+  return 0;
+}
+
+}  // namespace
+
+void register_compile(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command = app.add_subcommand("compile", "Compile a model into a .qrm container for a backend");
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph; - is standard input")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option(
+          "--output,-o", flags->out,
+          "The container to write (default: the model's name with .qrm), or an .onnx for ONNX Runtime where the "
+          "backend can (htp); - is standard output")
+      ->type_name("FILE|-");
+  flags->session.add_to(*command, false);
+  flags->profile.add_to(*command, "when the model is compiled");
+  command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--check", flags->check,
+                    "Only ask the backend about every node; exit status 1 when it refuses one");
+  command->add_flag("--json", flags->json, "With --check: print the report as JSON");
+  command->callback([&action, flags] { action = [flags] { return compile(*flags); }; });
+}
+
+}  // namespace tools

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry ops: which operators there are, and which backend runs them.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/console/command.h"
+
+namespace tools {
+namespace {
+
+std::string full_name(const nlohmann::json &row) {
+  const std::string domain = row.value("domain", "");
+  return domain.empty() ? row["name"].get<std::string>() : domain + "." + row["name"].get<std::string>();
+}
+
+int ops(const SessionFlags &flags, bool as_json, bool markdown) {
+  qr::Runtime runtime = flags.runtime();
+  std::vector<std::string> backends;
+  if (!flags.backend.empty()) {
+    backends.push_back(flags.backend);
+  } else {
+    const uint64_t count = runtime.scan();
+    for (uint64_t i = 0; i < count; ++i) backends.push_back(qr::from_c(runtime.backend(i).id));
+    std::sort(backends.begin(), backends.end());
+    backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
+  }
+  nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))},
+                           {"backends", nlohmann::json::array()}};
+  std::map<std::string, std::map<std::string, nlohmann::json>> cells;  // operator -> backend -> row
+  for (const std::string &backend : backends) {
+    nlohmann::json one = nlohmann::json::parse(runtime.operators(backend));
+    for (const nlohmann::json &row : one["operators"]) cells[full_name(row)][backend] = row;
+    report["backends"].push_back(std::move(one));
+  }
+  if (as_json) {
+    print("%s\n", report.dump(2).c_str());
+    return 0;
+  }
+  // The skeleton runs nothing: no column for it.
+  if (flags.backend.empty())
+    std::erase_if(backends, [&](const std::string &backend) {
+      return std::none_of(cells.begin(), cells.end(), [&](const auto &row) {
+        const auto cell = row.second.find(backend);
+        return cell != row.second.end() && cell->second.value("supported", false);
+      });
+    });
+  print(markdown ? "| operator |" : "%-32s", "operator");
+  for (const std::string &backend : backends) print(markdown ? " %s |" : " %-16s", backend.c_str());
+  print(markdown ? " types | notes |\n|---|" : " types\n");
+  if (markdown) {
+    for (size_t i = 0; i < backends.size(); ++i) print("---|");
+    print("---|---|\n");
+  }
+  std::map<std::string, int> supported;
+  for (const nlohmann::json &row : report["operators"]["operators"]) {
+    const std::string name = full_name(row);
+    print(markdown ? "| %s |" : "%-32s", name.c_str());
+    std::string types;
+    std::vector<std::pair<std::string, std::string>> notes;  // a note, and whose it is
+    size_t takers = 0;
+    for (const std::string &backend : backends) {
+      const nlohmann::json &cell = cells[name][backend];
+      const bool yes = cell.is_object() && cell.value("supported", false);
+      supported[backend] += yes, takers += yes;
+      print(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
+      if (!yes) continue;
+      if (types.empty()) types = cell.value("types", "");
+      const std::string note = cell.value("note", "");
+      if (note.empty()) continue;
+      if (!notes.empty() && notes.back().first == note) notes.back().second += ", " + backend;
+      else notes.emplace_back(note, backend);
+    }
+    // What all say who take the operator needs no name.
+    const bool common = notes.size() == 1 && std::count(notes[0].second.begin(), notes[0].second.end(), ',') + 1 ==
+                                                 static_cast<long>(takers);
+    std::string text;
+    for (const auto &[note, whose] : notes) text += (text.empty() ? "" : "; ") + (common ? note : whose + ": " + note);
+    print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
+          markdown       ? text.c_str()
+          : text.empty() ? ""
+                         : "; ",
+          markdown ? "" : text.c_str());
+  }
+  if (!markdown)
+    for (const auto &[backend, count] : supported)
+      print("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
+  return 0;
+}
+
+}  // namespace
+
+void register_ops(CLI::App &app, Action &action) {
+  struct Flags {
+    SessionFlags session;
+    bool json = false, markdown = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("ops", "List the operators and which backend runs them");
+  command->add_option("--backend,-b", flags->session.backend, "Only this backend")->type_name("ID");
+  command
+      ->add_option("--backend-path", flags->session.backend_path,
+                   "Folders to look for backend plugins in first, ':' between")
+      ->type_name("DIRS");
+  auto *json = command->add_flag("--json", flags->json, "Print the table as JSON");
+  command->add_flag("--markdown", flags->markdown, "Print the table as Markdown (docs/operators.md)")->excludes(json);
+  command->callback(
+      [&action, flags] { action = [flags] { return ops(flags->session, flags->json, flags->markdown); }; });
+}
+
+}  // namespace tools

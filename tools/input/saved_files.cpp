@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/input/saved_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "tools/console/failure.h"
+#include "tools/console/output.h"
+
+namespace tools {
+namespace {
+
+// File systems allow 255 bytes; the number and ".npy" need some.
+constexpr size_t kMaxName = 200;
+
+// Cut where it is too long, never inside a UTF-8 sequence.
+std::string cut(std::string name) {
+  if (name.size() <= kMaxName) return name;
+  size_t end = kMaxName;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
+  return name.substr(0, end);
+}
+
+}  // namespace
+
+SavedFiles::SavedFiles(std::string folder, const std::vector<std::string> &inputs) : folder_(std::move(folder)) {
+  if (is_standard_output(folder_))
+    throw UsageError("--save: found '-', expected a folder: each output is a file of its own",
+                     "--json prints results to standard output");
+  if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
+    throw UsageError("--save: cannot make the folder '" + folder_ + "': " + std::strerror(errno));
+  struct stat info {};
+  if (stat(folder_.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    throw UsageError("--save: found that '" + folder_ + "' is no folder, expected one or a name that is free");
+  for (const std::string &input : inputs)
+    if (stat(input.c_str(), &info) == 0) inputs_.emplace_back(info.st_dev, info.st_ino);
+}
+
+bool SavedFiles::is_input(const std::string &path) const {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 &&
+         std::find(inputs_.begin(), inputs_.end(),
+                   std::pair<unsigned long long, unsigned long long>(info.st_dev, info.st_ino)) != inputs_.end();
+}
+
+std::string SavedFiles::path(const std::string &input, const std::string &output) {
+  const std::string before = input.empty() ? "" : file_stem(base_name(input)) + ".";
+  const std::string stem = cut(before + (output.empty() ? "output" : file_stem(output)));
+  for (unsigned long long number = 1;; ++number) {
+    const std::string name = number == 1 ? stem : stem + "-" + std::to_string(number);
+    std::string path = folder_ + "/" + name + ".npy";
+    if (std::find(taken_.begin(), taken_.end(), name) != taken_.end() || is_input(path)) continue;
+    taken_.push_back(name);
+    return path;
+  }
+}
+
+std::string file_stem(std::string name) {
+  for (char &c : name)
+    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
+  return name;
+}
+
+std::string base_name(const std::string &path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace tools
