@@ -42,7 +42,7 @@ for line in open(os.path.join(here, "layers.txt")):
         lists[name.strip()] = words.split()
     elif ">" in line:
         folder, order = line.split(">")
-        rooms[folder.strip()] = order.split()
+        rooms[folder.strip()] = {room: floor for floor, level in enumerate(order.split()) for room in level.split(",")}
     elif line:
         folder, allowed = line.split(":")
         layers.append((folder.strip(), [word for given in allowed.split() for word in lists.get(given, [given])]))
@@ -61,7 +61,7 @@ def out_of_order(path, include):
     order, here_, there = rooms[folder], room_of(folder, path), room_of(folder, include)
     if here_ == there:
         return False
-    return here_ not in order or there not in order or order.index(there) > order.index(here_)
+    return here_ not in order or there not in order or order[there] > order[here_]
 
 
 def kind_of(include):
