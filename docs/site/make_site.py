@@ -298,7 +298,7 @@ def main():
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},
-                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}]},
+                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}, {"Glossary": "glossary.md"}]},
            {"Errors": [{"All": "errors.md"}] + error_nav},
            {"Backends": [{"htp": "htp.md"}, {"htp: SoCs and operators": "htp_operators.md"}, {"gpu": "gpu.md"}, {"Write one": "plugin-author-guide.md"}, {"What is promised": "plugin-policy.md"}]},
            {"Performance": [{"What is measured": "performance.md"}] + [{title(page): page} for page in measured]},
