@@ -20,7 +20,7 @@ class Comparison {
   double signal_ = 0, noise_ = 0, dot_ = 0, found_ = 0;
 };
 
-inline constexpr double kNoNoise = 200;  // dB: more than f32 can tell
+inline constexpr double kNoNoise = 200;  // dB: more than f32 resolves
 
 // Scores of classes: one row, or a row for each of a batch of one.
 bool is_scores(const qir::Tensor &tensor) noexcept;

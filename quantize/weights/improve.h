@@ -32,7 +32,7 @@ struct Improvements {
   unsigned threads = 1;
   qr_signal *signal = nullptr;  // ends it
 };
-// The means of the inputs of each product's terms, by node and then by group: they hang on the graph and the samples
+// The means of the inputs of each product's terms, by node and then by group: they depend on the graph and the samples
 // alone, so the plans that are tried for both share them.
 struct InputMeans {
   Vector<Vector<double>> of_node;  // empty: not looked at

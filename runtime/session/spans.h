@@ -9,7 +9,7 @@
 
 namespace quarry {
 
-// `space`: null for what the host sees; other memory is told apart by its registration, and counts from its begin.
+// `space`: null for what the host sees; other memory is distinguished by its registration, and counts from its begin.
 struct Span {
   const void *space;
   std::uint64_t begin, end;

@@ -30,7 +30,7 @@ struct ImageFlags {
   void add_to(CLI::App &command);
 };
 
-// The input's shape with its unknown extents taken from the picture, as --resize and --crop leave it.
+// The input's shape with its unknown dimensions taken from the picture, as --resize and --crop leave it.
 std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
 
 // Makes the tensor that the input wants out of an image file. Throws UsageError naming file, found, expected.

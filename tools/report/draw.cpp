@@ -85,7 +85,7 @@ void DrawFlags::add_to(CLI::App &command) {
   const char *group = "Drawing";
   command
       .add_option("--draw", file,
-                  "Boxes and masks that the outputs tell, drawn on the picture: the PNG to write; - is standard output")
+                  "Boxes and masks that the outputs give, drawn on the picture: the PNG to write; - is standard output")
       ->type_name("FILE.png|-")
       ->check(name_with(".png"))
       ->group(group);
