@@ -305,7 +305,7 @@ bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale
   if (per_channel && (last == 0 || last % w.scales.size() != 0)) return false;
   qir::Quantization raised = w;
   bool changed = false;
-  // A bias of most of i32 would leave no room for the products.
+  // A bias of most of i32 would leave no room for the sums.
   constexpr double kMost = 1 << 30;
   for (std::size_t i = 0; i < values.size(); ++i) {
     float &scale = raised.scales[per_channel ? i % last % w.scales.size() : 0];

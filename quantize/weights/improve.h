@@ -12,8 +12,9 @@
 
 namespace quarry::quantize {
 
-// Before calibration, on the prepared float graph: scales of channels are moved between products that follow each other
-// (with nothing or Relu between them), so that their ranges are alike. The graph computes the same but for rounding.
+// Before calibration, on the prepared float graph: scales of channels are moved between Conv, Gemm and MatMul that
+// follow each other (with nothing or Relu between them), so that their ranges are alike. The graph computes the same
+// but for rounding.
 void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes);
 
 // Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
