@@ -199,7 +199,7 @@ class Execution : public HeapObject {
   std::shared_ptr<Context> context_;
   std::uint32_t graph_;
   std::uint64_t places_;         // of runs under way: one more than queue_depth, for run()
-  Vector<Given> given_;          // of each place, and each output
+  Vector<Given> given_;          // of each slot, and each output
   std::uint64_t submitted_ = 0;  // so many
   std::uint64_t waited_ = 0;     // so many; touched by wait() alone
   qr_execution *handle_;         // last: nothing throws once it is ours

@@ -32,7 +32,7 @@ class Places {
     rows_ = block > 0 ? (extent_ + block - 1) / block : extent_;
   }
   std::size_t count() const { return static_cast<std::size_t>(block_ > 0 ? outer_ * rows_ * inner_ : extent_); }
-  // Calls body(place, first element, count) for all runs of elements that have one place.
+  // Calls body(index of the scale, first element, count) for all runs of elements of one scale.
   template <class Body>
   void each(const Body &body) const {
     std::size_t element = 0;

@@ -25,7 +25,7 @@ inline constexpr double kNoNoise = 200;  // dB: more than f32 resolves
 // Scores of classes: one row, or a row for each of a batch of one.
 bool is_scores(const qir::Tensor &tensor) noexcept;
 
-// The place of the greatest element.
+// The index of the greatest element.
 std::size_t greatest(std::span<const float> values) noexcept;
 
 }  // namespace quarry::quantize

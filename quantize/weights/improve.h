@@ -17,7 +17,7 @@ namespace quarry::quantize {
 // but for rounding.
 void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes);
 
-// Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
+// Runs the float model on samples; each gives the values of `tensors`, with their index in that list.
 using Feed = std::function<Status(const Vector<std::int32_t> &tensors,
                                   const std::function<void(std::size_t place, std::span<const float> values)> &give)>;
 // The same by what samples say of the channels between: those that reach less far than the widest are stretched, as far

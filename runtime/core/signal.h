@@ -66,7 +66,7 @@ class Signal : public Counted<Signal> {
   std::atomic<int> fd_{-1};
 
   friend class SignalLink;
-  // A place for a follower. Places are used again and live as long as the signal, so that everybody walks over them
+  // A slot for a follower. Slots are used again and live as long as the signal, so that everybody walks over them
   // without a lock. Those of a process that this one was forked from stand for threads that are not here: they are left
   // as they are, and stay unused.
   struct FollowerSlot : HeapObject {

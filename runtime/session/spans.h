@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places in memory that a run reads or writes, to find those that overlap without looking at each pair.
+// The spans of memory that a run reads or writes, to find those that overlap without looking at each pair.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quarry cut: a model as two or more containers, each with the part of the graph between two places, which give what
+// quarry cut: a model as two or more containers, each with the part of the graph between two cuts, which give what
 // the whole gives when each gets the results of those before it.
 #include <nlohmann/json.hpp>
 

@@ -63,7 +63,8 @@ class Names {
   int64_t skip_ = 0;
 };
 
-// For each pixel of the photograph that the input shows: body(x, y, place in the input from 0 to 1 across, and down).
+// For each pixel of the photograph that the input shows: body(x, y, position in the input from 0 to 1 across, and
+// down).
 template <class Body>
 void each_pixel(const Placement &place, Body body) {
   for (int y = 0; y < place.photo_height; ++y)

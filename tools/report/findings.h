@@ -30,7 +30,7 @@ struct Box {
   std::vector<bool> mask;  // of the input's pixels, where the model says which are the thing's
 };
 
-// The kind of each place; the whole lies over the whole input.
+// The kind of each position; the whole lies over the whole input.
 struct Mask {
   int64_t width = 0, height = 0;
   std::vector<int64_t> kinds;
