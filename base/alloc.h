@@ -90,7 +90,7 @@ class PoolScope {
 void *allocate_block(std::size_t size, std::size_t align);
 void *try_allocate_block(std::size_t size, std::size_t align) noexcept;
 void free_block(void *ptr) noexcept;
-// The size that allocate_block last could not give in this thread's outermost scope, told once; 0: it gave everything.
+// The size that allocate_block last could not give in this thread's outermost scope, given once; 0: it gave everything.
 std::size_t take_refused_size() noexcept;
 
 template <class T>

@@ -30,7 +30,7 @@ template <class T>
   return true;
 }
 
-// The number of elements of a shape; nothing when an extent is negative or the product exceeds int64.
+// The number of elements of a shape; nothing when a dimension is negative or the product exceeds int64.
 [[nodiscard]] inline std::optional<std::int64_t> element_count(const std::int64_t *dims, std::size_t rank) noexcept {
   std::int64_t count = 1;
   bool zero = false;

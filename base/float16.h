@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between f32 and the smaller floats: f16, bf16, the four f8 types, f4e2m1 and f8e8m0. Widening is exact;
 // narrowing rounds to nearest, ties to even. One generic routine on bit patterns serves all IEEE-like types; f16 and
-// bf16 have quick ways of their own.
+// bf16 have quick paths of their own.
 #pragma once
 
 #include <bit>

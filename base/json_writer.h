@@ -31,7 +31,7 @@ class JsonWriter {
     else return value_unsigned(number);
   }
   JsonWriter &null() { return raw("null"); }
-  // An array of extents on one line; an unknown one is null.
+  // An array of dimensions on one line; an unknown one is null.
   JsonWriter &shape(const std::int64_t *dims, std::size_t rank);
   // A value that is JSON already (from the compiler library, say).
   JsonWriter &raw(std::string_view json);

@@ -293,7 +293,7 @@ Status NewFile::close(Outlasts what) {
       return fail(errno, "flushing");
     if (naming_ == Naming::Late) return {};  // it is needed for its name
   }
-  // Network file systems may tell of a failed write here.
+  // Network file systems may report a failed write here.
   return ::close(fd_.release()) == 0 || errno == EINTR ? Status() : fail(errno, "closing");
 }
 

@@ -7,7 +7,7 @@
 namespace quarry {
 
 // The id of an errno; `fallback` is for numbers that say nothing better. A file that is not there or may not be read is
-// told as such where `fallback` is io_error: about a file to be written those mean something else.
+// reported as such where `fallback` is io_error: about a file to be written those mean something else.
 ErrorId os_error_id(int number, ErrorId fallback) noexcept;
 
 // The errno in words; where descriptors ran out, with how many this process may have.

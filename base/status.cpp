@@ -82,7 +82,7 @@ Status Status::out_of_memory(std::string_view what) noexcept {
 }
 
 Status Status::foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept {
-  // A plugin that ran out of memory tells so in these words: the caller gets the same status as from ourselves.
+  // A plugin that ran out of memory says so in these words: the caller gets the same status as from ourselves.
   if (code == QR_RESOURCE_EXHAUSTED && id == oom_payload().id && message == oom_payload().message)
     return out_of_memory();
   try {

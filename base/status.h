@@ -115,7 +115,7 @@ String format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 String format_list(const char *pattern, va_list args) __attribute__((format(printf, 1, 0)));
 // Text from a file, safe to print: escaped, cut to `limit` bytes, never inside a UTF-8 sequence.
 String printable(std::string_view text, std::size_t limit = 200);
-// "[1,3,224,224]", with "?" for unknown extents.
+// "[1,3,224,224]", with "?" for unknown dimensions.
 String shape_text(const std::int64_t *dims, std::size_t rank);
 
 #define QR_CONCAT_(a, b) a##b

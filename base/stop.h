@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the call that a thread works for is to end: work that may take long asks, however deep it stands. An edge
 // that was given a signal opens a StopScope over it, as it opens an AllocatorScope; without one nothing is ever
-// stopped. Who is told to stop returns at once, with a Status where it has one; what it leaves behind is half done, so
+// stopped. Who must stop returns at once, with a Status where it has one; what it leaves behind is half done, so
 // its caller asks too before it goes on.
 #pragma once
 

@@ -156,7 +156,7 @@ Status TargetWriter::commit() {
       return {};
     default:
       if (!begun_ || !to_.end) return {};
-      begun_ = false;  // it is told once
+      begun_ = false;  // it is reported once
       return told(to_.end(to_.self, 1), "target->end");
   }
 }

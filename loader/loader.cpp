@@ -39,7 +39,7 @@ void add_folder(std::string_view given, const char *origin, Vector<Folder> &out)
   }
 }
 
-// The plugin files of a folder, by name. A folder that is not there holds none; `out_error` tells of one that could not
+// The plugin files of a folder, by name. A folder that is not there holds none; `out_error` names one that could not
 // be looked at.
 Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
   Vector<String> files;

@@ -35,7 +35,7 @@ struct Candidate {
 struct LoaderOptions {
   std::string_view backend_path;         // folders, ':' between
   bool only_given_paths = false;         // nothing but those: no environment, no folder of the library's own
-  std::string_view library_folder = {};  // where libquarry is, as an absolute path; empty: not told
+  std::string_view library_folder = {};  // where libquarry is, as an absolute path; empty: not known
 };
 
 // A backend that is linked in. The table is made by the build from -Dstatic_backends.

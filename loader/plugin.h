@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plugin that was judged, opened and negotiated with, and what it makes: contexts and executions. Every slot of
+// A plugin that was checked, opened and negotiated with, and what it makes: contexts and executions. Every slot of
 // backend.h is called through the one method of it here, which checks that the table covers the slot, and afterwards
 // that the plugin kept its side: nothing that a plugin says is used unchecked. A broken promise is the status QR-L0115
 // and a log line with the flag QR_LOG_PLUGIN_MISBEHAVES.
@@ -31,7 +31,7 @@ struct DeviceInfo {
 
 struct OptionRow {
   bool changes_at_run_time = false;
-  std::uint32_t applies = 0;  // QR_PLUGIN_OPTION_*; 0: not told
+  std::uint32_t applies = 0;  // QR_PLUGIN_OPTION_*; 0: not stated
   String key, values, default_value, help;
 };
 
@@ -88,7 +88,7 @@ struct TensorInfo {
   std::int32_t dtype = 0;
   std::uint32_t rank = 0;
   std::int64_t dims[QR_PLUGIN_MAX_RANK] = {};  // -1: known after the run
-  bool is_static = true;                       // no extent is -1
+  bool is_static = true;                       // no dimension is -1
   std::uint64_t bytes = 0;                     // where static
   String name;
 };
@@ -176,7 +176,7 @@ class Execution : public HeapObject {
   // success every wanted output has data, a rank, dims that fit the graph's, and used_bytes that fit dims and room.
   // Allocates on failure only. DEVICE_LOST always has the id QR-R0009.
   Status run(const qr_run_request &request);
-  // The two halves of run(); only where submits(). The request stays as it is until wait() has returned for it; up to
+  // The two parts of run(); only where submits(). The request stays as it is until wait() has returned for it; up to
   // queue_depth at a time, waited for in the order of their submission.
   bool submits() const noexcept;
   Result<std::uint64_t> submit(const qr_run_request &request);
@@ -199,7 +199,7 @@ class Execution : public HeapObject {
   std::shared_ptr<Context> context_;
   std::uint32_t graph_;
   std::uint64_t places_;         // of runs under way: one more than queue_depth, for run()
-  Vector<Given> given_;          // of each place, and each output
+  Vector<Given> given_;          // of each slot, and each output
   std::uint64_t submitted_ = 0;  // so many
   std::uint64_t waited_ = 0;     // so many; touched by wait() alone
   qr_execution *handle_;         // last: nothing throws once it is ours
@@ -207,7 +207,7 @@ class Execution : public HeapObject {
 
 class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
  public:
-  // Judges, opens and negotiates; makes the backend object; reads its devices and options. `path` is UTF-8 and names a
+  // Checks, opens and negotiates; makes the backend object; reads its devices and options. `path` is UTF-8 and names a
   // file quarry-backend-<id>.so. Where an error is returned after the note was read, `out_note` (may be NULL) holds it.
   static Result<std::shared_ptr<Plugin>> open_file(HostEnvironment &environment, std::string_view path,
                                                    PluginNote *out_note = nullptr);

@@ -304,7 +304,7 @@ Status Plugin::export_onnx(const qr_load_request &request, std::string_view name
       table_->context->export_onnx(backend_, &request, plugin_text(name), is_embedded, taken.sink(), errors.sink());
   Status said = errors.finish("context.export_onnx", code), ours = taken.finish(said.ok());
   if (ours.ok()) return said;
-  // What it told of its files was wrong, or they cannot be written.
+  // What it reported of its files was wrong, or they cannot be written.
   return ours.code() == QR_INTERNAL ? misbehaved("context.export_onnx", ours.message()) : std::move(ours);
 }
 

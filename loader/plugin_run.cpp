@@ -71,7 +71,7 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
     tensor.rank = info.rank;
     for (std::uint32_t axis = 0; axis < info.rank; ++axis) {
       if (info.dims[axis] < (is_output ? -1 : 0))
-        return plugin_->misbehaved("context.tensor", format("gave %s %llu extent %lld on axis %u", side, ull(i),
+        return plugin_->misbehaved("context.tensor", format("gave %s %llu dimension %lld on axis %u", side, ull(i),
                                                             static_cast<long long>(info.dims[axis]), axis));
       tensor.dims[axis] = info.dims[axis];
       tensor.is_static = tensor.is_static && info.dims[axis] >= 0;
@@ -120,7 +120,7 @@ Execution::~Execution() { context_->plugin_->table_->execution->destroy(handle_)
 
 namespace {
 
-// Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault tells what
+// Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault says what
 // is wrong.
 bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
                  bool is_memory) {

@@ -60,7 +60,7 @@ class HostExternal final : public onnx_import::ExternalSource {
   Result<std::optional<qir::Bytes>> find(std::string_view location) override {
     qr_plugin_bytes bytes = {};
     int32_t is_there = 0;
-    // Out of memory is told at once, whatever else is wrong with the model.
+    // Out of memory is reported at once, whatever else is wrong with the model.
     if (host_.find(host_.self, text(location), &bytes, &is_there) != 0)
       return Status::error(ErrorId::out_of_memory, "the host has no such file of external data");
     if (!is_there) return std::optional<qir::Bytes>();
@@ -81,7 +81,7 @@ qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, int32_t fol
     return {};
   });
   if (made != 0) return made;
-  // From here on blocks are the model's, a failure's text too: the model ends after that has been told.
+  // From here on blocks are the model's, a failure's text too: the model ends after that has been reported.
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(signal, model->allocator.host());
     const StopScope scope(stop);

@@ -51,7 +51,7 @@ class Count {
   std::size_t before_;
 };
 
-// alpha and beta of a Gemm become part of its constants: integer products have no such factors.
+// alpha and beta of a Gemm become part of its constants: integer multiplications have no such factors.
 void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
   for (qir::Node &node : graph.nodes) {
     if (node.op != Op::Gemm) continue;
@@ -159,7 +159,8 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
   for (const auto &node : model_->proto().graph().node()) normalizations += node.op_type() == "BatchNormalization";
   const auto left = static_cast<std::size_t>(std::ranges::count(graph.nodes, Op::BatchNormalization, &qir::Node::op));
   if (normalizations > left)
-    note(changes, "BatchNormalization folded", String("the products before it"), format("%zu", normalizations - left));
+    note(changes, "BatchNormalization folded", String("the convolutions before it"),
+         format("%zu", normalizations - left));
   // Weights that are stored small are constants like others here.
   reference::ReferenceFolder folder;
   passes::FoldLimits limits;

@@ -27,8 +27,9 @@ class FloatModel : public HeapObject {
   virtual ~FloatModel() = default;
 
   // Imports the graph with `shape` (docs: option "shape") and prepares it: constants folded, BatchNormalization folded,
-  // composite operators put together, spellings rewritten. What was done goes to `changes`. A model that is quantised
-  // already, or has nothing in f32, is refused. `channels_last`: inputs and outputs that get their channels last.
+  // composite operators put together, exporters' forms rewritten. What was done goes to `changes`. A model that is
+  // quantised already, or has nothing in f32, is refused. `channels_last`: inputs and outputs that get their channels
+  // last.
   virtual Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) = 0;
   // Of the file and of the constants as they are now: of two models that differ it differs.
   virtual std::uint64_t sum() const = 0;

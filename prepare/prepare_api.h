@@ -78,7 +78,7 @@ typedef struct qr_prepare_api {
   /* {"producer", "ir_version", "opsets": [...], "operators": {"Conv": 9, ...}, "parameters", "metadata": {...}} */
   qr_plugin_code (*inspect)(qr_prepared_model *model, qr_plugin_string *out_json,
                             const qr_error_sink *errors); /* borrowed: as long as the model */
-  /* Judges what opening does not and needs no shapes: all data, external ones too, are there and whole, and each value
+  /* Checks what opening does not and needs no shapes: all data, external ones too, are there and whole, and each value
    * is made by somebody. All reasons are reported, one "reason" frame each. */
   qr_plugin_code (*verify)(qr_prepared_model *model, const qr_plugin_signal *signal, const qr_error_sink *errors);
   /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket

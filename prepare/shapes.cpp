@@ -127,7 +127,7 @@ class Binder {
       const std::size_t end = std::min(value.find('x', begin), value.size());
       std::int64_t extent;
       if (!parse_extent(value.substr(begin, end - begin), &extent))
-        return bad(text, "expected extents with 'x' between them, such as 1x3x224x224");
+        return bad(text, "expected dimensions with 'x' between them, such as 1x3x224x224");
       shape.push_back(extent);
       begin = end + 1;
     }

@@ -11,7 +11,7 @@
 
 namespace quarry::quantize {
 
-// Calls body(0), ..., body(count - 1) on several threads, each of which asks the signal. Not ok: they were told to
+// Calls body(0), ..., body(count - 1) on several threads, each of which asks the signal. Not ok: they were to
 // stop, and left work half done.
 template <class Body>
 Status in_parallel(std::size_t count, unsigned threads, qr_signal *signal, const Body &body) {

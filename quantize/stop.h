@@ -11,7 +11,7 @@
 
 namespace quarry::quantize {
 
-// A call's signal, as the C ABI tells it; NULL never stops.
+// A call's signal, as the C ABI has it; NULL never stops.
 class SignalSource final : public StopSource {
  public:
   explicit SignalSource(qr_signal *signal) noexcept : signal_(signal) {}

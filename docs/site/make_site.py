@@ -225,7 +225,7 @@ class Site:
         if not to and full.removeprefix("docs/") in self.pages:
             to = full.removeprefix("docs/")
         if not to and os.path.isdir(os.path.join(root, full)):
-            beside = full.removeprefix("docs/") + ".md"  # docs/performance/ is told of in docs/performance.md
+            beside = full.removeprefix("docs/") + ".md"  # docs/performance/ is introduced by docs/performance.md
             to = self.places.get(full + "/README.md") or (beside if beside in self.pages else None)
         if not to:
             if not os.path.isfile(os.path.join(root, full)):
@@ -294,13 +294,16 @@ def main():
     title = lambda page: re.search(r"^# (.*)", site.pages[page], re.M)[1]
     reference = [{f"quarry/{name}": f"reference/{name[:-2]}.md"} for name in generate_bindings.NAMES]
     nav = [{"Quarry": [{"Quarry": "index.md"}, {"Beside others": "comparison.md"}, {"What there is": "state.md"}]},
-           {"Guide": [{title_: f"guide/{name}.md"} for name, title_, _ in GUIDE] + [{"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
+           {"Guide": [{title_: f"guide/{name}.md"} for name, title_, _ in GUIDE] + [{"Quantise": [{"A model": "quantize.md"}, {"Types": "quantize/types.md"}, {"Ranges and weights": "quantize/ranges.md"}, {"In a program": "quantize/program.md"}]},
+                       {"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},
-                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}]},
+                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}, {"Glossary": "glossary.md"}]},
            {"Errors": [{"All": "errors.md"}] + error_nav},
-           {"Backends": [{"htp": "htp.md"}, {"htp: SoCs and operators": "htp_operators.md"}, {"gpu": "gpu.md"}, {"Write one": "plugin-author-guide.md"}, {"What is promised": "plugin-policy.md"}]},
+           {"Backends": [{"htp": [{"The backend": "htp.md"}, {"Models": "htp/models.md"}, {"Options": "htp/options.md"}, {"On a device": "htp/device.md"},
+                                 {"Containers": "htp/containers.md"}, {"Figures of operators": "htp_operators.md"}]},
+                        {"gpu": [{"The backend": "gpu.md"}, {"Models": "gpu/models.md"}, {"Tuning": "gpu/tuning.md"}, {"Devices and memory": "gpu/running.md"}]}, {"Write one": "plugin-author-guide.md"}, {"What is promised": "plugin-policy.md"}]},
            {"Performance": [{"What is measured": "performance.md"}] + [{title(page): page} for page in measured]},
            {"Project": [{"Architecture": "project/architecture.md"}, {"Compatibility": "project/compatibility.md"}, {"Changes": "project/changelog.md"},
                         {"Changes of the ABI": "abi-changes.md"}, {"Contributing": "project/contributing.md"}, {"Cross building": "cross-building.md"}, {"This site": "site/README.md"}, {"Security": "project/security.md"}]}]

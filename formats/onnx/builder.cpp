@@ -152,7 +152,7 @@ bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> 
   }
   for (const qir::InferType &type : types) {
     const auto count = element_count(type.shape.data(), type.shape.size());
-    // Extents that hang on values are known once the node has run; they do not exceed what the inputs hold by much
+    // Data-dependent shapes are known once the node has run; they do not exceed what the inputs hold by much
     // (NonZero, Unique).
     const auto size = count ? packed_size(type.dtype, *count) : std::uint64_t{0};
     if (!size || !checked_add<std::uint64_t>(out, *size, &out)) return false;

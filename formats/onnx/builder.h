@@ -25,7 +25,7 @@ class Builder {
   Folder *folder() noexcept { return folder_; }
   const qir::Tensor &tensor(std::int32_t id) const noexcept { return at(graph, id); }
   bool is_constant(std::int32_t id) const noexcept { return id >= 0 && tensor(id).is_constant; }
-  bool is_static(std::int32_t id) const noexcept;  // all extents known
+  bool is_static(std::int32_t id) const noexcept;  // all dimensions known
 
   String unique_name(std::string_view wanted, std::int32_t id);  // for the tensor of that index, which gets it
   std::int32_t add_tensor(std::string_view name, DType dtype, qir::Shape shape);

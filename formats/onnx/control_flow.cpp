@@ -129,8 +129,8 @@ Status inline_body(Rewriter &node, const pb::GraphProto &body) {
 
 const qir::Tensor &output_of(const qir::Graph &graph, std::size_t i) { return at(graph, graph.outputs[i]); }
 
-// Values that go round a loop may change their extents but not their type. Marks extents that do as unknown; true where
-// something changed.
+// Values that go round a loop may change their shape but not their type. Marks dimensions that change as unknown; true
+// where something changed.
 Result<bool> widen(const Rewriter &node, Vector<BodyInput> &inputs, std::size_t first_input, const qir::Graph &body,
                    std::size_t first_output, std::size_t count) {
   bool changed = false;
@@ -150,7 +150,7 @@ Result<bool> widen(const Rewriter &node, Vector<BodyInput> &inputs, std::size_t 
   return changed;
 }
 
-// Imports the body until the extents of what goes round hold still: each time at least one becomes unknown.
+// Imports the body until the shapes of what goes round hold still: each time at least one becomes unknown.
 Result<qir::Graph> import_cycle(Rewriter &node, const pb::GraphProto &body, Vector<BodyInput> inputs,
                                 std::size_t first_input, std::size_t first_output, std::size_t count,
                                 const Vector<Capture> &captures, const Vector<std::int32_t> &passed) {
@@ -186,7 +186,7 @@ Status import_if(Rewriter &node) {
     if (node.importer.reasons.size() > before)
       node.importer.reasons.add(
           ErrorId::onnx_unsupported, node.where(),
-          format("its %s branch cannot be imported; if it is never taken, give the input that its condition hangs on "
+          format("its %s branch cannot be imported; if it is never taken, give the input that its condition depends on "
                  "its value by the option shape: NAME=[VALUE]",
                  branch == then_branch ? "then" : "else"));
     if (!graph.ok()) return graph.take_status();

@@ -138,7 +138,7 @@ Status import_custom(Rewriter &node, std::string_view domain) {
           "export the model with a value_info (type and shape) for each result of the operator");
     types.back() = {declared->dtype, node.importer.known_extents(*declared, node.scope)};
   }
-  QR_RETURN_IF_ERROR(node.check_inputs());  // last: what stands above is told of a node whose inputs were refused too
+  QR_RETURN_IF_ERROR(node.check_inputs());  // last: what stands above is said of a node whose inputs were refused too
   Vector<std::int32_t> outputs;
   QR_RETURN_IF_ERROR(node.builder.emit_stated(std::move(made), names, std::move(types), &outputs));
   for (std::size_t i = 0; i < outputs.size(); ++i) node.bind(static_cast<int>(i), outputs[i]);

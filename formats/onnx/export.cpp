@@ -148,7 +148,7 @@ class ExternalWriter {
  public:
   explicit ExternalWriter(ExternalConstants &to) : to_(to) {}
 
-  // Small ones stay in the model: readers that infer shapes want values of extents and axes and do not open files.
+  // Small ones stay in the model: readers that infer shapes want values of shapes and axes and do not open files.
   static bool wants(const qir::Tensor &constant) { return constant.data.size >= 1024; }
 
   void write(const qir::Tensor &from, const String &name, pb::TensorProto *out) {

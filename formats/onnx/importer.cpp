@@ -16,7 +16,7 @@ constexpr int kNodeOverloadField = 8;        // NodeProto.overload
 constexpr int kFunctionAttributeField = 11;  // FunctionProto.attribute_proto: attributes with defaults
 constexpr int kDeepestNesting = 32;          // functions in functions, subgraphs in subgraphs
 
-// Functions call functions, and a body is imported again until its extents hold still: so many nodes may come of it,
+// Functions call functions, and a body is imported again until its shapes hold still: so many nodes may come of it,
 // and so many times those that the file has.
 constexpr std::uint64_t kFreeNodes = std::uint64_t{1} << 16, kNodeTimes = 16;
 
@@ -179,7 +179,7 @@ void Importer::body(const pb::GraphProto &graph, Scope &scope) {
     else id = scope.builder->add_constant(scope.prefix + String(name), std::move(*value));
     if (!scope.names.emplace(name, id)) reasons.add(ErrorId::onnx_invalid, subject(), "its name is taken already");
   };
-  // nodes() tells why.
+  // nodes() says why.
   for (const auto &tensor : graph.initializer()) {
     if (stop_asked()) break;
     add(tensor.name(), "initializer", tensor);

@@ -8,7 +8,7 @@
 
 namespace quarry::onnx_import {
 
-// Told between nodes; a failure ends the import (abort, deadline).
+// Called between nodes; a failure ends the import (abort, deadline).
 class Watcher {
  public:
   virtual Status node_done(std::uint64_t done, std::uint64_t total) = 0;
@@ -19,7 +19,7 @@ class Watcher {
 
 // What an input of the model is bound to.
 struct InputBinding {
-  qir::Shape shape;       // all extents known
+  qir::Shape shape;       // all dimensions known
   Vector<double> values;  // not empty: the input is this constant; one value for each element
 };
 

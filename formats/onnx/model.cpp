@@ -80,7 +80,7 @@ Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reas
   for (const auto &dim : tensor.shape().dim()) {
     const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
     out.shape.push_back(known ? dim.dim_value() : qir::kUnknownDim);
-    // PaddlePaddle writes "?" for every extent that it does not know: no name, so that two of them may differ.
+    // PaddlePaddle writes "?" for every dimension that it does not know: no name, so that two of them may differ.
     const bool named = !known && dim.has_dim_param() && dim.dim_param() != "?";
     out.dim_names.push_back(named ? String(dim.dim_param()) : String());
   }

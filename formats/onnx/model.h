@@ -42,7 +42,7 @@ class Model : public HeapObject {
   const Vector<Declared> &inputs() const noexcept { return inputs_; }  // without initializers
   const Vector<Declared> &outputs() const noexcept { return outputs_; }
   ExternalData &external() noexcept { return external_; }
-  // What opening does not judge, and no shape is needed for: every tensor's data are there and whole, and each value is
+  // What opening does not check, and no shape is needed for: every tensor's data are there and whole, and each value is
   // made by a node, an input or an initializer.
   Status verify();
   // A model-local function; nullptr: there is none of that name.

@@ -8,7 +8,7 @@
 
 namespace quarry::onnx_import {
 
-// Old exporters leave `type` out; the field that is there tells it.
+// Old exporters leave `type` out; the field that is there says it.
 pb::AttributeProto_AttributeType Rewriter::kind_of(const pb::AttributeProto &attribute) {
   if (attribute.type() != pb::AttributeProto_AttributeType_UNDEFINED) return attribute.type();
   if (attribute.has_i()) return pb::AttributeProto_AttributeType_INT;

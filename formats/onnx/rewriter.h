@@ -101,7 +101,8 @@ class Rewriter {
   Vector<std::int32_t> inputs_;
 };
 
-// What follows from a refusal that has been told already: the node's outputs are poisoned and nothing is said again.
+// What follows from a refusal that has been reported already: the node's outputs are poisoned and nothing is said
+// again.
 inline Status poisoned_status() { return Status::foreign(QR_UNSUPPORTED, "", "", ""); }
 
 using Rule = Status (*)(Rewriter &);
@@ -147,7 +148,8 @@ class Importer {
   const pb::ValueInfoProto *value_info(const Scope &scope, std::string_view name);
   // The names that a graph takes from its surroundings, in order of first use.
   static Vector<String> free_names(const pb::GraphProto &graph);
-  // Binds the symbolic extents of the model's inputs: a name means the same extent everywhere in the model's graph.
+  // Binds the symbolic dimensions of the model's inputs: a name means the same dimension everywhere in the model's
+  // graph.
   void bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings);
   // The shape of a value as far as it is known for the bound inputs.
   qir::Shape known_extents(const Declared &value, const Scope &scope) const;

@@ -21,7 +21,7 @@ constexpr std::int32_t kLocationExternal = 1;
 // Some models have a file for each of a thousand tensors, and a process has not that many descriptors.
 constexpr std::size_t kOpenFiles = 16;
 constexpr char kShorter[] = "became shorter since the model was opened";
-// A sparse tensor is written out. What is larger than this may be so many times as large as its values.
+// A sparse tensor is made dense. What is larger than this may be so many times as large as its values.
 constexpr std::uint64_t kSparseFreely = std::uint64_t{1} << 20, kSparseTimes = 1024;
 
 Status external_error(std::string_view location, const char *what, ErrorId id = ErrorId::onnx_external_data) {

@@ -29,8 +29,8 @@ class ExternalData {
 
   // `size` bytes at `offset` of the file; with size == UINT64_MAX what is left of it.
   Result<qir::Bytes> bytes(std::string_view location, std::uint64_t offset, std::uint64_t size);
-  // Opens the whole file, or that which holds a tensor (if it is one of external data). One that is not there is told
-  // when it is wanted, with all that is wrong with the model; where files are read into memory, at once.
+  // Opens the whole file, or that which holds a tensor (if it is one of external data). One that is not there is
+  // reported when it is wanted, with all that is wrong with the model; where files are read into memory, at once.
   Status take(std::string_view location);
   Status take_file_of(const pb::TensorProto &tensor);
   // All that the model names were taken: without any, the folder is of no use, and nobody asks the source again.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an ONNX model needs no shapes to be judged: that all data are there and whole, and each value is made by
+// What of an ONNX model needs no shapes to be checked: that all data are there and whole, and each value is made by
 // somebody.
 #include <utility>
 

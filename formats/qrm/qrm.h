@@ -56,12 +56,13 @@ struct KeyValue {
 struct TensorInfo {
   String name;
   DType dtype = DType::Unknown;
-  qir::Shape dims;           // qir::kUnknownDim: differs between buckets, or known only after the run
-  Vector<String> dim_names;  // empty, or one per extent ("" where it has none): the ONNX names of symbolic extents
+  qir::Shape dims;  // qir::kUnknownDim: differs between buckets, or known only after the run
+  Vector<String>
+      dim_names;  // empty, or one per dimension ("" where it has none): the ONNX names of symbolic dimensions
   std::optional<qir::Quantization> quant;
 };
 
-// One graph of the model. A model without symbolic extents has one, named ""; shape buckets have one each.
+// One graph of the model. A model without symbolic dimensions has one, named ""; shape buckets have one each.
 struct GraphInfo {
   String name;                               // the bucket's --shape text
   Vector<qir::Shape> input_dims;             // of this bucket, in the order of Metadata::inputs; all known
@@ -224,7 +225,7 @@ class ValidatedModel : public HeapObject {
   // The same for weights that a program maps and reads when it runs.
   Result<Vector<Bytes>> mapped_segments(const Vector<std::uint32_t> &indices) const;
 
-  // Where the bytes of a segment lie in the file. Tells nothing of whether they are sound: the calls above do. `index`
+  // Where the bytes of a segment lie in the file. Says nothing of whether they are sound: the calls above do. `index`
   // must be in range, as every index in the metadata is.
   SegmentFile segment_file(std::uint32_t index) const noexcept;
 

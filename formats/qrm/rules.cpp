@@ -43,12 +43,12 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
     if (!names.insert(each.name).second)
       return bad(format("container: found two of the %s named '%s'", role, printable(each.name).c_str()));
     if (!each.dim_names.empty() && each.dim_names.size() != each.dims.size())
-      return bad(format("tensor '%s': found %zu names for %zu extents", printable(each.name).c_str(),
+      return bad(format("tensor '%s': found %zu names for %zu axes", printable(each.name).c_str(),
                         each.dim_names.size(), each.dims.size()));
     for (const String &name : each.dim_names) {
-      QR_RETURN_IF_ERROR(at_most("container", "bytes in the name of an extent", name.size(), kMaxNameBytes));
+      QR_RETURN_IF_ERROR(at_most("container", "bytes in a dimension's name", name.size(), kMaxNameBytes));
       if (!is_utf8(name))
-        return bad(format("tensor '%s': found an extent named '%s', expected UTF-8", printable(each.name).c_str(),
+        return bad(format("tensor '%s': found a dimension named '%s', expected UTF-8", printable(each.name).c_str(),
                           printable(name).c_str()));
     }
     qir::Tensor tensor;
@@ -61,12 +61,12 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
   return {};
 }
 
-// The extents of a graph's inputs or outputs agree with those of the signature.
+// The shapes of a graph's inputs or outputs agree with those of the signature.
 Status bucket(const String &subject, const char *role, const Vector<qir::Shape> &shapes,
               const Vector<TensorInfo> &tensors, bool all_known) {
   if (shapes.size() != tensors.size())
     return bad(
-        format("%s: found extents of %zu %s, expected %zu", subject.c_str(), shapes.size(), role, tensors.size()));
+        format("%s: found shapes of %zu %s, expected %zu", subject.c_str(), shapes.size(), role, tensors.size()));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const qir::Shape &shape = shapes[i], &declared = tensors[i].dims;
     bool fits = shape.size() == declared.size();
@@ -77,7 +77,7 @@ Status bucket(const String &subject, const char *role, const Vector<qir::Shape> 
       return bad(format("%s: found '%s' of %s, expected %s%s", subject.c_str(), printable(tensors[i].name).c_str(),
                         shape_text(shape.data(), shape.size()).c_str(),
                         shape_text(declared.data(), declared.size()).c_str(),
-                        all_known ? " with every extent known" : ""));
+                        all_known ? " with known dimensions" : ""));
     // Its bytes can be counted: a bucket's shape with the signature's type.
     qir::Tensor tensor;
     tensor.name = tensors[i].name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instruction sets: the sources under isa/ are compiled once for each (QR_ISA names the namespace), and each gives one
-// of these.
+// Instruction sets: the sources of the families are compiled once for each (QR_ISA names the namespace), and each gives
+// one of these.
 #pragma once
 
 #include <cstdint>

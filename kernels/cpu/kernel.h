@@ -35,7 +35,7 @@ struct Threads {
   bool (*ask)(void *self) = nullptr;  // whether to stop; null: nobody can say so
 
   // For a task that may be as long as a tensor (Parts, below): between tasks it is asked anyway. What a kernel that was
-  // told to stop has written is of no use to anybody.
+  // that must stop has written is of no use to anybody.
   bool stopped() const noexcept { return ask && ask(self); }
 
   // Shares the tasks [0, count) out, `grain` or more at a time; runs them here where there is one worker or one task.

@@ -5,7 +5,7 @@
 // Images are channels-last: an operand of n x h x w x c has c adjacent, and `*_stride` elements from one pixel to the
 // next (>= c), so that a kernel can read from, or write to, a slice of the channels of a larger tensor. Rows and images
 // follow without gaps: w * stride, h * w * stride. The operands of each kernel, and their order, stand in kernels.inc.
-// Nothing here is believed when it comes from a file: the check function of each kernel says what extents the
+// Nothing here is believed when it comes from a file: the check function of each kernel says what shapes the
 // parameters imply, and the plan compares them with what the operands have.
 #pragma once
 
@@ -326,7 +326,7 @@ inline constexpr std::int64_t pool_line_floats(const PoolPlanesF32 &p) noexcept 
 }
 
 enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp, Count };
-// The most columns of an inner extent that are reduced at a time, and short rows.
+// The most columns of an inner dimension that are reduced at a time, and short rows.
 inline constexpr std::int64_t kReduceColumns = 64, kReduceRows = 16;
 // Over the middle one of outer x reduced x inner; y is outer x inner.
 struct ReduceF32 {
@@ -370,7 +370,7 @@ struct RecurrentBytes {
 };
 
 // Pairs of the first 2 * half elements of each row are turned: by cosines and sines of the row's position
-// ([positions][half], where positions are told), or of the row itself ([batch][length][half]). A pair is i and half +
+// ([positions][half], where positions are given), or of the row itself ([batch][length][half]). A pair is i and half +
 // i, or 2 i and 2 i + 1 where interleaved. A position beyond the tables is an error of the run.
 struct RotaryF32 {
   std::int64_t batches = 1, heads = 1, length = 1, size = 0, half = 0;

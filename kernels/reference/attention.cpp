@@ -71,7 +71,7 @@ class Bias {
     }
     if (fits) return {};
     return qir::node_error(node, ErrorId::run_value,
-                           "attn_mask is %s, expected what can be broadcast to %s (the last extent may be shorter)",
+                           "attn_mask is %s, expected what can be broadcast to %s (the last dimension may be shorter)",
                            shape_text(mask_->dims, mask_->rank).c_str(), shape_text(extents, 4).c_str());
   }
 

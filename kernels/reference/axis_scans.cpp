@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators along the lines of a tensor: places of extremes (ArgMax, ArgMin), running sums and products (CumSum,
+// Operators along an axis of a tensor: positions of extremes (ArgMax, ArgMin), running sums and products (CumSum,
 // CumProd).
 //
 // ArgMax and ArgMin both stop at a NaN, as numpy's do.

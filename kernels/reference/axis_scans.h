@@ -13,7 +13,7 @@ bool dispatch_ordered(DType dtype, F &&body) {
   return dispatch<float, double, std::uint8_t, std::int32_t, std::int64_t>(dtype, body);
 }
 
-// Lines of a tensor along an axis: element i of line (o, j) is at (o * extent + i) * inner + j.
+// Rows of a tensor along an axis: element i of row (o, j) is at (o * dimension + i) * inner + j.
 struct Lines {
   std::int64_t outer, extent, inner;
   Lines(const View &view, std::size_t axis)

@@ -22,7 +22,7 @@ void for_stretches(Context &context, std::int64_t count, void (*body)(void *user
       static_cast<std::uint64_t>((count + kElementsPerTask - 1) / kElementsPerTask),
       [](void *given, std::uint64_t begin, std::uint64_t end) {
         const Task &t = *static_cast<Task *>(given);
-        // (Extents may be values of the run: one by one, so that somebody who would stop it is heard.)
+        // (Shapes may be values of the run: one by one, so that somebody who would stop it is heard.)
         for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end) && !t.context.stopped(); ++i)
           t.body(t.user, i * kElementsPerTask, std::min((i + 1) * kElementsPerTask, t.count));
       },

@@ -24,7 +24,7 @@ float to_odd(double value) noexcept {
   return std::bit_cast<float>(bits | 1u);
 }
 
-// An integer as f64, rounded to odd: of 54 bits and more the lowest 11 become one that tells whether any was set.
+// An integer as f64, rounded to odd: of 54 bits and more the lowest 11 become one that says whether any was set.
 template <class T>
 double to_double_odd(T value) noexcept {
   constexpr T kLow = (1 << 11) - 1, kExact = T{1} << 53;

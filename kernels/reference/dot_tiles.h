@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What convolutions and matrix products have in common: out(m, p) = sum over k of a(m, k) * b(k, p).
+// What convolutions and matrix multiplications have in common: out(m, p) = sum over k of a(m, k) * b(k, p).
 // Sums are doubles, in the order of k, from 0: the result does not depend on how the work is cut up. Integers up to 16
 // bits come out exact.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: Y[batch, i, j] = sum over k of A[batch, i, k] * B[batch, k, j], however the operands lie in memory.
+// Matrix multiplications: Y[batch, i, j] = sum over k of A[batch, i, k] * B[batch, k, j], however the operands lie in
+// memory.
 #include "kernels/reference/dot_tiles.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"

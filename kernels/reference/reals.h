@@ -31,7 +31,7 @@ inline const double *as_doubles(Context &context, const View &view) {
   return known ? values : nullptr;
 }
 
-// Refuses an operand (absent ones pass) that is no f32 or f64, or has not these extents.
+// Refuses an operand (absent ones pass) that is no f32 or f64, or has not this shape.
 inline Status check_real(const Context &context, const View *view, const char *what,
                          std::initializer_list<std::int64_t> dims) {
   if (!view) return {};

@@ -187,7 +187,7 @@ void resize_plane(const View &in, std::int64_t first, double *to, std::int64_t o
   resize_axis(in.as<const T>() + first, to, outer, inner, axis, extrapolation);
 }
 
-// Leading axes that keep their extent count planes; each plane goes through the passes in two buffers of doubles.
+// Leading axes that keep their dimension count planes; each plane goes through the passes in two buffers of doubles.
 void resize_smooth(Context &context, const View &in, const View &out, const Axis *axes, double extrapolation) {
   std::uint32_t first = 0;
   while (first < in.rank && axes[first].identity) ++first;

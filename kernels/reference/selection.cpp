@@ -60,7 +60,7 @@ std::int64_t next_better(const void *line, std::int64_t step, std::int64_t i, st
     while (i < end && !better(x[i * step])) ++i;
     return i;
   };
-  // NaN is for the caller to judge; as the worst of the least it is worse than any number.
+  // NaN is for the caller to treat; as the worst of the least it is worse than any number.
   if (!largest && worst != worst) return i;
   if (largest) return any([worst](T value) { return (value > worst) | (value != value); });
   return any([worst](T value) { return (value < worst) | (value != value); });

@@ -198,7 +198,7 @@ Status kernel_dft(Context &context) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), axis_given, in.rank, &axis));
   if (in.rank < 2 || axis + 1 == in.rank || in.dims[in.rank - 1] < 1 || in.dims[in.rank - 1] > 2) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found axis %lld of %s, expected a signal axis and a last extent of 1 or 2",
+                           "found axis %lld of %s, expected a signal axis and a last dimension of 1 or 2",
                            static_cast<long long>(axis_given), shape_text(in.dims, in.rank).c_str());
   }
   const std::int64_t parts = in.dims[in.rank - 1];

@@ -66,14 +66,14 @@ Status read_integer(const Context &context, std::uint32_t input, std::int64_t fa
 // The attribute "axis" within [0, rank).
 Status read_axis(const Context &context, std::int64_t fallback, std::size_t rank, std::size_t *out);
 
-// The output with these extents: made now where they were not known before the run, else they must be the ones that
+// The output with this shape: made now where they were not known before the run, else they must be the ones that
 // were. An output that nobody wants is nullptr.
 Status make_output(Context &context, std::uint32_t index, const std::int64_t *dims, std::size_t rank, View **out);
 
 // The whole kernel of an operator whose output holds its input's bits under another type or name; both have one width.
 Status copy_bits(Context &context);
 
-// An index that may count from the end, within [0, extent).
+// An index that may count from the end, within [0, dimension).
 inline bool resolve_index(std::int64_t index, std::int64_t extent, std::int64_t *out) noexcept {
   *out = index < 0 ? index + extent : index;
   return *out >= 0 && *out < extent;

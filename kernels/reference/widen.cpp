@@ -62,7 +62,7 @@ class Widener {
   const qir::Tensor &tensor(std::int32_t id) const { return at(graph_, id); }
   bool half(std::int32_t id) const { return id != qir::kAbsent && is_half(tensor(id)); }
 
-  // The node computes or moves halves, and its results would be f32 if its halves were: the shape rules decide.
+  // The node computes or moves f16 or bf16, and its results would be f32 if those were: the shape rules decide.
   bool can_widen(const qir::Node &node) const {
     const KernelRow *row = find_kernel(node.op);
     if (!row || row->handling == Handling::Raw || !node.subgraphs.empty()) return false;
@@ -85,8 +85,8 @@ class Widener {
     return true;
   }
 
-  // Elements go from halves that are there to others, no more of them than there were: nothing is gained by widening
-  // them first.
+  // Elements go from 16-bit tensors that are there to others, no more of them than there were: nothing is gained by
+  // widening them first.
   bool moves_halves(const qir::Node &node, const Vector<bool> &as_half) const {
     const KernelRow *row = find_kernel(node.op);
     const bool replaces = (node.op == qir::Op::ScatterND || node.op == qir::Op::ScatterElements) &&
@@ -109,7 +109,7 @@ class Widener {
     }
     return !constant && (shown_[static_cast<std::size_t>(node.outputs[0])] || count(node.outputs[0]) <= read);
   }
-  // Of a tensor whose extents are known; what is not has no end.
+  // Of a tensor whose shape is known; what is not has no end.
   std::uint64_t count(std::int32_t id) const {
     const auto elements = element_count(tensor(id).shape.data(), tensor(id).shape.size());
     return elements ? *elements : UINT64_MAX / 16;

@@ -25,7 +25,7 @@ class Entry {
     return Status::error(ErrorId::bad_option_value,
                          format("option overrides: '%s': tensor '%s': %s", printable(file_, 1000).c_str(),
                                 printable(tensor_).c_str(), what.c_str()),
-                         "docs/quantize.md has an example")
+                         "docs/quantize/types.md has an example")
         .with("tensor", tensor_);
   }
 

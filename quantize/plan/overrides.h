@@ -24,7 +24,7 @@ struct TensorOverride {
   Override convert;
   bool all_receive = true;  // no "recv_nodes": every reader gets the converted form
   Vector<String> receivers;
-  Vector<Override> channels;  // of weights along own.axis, where each channel is told of by itself
+  Vector<Override> channels;  // of weights along own.axis, where each channel has settings of its own
 };
 
 using Overrides = OrderedMap<String, TensorOverride>;

@@ -52,8 +52,8 @@ class Ranges {
  protected:
   ~Ranges() = default;
 };
-// Weights as integers hang on the graph, the settings and what is said of them, not on ranges: plans that are tried one
-// after the other share them. By node.
+// Weights as integers depend on the graph, the settings and what is said of them, not on ranges: plans that are tried
+// one after the other share them. By node.
 struct KnownConstant {
   DType wanted;  // what was asked for
   Constant made;

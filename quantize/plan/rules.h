@@ -13,7 +13,7 @@ enum class Role : std::uint8_t {
   None,        // as it is
   Activation,  // a constant too: it gets the type of activations
   Weights,     // where it is constant; an activation otherwise
-  Bias,        // where it is constant: i32 in units of the products; an activation otherwise
+  Bias,        // where it is constant: i32 whose scale is that of data times weights; an activation otherwise
 };
 
 struct Rule {

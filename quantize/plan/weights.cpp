@@ -32,7 +32,7 @@ class Places {
     rows_ = block > 0 ? (extent_ + block - 1) / block : extent_;
   }
   std::size_t count() const { return static_cast<std::size_t>(block_ > 0 ? outer_ * rows_ * inner_ : extent_); }
-  // Calls body(place, first element, count) for all runs of elements that have one place.
+  // Calls body(index of the scale, first element, count) for all runs of elements of one scale.
   template <class Body>
   void each(const Body &body) const {
     std::size_t element = 0;
@@ -305,7 +305,7 @@ bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale
   if (per_channel && (last == 0 || last % w.scales.size() != 0)) return false;
   qir::Quantization raised = w;
   bool changed = false;
-  // A bias of most of i32 would leave no room for the products.
+  // A bias of most of i32 would leave no room for the sums.
   constexpr double kMost = 1 << 30;
   for (std::size_t i = 0; i < values.size(); ++i) {
     float &scale = raised.scales[per_channel ? i % last % w.scales.size() : 0];

@@ -21,7 +21,7 @@ void quantize_whole(const qir::Graph &graph, const Overrides &overrides, const G
                     bool clip = false);
 void quantize_as(const qir::Graph &graph, const Encoding &encoding, Constant &constant);
 
-// What a report tells of weights: their histogram, and what is lost.
+// What a report says of weights: their histogram, and what is lost.
 void describe_weights(const Constant &constant, const qir::Tensor &tensor, TensorEntry *entry);
 
 // Stored integers as the packed bytes of a constant.

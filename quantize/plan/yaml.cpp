@@ -83,7 +83,7 @@ class Reader {
     return Status::error(
         ErrorId::bad_option_value,
         format("option overrides: '%s', line %zu: %s", printable(name_, 1000).c_str(), number, what.c_str()),
-        "docs/quantize.md has an example");
+        "docs/quantize/types.md has an example");
   }
 
   // The lines from here on that are indented by `indent`, and what is deeper.

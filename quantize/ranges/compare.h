@@ -20,12 +20,12 @@ class Comparison {
   double signal_ = 0, noise_ = 0, dot_ = 0, found_ = 0;
 };
 
-inline constexpr double kNoNoise = 200;  // dB: more than f32 can tell
+inline constexpr double kNoNoise = 200;  // dB: more than f32 resolves
 
 // Scores of classes: one row, or a row for each of a batch of one.
 bool is_scores(const qir::Tensor &tensor) noexcept;
 
-// The place of the greatest element.
+// The index of the greatest element.
 std::size_t greatest(std::span<const float> values) noexcept;
 
 }  // namespace quarry::quantize

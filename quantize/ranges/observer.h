@@ -30,7 +30,7 @@ class Observer : public HeapObject {
  public:
   virtual ~Observer() = default;
   // A sample's values, which count from keep() on and are forgotten by the next observe() without it. Finite: the
-  // calibration has refused others before. Who is told to stop (base/stop.h) sees some of them.
+  // calibration has refused others before. Who must stop (base/stop.h) sees some of them.
   virtual void observe(std::span<const float> values, const Extremes &extremes) = 0;
   void observe(std::span<const float> values) { observe(values, extremes_of(values)); }
   virtual void keep() = 0;

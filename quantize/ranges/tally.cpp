@@ -87,8 +87,8 @@ void Tally::count_bins(std::span<const float> values) {
   const float per_bin = std::ldexp(1.0f, -exponent_);
   std::int32_t bins[kBlock];
   // The product is exact but where it is too small for a normal number. Then its sign alone matters, which a product
-  // that became -0 would lose. Zeros, of which a Relu gives many one behind the other, go to several places in turn: an
-  // addition to a place waits for the one before.
+  // that became -0 would lose. Zeros, of which a Relu gives many one behind the other, go to several counters in turn:
+  // an addition to a counter waits for the one before.
   const float *from = values.data();
   const auto count = static_cast<std::int32_t>(values.size());
   const std::int32_t first = first_;

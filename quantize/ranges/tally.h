@@ -30,7 +30,7 @@ class Tally {
   // Half of them or more lie between the extremes of what was seen and 0.
   static constexpr std::size_t kBins = 4096;
 
-  // Who is told to stop (base/stop.h) leaves some out.
+  // Who must stop (base/stop.h) leaves some out.
   void add(std::span<const float> values);
   // The same where the extremes are known.
   void add(std::span<const float> values, const Extremes &extremes);

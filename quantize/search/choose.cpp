@@ -212,7 +212,7 @@ Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) 
 Status Quantizer::choose_rounding(const Overrides &overrides, qr_signal *signal, const qr_progress *progress) {
   rounding_changes_.clear();
   rounds_ = settings_.adaptive_rounding == "1";
-  constexpr double kCheap = 3e9;  // products: a second or two
+  constexpr double kCheap = 3e9;  // multiplications: a second or two
   constexpr std::size_t kFewest = 4;
   if (settings_.adaptive_rounding != "auto" || kept_.size() < kFewest ||
       rounding_cost(model_->graph, kept_.size()) > kCheap)
@@ -267,7 +267,7 @@ Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, O
   for (const auto &[name, said] : *overrides)
     if (!overrides_.contains(name)) target_changes_.push_back({"raised to 16 bits", name, {}});
   if (settings_.widens_weights && settings_.wide_weights == "auto")
-    target_changes_.push_back({"weights of 16 bits", "products that read 16 bits", {}});
+    target_changes_.push_back({"weights of 16 bits", "operators that read 16 bits", {}});
   QR_ASSIGN_OR_RETURN(const Plan chosen, lay_out(graph, settings_, *overrides));
   const Operations operations = count_operations(graph, chosen);
   target_changes_.push_back(

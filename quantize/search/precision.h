@@ -33,10 +33,10 @@ class ModelEvaluator {
   ~ModelEvaluator() = default;
 };
 
-// Adds to `overrides` activations of 16 bits with which the judge finds the target, as few as it takes; none where it
-// finds it without. Each activation is tried by itself first: those go first that take most of the noise away for each
-// operation that they make wide. An error where even all of them are not enough.
-// `settings`: its widens_weights becomes true where the target takes weights of 16 bits too (wide_weights=auto).
+// Adds to `overrides` activations of 16 bits with which the evaluator finds the target, as few as it takes; none where
+// it finds it without. Each activation is tried by itself first: those go first that take most of the noise away for
+// each operation that they make wide. An error where even all of them are not enough. `settings`: its widens_weights
+// becomes true where the target takes weights of 16 bits too (wide_weights=auto).
 Status raise_activations(const qir::Graph &graph, Settings *settings, const Plan &plan, const Target &target,
                          ModelEvaluator &evaluator, Overrides *overrides);
 

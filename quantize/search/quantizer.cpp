@@ -246,7 +246,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t
       QR_ASSIGN_OR_RETURN(runner, Runner::make(runtime_, graph, made, settings_.threads, signal));
     }
     for (std::size_t s = 0; s < kept_.size(); s += step) {
-      tell(progress, s, kept_.size(), "looking at the inputs of products");
+      tell(progress, s, kept_.size(), "looking at the inputs of Conv, Gemm and MatMul");
       const std::vector<qr::Tensor> inputs = kept_sample(s);
       if (runner) QR_RETURN_IF_ERROR(runner->run(inputs, signal));
       for (std::size_t i = 0, result = 0; i < tensors.size(); ++i)
@@ -256,7 +256,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t
   };
 }
 
-// Weights and biases, by what the samples that were kept say of the inputs of products.
+// Weights and biases, by what the samples that were kept say of the inputs of Conv, Gemm and MatMul.
 Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes) {
   const Improvements wanted{rounds_, settings_.bias_correction, calibration_->threads(), signal};
   return improve_weights(model_->graph, feed(signal, progress), wanted, &means_, plan, changes);

@@ -17,7 +17,7 @@ class Quantizer : public HeapObject {
 
   // Until the inputs are asked for, or a sample is given.
   Status set(std::string_view key, std::string_view value);
-  // Inputs with all extents known: imports and prepares the model.
+  // Inputs with all dimensions known: imports and prepares the model.
   Result<Vector<qr_tensor_info>> inputs(qr_signal *signal);
 
   // One sample: a tensor for each input, in order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A calibration as a file, so that it can be taken up again after a stop: what is known of each tensor, and the samples
-// that are kept. A sum over all of it tells of damage; reading believes none of it.
+// that are kept. A sum over all of it finds damage; reading believes none of it.
 #pragma once
 
 #include "base/target_writer.h"

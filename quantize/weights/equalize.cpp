@@ -446,7 +446,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
                                  gated ? ", with a Mul before the Sigmoid behind it" : "",
                                  static_cast<double>(*std::ranges::max_element(by)), 10 * std::log10(before / least))});
   }
-  // From the last on: places of those before stay what they are.
+  // From the last on: indices of those before stay what they are.
   std::ranges::sort(inserted, std::greater<>(), &Inserted::before);
   for (Inserted &one : inserted) {
     graph.nodes[static_cast<std::size_t>(one.before)].inputs.set(0, one.node.outputs[0]);

@@ -12,11 +12,12 @@
 
 namespace quarry::quantize {
 
-// Before calibration, on the prepared float graph: scales of channels are moved between products that follow each other
-// (with nothing or Relu between them), so that their ranges are alike. The graph computes the same but for rounding.
+// Before calibration, on the prepared float graph: scales of channels are moved between Conv, Gemm and MatMul that
+// follow each other (with nothing or Relu between them), so that their ranges are alike. The graph computes the same
+// but for rounding.
 void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes);
 
-// Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
+// Runs the float model on samples; each gives the values of `tensors`, with their index in that list.
 using Feed = std::function<Status(const Vector<std::int32_t> &tensors,
                                   const std::function<void(std::size_t place, std::span<const float> values)> &give)>;
 // The same by what samples say of the channels between: those that reach less far than the widest are stretched, as far
@@ -32,7 +33,7 @@ struct Improvements {
   unsigned threads = 1;
   qr_signal *signal = nullptr;  // ends it
 };
-// The means of the inputs of each product's terms, by node and then by group: they hang on the graph and the samples
+// The means of the inputs of each product's terms, by node and then by group: they depend on the graph and the samples
 // alone, so the plans that are tried for both share them.
 struct InputMeans {
   Vector<Vector<double>> of_node;  // empty: not looked at

@@ -17,7 +17,7 @@ bool is_known(const qir::Tensor &tensor) {
   return std::ranges::all_of(tensor.shape, [](std::int64_t e) { return e > 0; });
 }
 
-// The inputs of one sum after the other: where each tap of the window lies hangs on the place alone, not on the
+// The inputs of one sum after the other: where each tap of the window lies depends on the position alone, not on the
 // channel.
 class ConvRows {
  public:

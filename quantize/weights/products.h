@@ -24,8 +24,8 @@ struct Product {
 // Nothing: the node is none whose weights (input 1, constant f32) can be seen so.
 std::optional<Product> product_of(const qir::Graph &graph, const qir::Node &node);
 
-// Gives rows of inputs of sums, `most` at the most for each group, evenly taken from all places. `values`: of input 0,
-// with the shape that the graph states.
+// Gives rows of inputs of sums, `most` at the most for each group, evenly taken from all positions. `values`: of input
+// 0, with the shape that the graph states.
 void gather_rows(const qir::Graph &graph, const qir::Node &node, const Product &product, std::span<const float> values,
                  std::size_t most, const std::function<void(std::size_t group, std::span<const float> row)> &give);
 

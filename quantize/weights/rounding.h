@@ -9,7 +9,7 @@
 
 namespace quarry::quantize {
 
-// What the inputs of a product's terms are like: the mean of x_i * x_j over samples and places, and of x_i.
+// What the inputs of a product's terms are like: the mean of x_i * x_j over samples and positions, and of x_i.
 class InputMoments {
  public:
   // `of_pairs`: also the means of products; without them there is `mean` alone.

@@ -46,7 +46,7 @@ Status read_run_options(const char *function, const qr_run_options *options, qr_
   return check_flags(function, "qr_run_options", run.flags, 0);
 }
 
-// A tensor of the signature with the extents of one bucket.
+// A tensor of the signature with the shape of one bucket.
 Status bucket_tensor(const char *function, const Session &session, bool is_output, uint64_t bucket, uint64_t index,
                      qr_tensor_info *out_info) {
   const Vector<qrm::TensorInfo> &signature = is_output ? session.core().outputs() : session.core().inputs();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program quarry-compiler tells the process that started it, over a socket: frames of texts, in the byte order
-// of the machine that both run on. Used by both sides.
+// What the program quarry-compiler reports to the process that started it, over a socket: frames of texts, in the byte
+// order of the machine that both run on. Used by both sides.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace quarry::child {
 
-// The descriptors of the child: the socket, whose end of reading tells that nobody waits any longer, the model, and the
+// The descriptors of the child: the socket, whose end of reading says that nobody waits any longer, the model, and the
 // folder of its external data, if it has any.
 inline constexpr int kSocket = 3, kModel = 4, kFolder = 5;
 

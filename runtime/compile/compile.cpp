@@ -14,7 +14,7 @@
 namespace quarry {
 namespace {
 
-// What the backend is told of a compilation, and where it reports to. Lives on the stack of a call of a slot.
+// What the backend gets of a compilation, and where it reports to. Lives on the stack of a call of a slot.
 class CompileCall {
  public:
   CompileCall(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<std::uint32_t> &graphs,
@@ -66,7 +66,7 @@ Status check_nodes(CompileJob &job, const PortableGraphs &portable_graphs, const
   return {};
 }
 
-// One status for all refused nodes; a reason that holds in several buckets is told once.
+// One status for all refused nodes; a reason that holds in several buckets is reported once.
 Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
                const Vector<Vector<loader::Verdict>> &verdicts) {
   Vector<String> reasons;
@@ -382,7 +382,7 @@ void write_tensors(JsonWriter &json, const char *name, const qir::Graph &graph, 
   json.end_array();
 }
 
-// Of the first graph that has refused nodes: buckets differ in extents alone.
+// Of the first graph that has refused nodes: buckets differ in shapes alone.
 // The compiler library finds them; without it there are none.
 void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
                 const Vector<Vector<loader::Verdict>> &verdicts) {

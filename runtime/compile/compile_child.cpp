@@ -48,7 +48,7 @@ Result<String> check_in_child(const Model &, const OptionSet &, const CallWatch 
 namespace {
 
 constexpr const char *kProgram = "quarry-compiler";
-// A child that is told to stop gets this long to do so by itself, which also removes what it was writing.
+// A child that is asked to stop gets this long to do so by itself, which also removes what it was writing.
 constexpr std::uint64_t kGraceNs = 500'000'000;
 
 Status failure(const char *what, int error) {

@@ -14,7 +14,7 @@ void write_tensor(JsonWriter &json, const qrm::TensorInfo &info) {
   json.begin_object().field("name", info.name).field("dtype", dtype_name(info.dtype));
   json.key("dims").begin_array();
   for (std::size_t axis = 0; axis < info.dims.size();
-       ++axis) {  // a symbolic extent is its name, one without a name is null
+       ++axis) {  // a symbolic dimension is its name, one without a name is null
     if (info.dims[axis] >= 0) json.value(info.dims[axis]);
     else if (axis < info.dim_names.size() && !info.dim_names[axis].empty()) json.value(info.dim_names[axis]);
     else json.null();

@@ -93,7 +93,7 @@ qr_load_request load_request(const CompileJob &job, const LoadableProgram &progr
 Result<String> describe_program(loader::Plugin &plugin, const qrm::ValidatedModel &container,
                                 const qrm::ContextInfo &context, const qrm::Program &program);
 
-// What `program` needs, from the backend where it can tell.
+// What `program` needs, from the backend where it knows.
 Result<qrm::Plan> plan_program(const CompileJob &job, const LoadableProgram &program);
 
 const char *grade_name(std::int32_t grade) noexcept;

@@ -38,7 +38,7 @@ Recompilation::~Recompilation() {
 }
 
 // In a child of fork(): what the thread was doing will not be ended. Its lock can be neither freed nor used, so it is
-// made anew where it is; a result that was not told yet is lost.
+// made anew where it is; a result that was not reported yet is lost.
 void Recompilation::begin_anew() noexcept {
   started_ = false;
   if (state_.load(std::memory_order_relaxed) == State::Running) {

@@ -12,7 +12,7 @@
 namespace quarry {
 namespace {
 
-// So many workers have a place of their own; of more, some share one.
+// So many workers have a slot of their own; of more, some share one.
 constexpr std::uint32_t kMostPlaces = 1024;
 
 // Whose loop runs on this thread, and as which worker.

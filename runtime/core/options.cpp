@@ -8,7 +8,7 @@
 namespace quarry {
 namespace {
 
-// Calls `visit` with each part of `text` between separators until it returns true; tells whether one did.
+// Calls `visit` with each part of `text` between separators until it returns true; returns whether one did.
 template <class Visit>
 bool any_part(std::string_view text, char separator, Visit visit) {
   for (;;) {

@@ -60,7 +60,7 @@ class Process {
   std::atomic<std::uint32_t> *page_ = nullptr;  // 1, until the kernel clears it
   std::atomic<std::uint32_t> pid_{0};           // instead, where there is no page
   std::atomic<std::uint32_t> generation_{1};
-  const std::uint64_t made_ns_;  // tells this object from one that was at its address before
+  const std::uint64_t made_ns_;  // distinguishes this object from one that was at its address before
 };
 
 // A lock that does not hang in a child whose parent was forked while another thread held it.
@@ -103,7 +103,7 @@ class ProcessLock {
 
   ProcessMutex &mutex_;
   ProcessMutex::Taken taken_;
-  mutable Status stopped_;  // what ended the waiting; told once
+  mutable Status stopped_;  // what ended the waiting; reported once
 };
 
 }  // namespace quarry

@@ -83,7 +83,7 @@ Signal::FollowerSlot *Signal::follow(SignalFollower &follower) {
     while (!places_.compare_exchange_weak(place->next, place, std::memory_order_seq_cst)) {
     }
   }
-  // Whoever aborted before it could see the follower did not tell it.
+  // Whoever aborted before it could see the follower did not notify it.
   if (aborted_.load(std::memory_order_seq_cst)) follower.on_abort();
   return place;
 }

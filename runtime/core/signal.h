@@ -15,7 +15,7 @@ namespace quarry {
 
 class Runtime;
 
-// Told when a signal is aborted; see SignalLink.
+// Notified when a signal is aborted; see SignalLink.
 class SignalFollower {
  public:
   virtual void on_abort() noexcept = 0;  // as Signal::abort: it may be called in a signal handler
@@ -31,7 +31,7 @@ class Signal : public Counted<Signal> {
   // With a parent: as qr_signal_derive says.
   explicit Signal(Ref<Runtime> runtime, Signal *parent = nullptr);
   ~Signal();
-  // Safe in a signal handler. Wakes who polls fd(), and tells the followers.
+  // Safe in a signal handler. Wakes who polls fd(), and notifies the followers.
   void abort() noexcept;
   void reset() noexcept;
   // As abort, by the progress function of the call: the status of the call says so.
@@ -66,7 +66,7 @@ class Signal : public Counted<Signal> {
   std::atomic<int> fd_{-1};
 
   friend class SignalLink;
-  // A place for a follower. Places are used again and live as long as the signal, so that everybody walks over them
+  // A slot for a follower. Slots are used again and live as long as the signal, so that everybody walks over them
   // without a lock. Those of a process that this one was forked from stand for threads that are not here: they are left
   // as they are, and stay unused.
   struct FollowerSlot : HeapObject {
@@ -83,8 +83,8 @@ class Signal : public Counted<Signal> {
   Unique<Parent> parent_;
 };
 
-// Has a follower told of the signal's abort, at once where it is aborted already, as long as the link lives. No signal:
-// no link.
+// Has a follower notified of the signal's abort, at once where it is aborted already, as long as the link lives. No
+// signal: no link.
 class SignalLink {
  public:
   SignalLink(Signal *signal, SignalFollower &follower)

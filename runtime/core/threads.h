@@ -79,7 +79,7 @@ class ThreadPool : public HeapObject {
 
  private:
   // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while
-  // the caller sleeps until they have left. 0: the place is free. The plain members are written by the caller before it
+  // the caller sleeps until they have left. 0: the slot is free. The plain members are written by the caller before it
   // sets kOpen, and read by threads that have joined.
   // Each worker has a share of the chunks, the same part of the indices in every loop: what it wrote in the last one is
   // in its own cache. Who has done its share takes from the others'.
@@ -99,7 +99,7 @@ class ThreadPool : public HeapObject {
     std::uint32_t index;
     pthread_t thread;
   };
-  static constexpr std::uint32_t kLoops = 16;  // at a time; a caller that finds no place works alone
+  static constexpr std::uint32_t kLoops = 16;  // at a time; a caller that finds no slot works alone
   static constexpr std::uint32_t kTaken = 1u << 29, kWaiting = 1u << 30, kOpen = 1u << 31, kInside = kTaken - 1;
 
   enum class Start : std::uint8_t { NotTried, UnderWay, Tried };

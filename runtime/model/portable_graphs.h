@@ -49,7 +49,7 @@ class PortableGraphs : public Counted<PortableGraphs> {
   Vector<PortableGraph> graphs_;
 };
 
-// Extents that differ between buckets are unknown; names of symbolic extents come from the model.
+// Dimensions that differ between buckets are unknown; names of symbolic dimensions come from the model.
 Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs);
 
 }  // namespace quarry

@@ -64,7 +64,7 @@ class EventLog {
   Vector<qr_profile_counter> counters_;
   Vector<qr_profile_attribute> attributes_;
   std::atomic<std::uint64_t> lost_{0};
-  mutable Vector<std::uint32_t> order_;  // of events_, as they are told; made when somebody asks
+  mutable Vector<std::uint32_t> order_;  // of events_, as they are read out; made when somebody asks
 };
 
 // The events of one call, for one or two logs at their levels. Lives as long as the call.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMemoryAlign = 64;
 
 // Of what a descriptor is for; -1 (errno) where it has none. The file position is the caller's, who shares it with the
-// copy that is kept here: files and memfds tell their size otherwise. A dma-buf tells it by seeking alone, and has no
+// copy that is kept here: files and memfds have their size from fstat. A dma-buf gives it by seeking alone, and has no
 // position.
 off_t size_of(int fd) noexcept {
   struct stat info;

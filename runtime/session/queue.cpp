@@ -73,8 +73,7 @@ void RunQueue::enter_process() noexcept {
   process_.enter(entered_, [this] { begin_anew(); });
 }
 
-// In a child of fork(): the thread is not there, and nobody ends what was under way. What it may be in the midst of is
-// left where it is, and made anew.
+// After fork() the child has no worker thread, and the mutex may be locked: leak the old state, construct a new one.
 void RunQueue::begin_anew() noexcept {
   ::new (&mutex_) std::mutex;
   if (adding_ || told_ != submitted_) {
@@ -298,7 +297,7 @@ void RunQueue::serve() noexcept {
     slot.link.reset();
     slot.profile = {};
     lock.lock();
-    ended_ = ticket;  // the place is free
+    ended_ = ticket;  // the slot is free
     lock.unlock();
     changed_.wake();
     if (done) done(self, ticket, reinterpret_cast<qr_status *>(copy_of(status).release()));

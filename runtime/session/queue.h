@@ -118,7 +118,7 @@ class RunQueue {
   std::uint32_t adding_ = 0;
   std::atomic<std::uint32_t> alone_{0};
   std::uint32_t wanting_alone_ = 0;  // threads that wait for it: runs are added by callbacks only
-  // Tickets: the last that was submitted, whose run has ended, and whose outcome was told.
+  // Tickets: the last that was submitted, whose run has ended, and whose outcome was reported.
   std::uint64_t submitted_ = 0, ended_ = 0, told_ = 0;
   std::uint64_t first_after_change_ = 0;  // the first ticket since a change over to a better context
   Vector<Unique<RunSlot>> slots_;         // queue_depth of them, made at the first submission

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one run is made of: the caller's tensors as the backend takes them, and the request. The session has one for
-// qr_session_run, and its queue one for each place. Used again and again, so that runs allocate nothing.
+// qr_session_run, and its queue one for each slot. Used again and again, so that runs allocate nothing.
 #pragma once
 
 #include <optional>

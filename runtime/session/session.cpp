@@ -257,7 +257,7 @@ Status Session::set_in_all(std::string_view key, std::string_view value) {
   return {};
 }
 
-// By what the nodes of the first bucket run, as far as the backend tells.
+// By what the nodes of the first bucket run, as far as the backend says.
 void Session::write_paths(JsonWriter &json) const {
   if (loaded_->buckets.empty()) return;
   const SessionBucket &bucket = loaded_->buckets[0];
@@ -340,7 +340,7 @@ Result<String> Session::report() const {
   return json.end_object().take();
 }
 
-// The option profiling_file_path. A session that ends has nobody to tell about a failure but the log.
+// The option profiling_file_path. A session that ends has nobody to report a failure to but the log.
 void Session::write_profile() noexcept {
   if (!events_) return;
   try {

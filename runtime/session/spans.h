@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places in memory that a run reads or writes, to find those that overlap without looking at each pair.
+// The spans of memory that a run reads or writes, to find those that overlap without looking at each pair.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace quarry {
 
-// `space`: null for what the host sees; other memory is told apart by its registration, and counts from its begin.
+// `space`: null for what the host sees; other memory is distinguished by its registration, and counts from its begin.
 struct Span {
   const void *space;
   std::uint64_t begin, end;

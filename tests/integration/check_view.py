@@ -79,7 +79,7 @@ require("names stay text", "alert(" not in re.sub(r'<script type="application/js
         and data_of(page)[1]["graphs"][0]["nodes"][0]["name"].startswith("</script>"))
 other = os.path.join(folder, "other.csv")
 check("bench another model", run("bench", evil, "-n", "2", f"--profile={other}"), 0)
-check("a profile of another model", run("view", model, "--profile", other, "-o", page), 2, "tells of none of this model's nodes")
+check("a profile of another model", run("view", model, "--profile", other, "-o", page), 2, "has none of this model's nodes")
 check("a profile that is none", run("view", model, "--profile", model, "-o", page), 2, "--profile")
 with open(other, "w") as file:
     file.write('{"traceEvents": [{"ph": "X", "name": 3, "ts": "soon", "dur": -1e300, "args": []}, 7]}')

@@ -87,6 +87,26 @@ for path in sources:
         if not any(kind.startswith(a + "/") for a in allowed):
             problems.append(f"{path}: {folder} must not include {include} (tests/tidy/layers.txt)")
 
+# ---- modules of the bindings use each other one way
+uses = {}
+for path in files:
+    if match := re.match(r"(bindings/(?:python/src/quarry|rust/quarry/src))/(\w+)\.(py|rs)$", path):
+        folder, name, kind = match.groups()
+        if name not in ("lib", "__init__"):  # what gathers the others
+            found = re.findall(r"^\s*from \.(\w+) import" if kind == "py" else r"\bcrate::(\w+)::", read(path), re.M)
+            uses[folder, name] = sorted({(folder, one) for one in found if one != name})
+
+
+def circle(module, way):
+    if module in way:
+        return way[way.index(module):] + [module]
+    return next((found for one in uses.get(module, []) if (found := circle(one, way + [module]))), None)
+
+
+circles = {frozenset(found): found for module in sorted(uses) if (found := circle(module, []))}
+for found in circles.values():
+    problems.append(f"{found[0][0]}: modules use each other in a circle: {' -> '.join(name for _, name in found)}")
+
 # ---- public functions: thread tag, errors, since, an ownership word for every pointer
 for path in sorted(f for f in files if re.match(r"include/quarry/\w+\.h$", f) and not f.endswith("backend.h")):
     text = read(path)

@@ -7,8 +7,8 @@
  *                           [--warmup N] [--group N] [--save-ort FILE] [--shape NAME=2x3[,NAME=...]]
  *                           [--input NAME=FILE ...]
  *
- * FILE holds the bytes of an input; the others are made up. Extents that a model leaves open are 1 unless --shape gives
- * the input's.
+ * FILE holds the bytes of an input; the others are made up. Dimensions that a model leaves open are 1 unless --shape
+ * gives the input's.
  *
  * The wheel of ONNX Runtime brings the library and no header, so the few entries of its function table that are needed
  * stand below by their index. The order of the entries is frozen: ONNX Runtime appends to the table and never moves
@@ -136,7 +136,7 @@ static void fill(void *data, int type, size_t count) {
   }
 }
 
-/* The input's extents from the text of --shape, where it names the input. */
+/* The input's shape from the text of --shape, where it names the input. */
 static void given_shape(const char *text, const char *name, int64_t *dims, size_t rank) {
   const size_t length = strlen(name);
   for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""quarry quantize beside ONNX Runtime's quantiser: signal to noise of the outputs and agreement of classes, for float models with the same data. For docs/quantize.md.
+"""quarry quantize beside ONNX Runtime's quantiser: signal to noise of the outputs and agreement of classes, for float models with the same data. For docs/performance/quantize.md.
 
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --targets 30    # the table of mixed precision
@@ -273,7 +273,7 @@ def targets(args):
 def wholly(args):
     """Whether htp takes what it takes of the float model; and how far results are from what the quantised graph means (qdq_meaning.py), in steps of the outputs: those of the cpu backend, and ONNX Runtime's
     node by node and as it comes. Most and mean, of the output where it is the most."""
-    print("| model | nodes refused by htp: float | quantised | from the meaning: Quarry | ONNX Runtime, node by node | as it comes | Quarry from ONNX Runtime, node by node |\n|---|---|---|---|---|---|---|")
+    print("| model | nodes refused by htp: float | quantised | from the exact result: Quarry | ONNX Runtime, node by node | as it comes | Quarry from ONNX Runtime, node by node |\n|---|---|---|---|---|---|---|")
     for name in args.names or float_models(args.shared):
         model = os.path.join(args.shared, "models", name, "model.onnx")
         inputs = session(model).get_inputs()

@@ -158,7 +158,7 @@ nlohmann::json report_roofline(const ProcessorPeaks &peaks, const qr::Profile &p
   const RunTable none, &table = tables.empty() ? none : tables[0];
   if (!is_standard_output(flags.json)) {
     print_text("\n" + peaks_text(peaks));
-    if (table.nodes.empty()) print("the backend tells of no nodes\n");
+    if (table.nodes.empty()) print("the backend reports no nodes\n");
     else print_text(roofline_text(table, peaks, flags.profile.top()));
   }
   return roofline_json(table, peaks);
@@ -230,7 +230,7 @@ int bench(const BenchFlags &flags) {
   for (uint64_t i = 1; i < flags.sessions; ++i) runners.emplace_back(runners[0].session.clone(), data);
   for (uint64_t i = 0; i < flags.warmup; ++i)
     for (MeasuredSession &runner : runners) runner.once();
-  // Before the list of times grows: what is told is the memory of the model, not of its measurement.
+  // Before the list of times grows: what is reported is the memory of the model, not of its measurement.
   const PeakMemory peak = peak_memory();
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   std::optional<ProcessorPeaks> peaks;

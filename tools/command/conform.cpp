@@ -450,7 +450,7 @@ int conform(const ConformFlags &flags) {
   if (constants > 0) print_to(listing, ", %td of them with constant inputs", constants);
   const auto halves =
       std::ranges::count_if(results, [](const Json &r) { return r.value("rule", "").rfind("f16:", 0) == 0; });
-  if (halves > 0) print_to(listing, ", %td judged by what f16 has", halves);
+  if (halves > 0) print_to(listing, ", %td checked against what f16 has", halves);
   if (const size_t left = cases.size() - results.size()) print_to(listing, ", %zu not run: interrupted", left);
   print_to(listing, "\n");
   if (!flags.json.empty()) {
@@ -499,7 +499,7 @@ void register_conform(CLI::App &app, Action &action) {
       ->capture_default_str();
   command
       ->add_option("--precision", flags->precision,
-                   "What the backend computes in. With f16 a case that fails is judged again: by cpu-reference on its "
+                   "What the backend computes in. With f16 a case that fails is checked again: by cpu-reference on its "
                    "inputs rounded to f16, integers that were rounded from reals to a step; and it is refused where it "
                    "has numbers past 65504, infinities or NaN")
       ->check(one_of({"f32", "f16"}))

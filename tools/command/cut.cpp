@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quarry cut: a model as two or more containers, each with the part of the graph between two places, which give what
+// quarry cut: a model as two or more containers, each with the part of the graph between two cuts, which give what
 // the whole gives when each gets the results of those before it.
 #include <nlohmann/json.hpp>
 
@@ -56,7 +56,7 @@ int cut(const CutFlags &flags) {
     if (is_standard_output(names.back()))
       throw UsageError("-o: found '-', expected a file: each part is one of its own");
     if (names.back() == flags.model)
-      throw UsageError("cutting '" + flags.model + "' would overwrite it", "name the results: -o HEAD TAIL");
+      throw UsageError("cutting '" + flags.model + "' would overwrite it", "name the results: -o FIRST SECOND");
   }
   for (size_t part = 0; part < count; ++part) {
     SessionFlags session = flags.session;

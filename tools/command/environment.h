@@ -10,7 +10,7 @@ namespace tools {
 const char *commit();
 
 // Processor, how many there are and may be used, their governor, system, load, versions, time. What the system does not
-// tell is null.
+// say is null.
 nlohmann::json environment();
 
 // Peak resident memory of this process in kB.

@@ -156,7 +156,7 @@ qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std:
   return std::move(opened).value();
 }
 
-// What a model says of itself, or the exit status of what was told instead. In a process of its own: a library that
+// What a model says of itself, or the exit status of what was reported instead. In a process of its own: a library that
 // reads a damaged context binary may crash.
 int inspect(const SessionFlags &flags, const std::string &path, Json *info) {
   constexpr double kTimeoutS = 600;

@@ -13,7 +13,7 @@
 namespace tools {
 namespace {
 
-// Whether the words can lead to `quarry quantize`, or to a text that tells of all commands.
+// Whether the words can lead to `quarry quantize`, or to a text that lists all commands.
 bool tells_of_quantize(int argc, char **argv) {
   return std::any_of(argv + std::min(argc, 1), argv + argc, [](const char *given) {
     const std::string_view word(given);
@@ -26,7 +26,7 @@ int run_program(int argc, char **argv) {
   app.set_version_flag("--version", std::string("quarry ") + qr_version());
   app.require_subcommand(1);
   app.footer(
-      "`quarry COMMAND --help` tells of a command. Exit status: 0 done, 1 the answer is no, 2 wrong use, 3 an error.");
+      "`quarry COMMAND --help` describes a command. Exit status: 0 done, 1 the answer is no, 2 wrong use, 3 an error.");
   Action action;
   register_run(app, action);
   register_compile(app, action);
@@ -70,7 +70,7 @@ int status_of(Body body) {
   try {
     return body();
   } catch (const qr::Error &error) {
-    if (error.code() == QR_CANCELLED && interrupted()) return 3;  // told below
+    if (error.code() == QR_CANCELLED && interrupted()) return 3;  // reported below
     return report_failure();
   } catch (...) {
     return report_failure();
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
   tools::keep_standard_output();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further (ulimit -f) is an error like a full disk
   int status = tools::status_of([&] { return tools::run_program(argc, argv); });
-  if (status <= 1)  // otherwise the reader was told already that this is not the whole
+  if (status <= 1)  // otherwise the reader has read already that this is not the whole
     status = tools::status_of([&] {
       tools::finish_output();
       return status;

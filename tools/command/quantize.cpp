@@ -46,7 +46,7 @@ std::string kind_of(const std::string &values) {
   return values == "list" ? "ITEM,..." : "TEXT";
 }
 
-// Extents that the model leaves open, as the first sample has them; empty where there are none.
+// Dimensions that the model leaves open, as the first sample has them; empty where there are none.
 std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags) {
   const qr::Model model(runtime, model_source(flags.model));
   const std::vector<qr::TensorInfo> inputs = model.inputs();
@@ -68,7 +68,7 @@ std::string identity(const SampleFiles &sample) {
   std::string line = sample.name;
   for (const auto &[input, path] : sample.files) {
     struct stat info {};
-    if (stat(path.c_str(), &info) != 0) continue;  // reading it will tell
+    if (stat(path.c_str(), &info) != 0) continue;  // reading it will fail
     line += ", " + input + ": " + std::to_string(info.st_size) + " bytes of " + std::to_string(info.st_mtim.tv_sec) +
             "." + std::to_string(info.st_mtim.tv_nsec);
   }
@@ -168,7 +168,7 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
     progress.clear();
     try {
       kept.write();
-    } catch (...) {  // what stopped it is what is told; the file is as it was
+    } catch (...) {  // what stopped it is what is reported; the file is as it was
     }
     kept.tell();
     throw;
@@ -259,7 +259,7 @@ int quantize(const QuantizeFlags &flags) {
 void register_quantize(CLI::App &app, Action &action, bool with_options) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App *command =
-      app.add_subcommand("quantize", "Quantise a float model: integers where NPUs want them, told what it costs");
+      app.add_subcommand("quantize", "Quantise a float model: integers where NPUs want them, and what that costs");
   command->add_option("model", flags->model, "Model: .onnx, float; - is standard input")
       ->required()
       ->type_name("MODEL");
@@ -281,7 +281,7 @@ void register_quantize(CLI::App &app, Action &action, bool with_options) {
       ->type_name("FILE|-");
   command
       ->add_option("--resume", flags->resume,
-                   "File that keeps what the samples have told, every 20 seconds and when something stops it; where it "
+                   "File that keeps what the samples gave, every 20 seconds and when something stops it; where it "
                    "is there, it goes on from it. Removed when the model is written")
       ->type_name("FILE");
   command->add_option("--limit", flags->limit, "Take the first so many samples; 0: all")

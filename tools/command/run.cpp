@@ -162,13 +162,13 @@ std::vector<RunFiles> plan_runs(const RunFlags &flags, const std::vector<qr::Ten
   return runs;
 }
 
-// The shape of what a file holds, for an input whose extents are not all known; empty where the file does not say.
+// The shape of what a file holds, for an input whose dimensions are not all known; empty where the file does not say.
 std::vector<int64_t> file_shape(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
   if (is_image_path(path)) return image_shape(path, info, image);
   return says_its_shape(path) ? load_input(path, info, image).dims : std::vector<int64_t>();
 }
 
-// Each run's shapes of the inputs, as far as model and files tell them.
+// Each run's shapes of the inputs, as far as model and files have them.
 std::vector<std::vector<int64_t>> run_shapes(const RunFiles &files, const std::vector<qr::TensorInfo> &wanted,
                                              const ImageFlags &image) {
   std::vector<std::vector<int64_t>> shapes;

@@ -186,7 +186,7 @@ int view(const ViewFlags &flags) {
       known = known || std::any_of(table->nodes.begin(), table->nodes.end(),
                                    [&](const NodeRow &row) { return row.name == node.value("name", ""); });
     if (!known)
-      throw UsageError("--profile: '" + flags.profile + "' tells of none of this model's nodes",
+      throw UsageError("--profile: '" + flags.profile + "' has none of this model's nodes",
                        "give the profile of a run of '" + flags.model + "'");
   }
   write_text(out, std::string(kPageBefore) + script_text(page) + kPageAfter);

@@ -48,7 +48,7 @@ Difference compare(const TensorData &expected, qr_dtype dtype, const std::vector
     if (difference > out.worst) out.worst = difference, out.worst_at = i;
     if (!(difference <= floor + rtol * std::fabs(y))) ++bad;
   }
-  // Doubles do not tell 64-bit integers apart: those are compared as they are.
+  // Doubles do not distinguish 64-bit integers: those are compared as they are.
   if ((dtype == QR_DTYPE_I64 || dtype == QR_DTYPE_U64) && bad == 0 && count > 0 &&
       std::memcmp(data, expected.bytes.data(), expected.bytes.size()) != 0)
     bad = 1, out.worst_at = 0;

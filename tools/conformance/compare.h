@@ -26,7 +26,7 @@ struct Difference {
   std::string text;              // what differs; empty when within_float
 };
 
-// The largest extent of the finite values, zero included: what `range_floor` and `quantized_range` are parts of.
+// The range of the finite values, zero included: what `range_floor` and `quantized_range` are parts of.
 double value_range(const TensorData &tensor);
 
 // `floor_range`: of all outputs of the case, so that an output of scores near zero is not held to a millionth of its

@@ -7,8 +7,8 @@
 
 namespace tools {
 
-// The first number that such a backend has not, told as "479001600 at 0": past 65504, or no number (the f16 of NPUs has
-// neither NaN nor infinities); empty: there is none.
+// The first number that such a backend has not, written as "479001600 at 0": past 65504, or no number (the f16 of NPUs
+// has neither NaN nor infinities); empty: there is none.
 std::string beyond_half(const TensorData &tensor);
 // Rounds reals to f16, ties to even. False: nothing changed.
 bool round_to_half(TensorData &tensor);

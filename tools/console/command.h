@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands share: how each is registered, the options that most of them take, and how errors are told.
+// What the subcommands share: how each is registered, the options that most of them take, and how errors are reported.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -30,12 +30,12 @@ void register_view(CLI::App &app, Action &action);
 void register_inspect(CLI::App &app, Action &action);
 void register_verify(CLI::App &app, Action &action);
 void register_conform(CLI::App &app, Action &action);
-void register_quantize(CLI::App &app, Action &action, bool with_options);  // which libquarry-quantize tells of
+void register_quantize(CLI::App &app, Action &action, bool with_options);  // which libquarry-quantize lists
 void register_bench(CLI::App &app, Action &action);
 void register_doctor(CLI::App &app, Action &action);
 void register_options(CLI::App &app, Action &action);
 void register_ops(CLI::App &app, Action &action);
-void register_completion(CLI::App &app, Action &action);  // the last: it tells of all before it
+void register_completion(CLI::App &app, Action &action);  // the last: it lists all before it
 
 // --backend, --option, --shape, --threads, --backend-path: what a session is made with.
 struct SessionFlags {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong in the program itself, how it and the library's errors are told, and the nearest of several words.
+// What goes wrong in the program itself, how it and the library's errors are reported, and the nearest of several
+// words.
 #pragma once
 
 #include <quarry/quarry.hpp>
@@ -45,11 +46,11 @@ inline std::vector<uint8_t> room_for(uint64_t bytes, const std::string &what) {
 // An errno in words; where descriptors ran out, with how many the program may have.
 std::string os_text(int number);
 
-// Tells an error of the library on stderr: id, message, each reason, hint, and what to type where the command line has
+// Writes an error of the library to stderr: id, message, each reason, hint, and what to type where the command line has
 // a flag for it.
 void print_error(const qr::Error &error);
 
-// Tells the exception that is being handled on stderr and gives the exit status; texts of the C++ library are not for
+// Writes the exception that is being handled to stderr and gives the exit status; texts of the C++ library are not for
 // users and stay inside.
 int report_failure();
 // The same as one line without a hint, for reports.

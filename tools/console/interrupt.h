@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C, kill and a closed terminal while there is something to tell or to tidy up first.
+// Ctrl-C, kill and a closed terminal while there is something to report or to tidy up first.
 #pragma once
 
 #include <atomic>

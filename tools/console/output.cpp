@@ -73,7 +73,7 @@ void keep_standard_output() {
 FILE *standard_output() { return g_output; }
 
 void finish_output() {
-  const bool failed = std::ferror(stdout) != 0;  // told by the print that failed, unless nobody looked
+  const bool failed = std::ferror(stdout) != 0;  // reported by the print that failed, unless nobody looked
   if (std::fflush(g_output) != 0) refused(errno);
   if (failed) refused(EIO);
 }

@@ -23,7 +23,7 @@ size_t offset_of(const std::string &text, size_t character) {
   return at;
 }
 
-// At most `room` characters: the beginning and the end of a long name tell most. What would act on a terminal does not.
+// At most `room` characters: the beginning and the end of a long name say most. What would act on a terminal does not.
 std::string cut(std::string text, size_t room) {
   for (char &c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -71,7 +71,7 @@ std::string shortest_line(const CLI::App &command) {
   return line;
 }
 
-std::string help_of(const CLI::App &command) { return "`" + spoken(command) + " --help` tells what it takes"; }
+std::string help_of(const CLI::App &command) { return "`" + spoken(command) + " --help` says what it takes"; }
 
 // The flag that somebody may have meant who wrote `word`.
 std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::string &word) {
@@ -258,8 +258,8 @@ std::string first_steps() {
   return "quarry: found no subcommand, expected one. What to do first:\n"
          "  quarry run MODEL FILE     runs an .onnx or .qrm on a picture, an .npy or a .pb (--zeros: without a file)\n"
          "  quarry compile MODEL      makes a .qrm of an .onnx: it opens at once, and needs no ONNX where it runs\n"
-         "  quarry doctor             tells which backends and devices there are, and why others are not\n"
-         "`quarry --help` lists the rest, `quarry COMMAND --help` tells of one.\n";
+         "  quarry doctor             lists which backends and devices there are, and why others are not\n"
+         "`quarry --help` lists the rest, `quarry COMMAND --help` describes one.\n";
 }
 
 std::vector<std::string> command_words(const CLI::App &app, int argc, const char *const *argv) {
@@ -284,12 +284,12 @@ std::vector<std::string> command_words(const CLI::App &app, int argc, const char
   if (!command) {
     std::vector<std::string> names;
     for (const CLI::App *one : commands_of(app))
-      if (!one->get_group().empty()) names.push_back(one->get_name());  // those that the help tells of
+      if (!one->get_group().empty()) names.push_back(one->get_name());  // those that the help lists
     std::string hint = did_you_mean(words[0], names);
     if (hint.empty() && (is_file(words[0]) || words[0].ends_with(".onnx") || words[0].ends_with(".qrm")))
       hint = "to run a model: quarry run " + CLI::detail::join(words, " ");
     throw UsageError("found " + in_quotes(words[0]) + ", expected a subcommand: " + CLI::detail::join(names, ", "),
-                     hint.empty() ? "`quarry --help` tells what each does" : hint);
+                     hint.empty() ? "`quarry --help` says what each does" : hint);
   }
   // "-backend cpu" would be -b with the value "ackend", "-O=threads=2" an option of the name "".
   for (size_t i = 1; i < words.size() && words[i] != "--"; ++i) {

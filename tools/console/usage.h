@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong command lines, told as every other mistake is: subject, what was found, what was expected, and the way out.
+// Wrong command lines, reported as every other mistake is: subject, what was found, what was expected, and the way out.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -36,13 +36,13 @@ std::pair<int, int> size_after_resize(int width, int height, const std::string &
           std::max<int>(1, static_cast<int>(std::lround(height * factor)))};
 }
 
-// Where the channels are in a shape of 4 extents.
+// Where the channels are in a shape of 4 dimensions.
 bool channels_last(const std::vector<int64_t> &dims, const ImageFlags &flags) {
   const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
   return flags.layout == "auto" ? !is_channels(dims[1]) && is_channels(dims[3]) : flags.layout == "nhwc";
 }
 
-// Where an input has its channels, height and width, in a shape of 4 extents.
+// Where an input has its channels, height and width, in a shape of 4 dimensions.
 struct Extents {
   bool last = false;
   int64_t channels = 0, height = 0, width = 0;
@@ -138,7 +138,7 @@ void ImageFlags::add_to(CLI::App &command) {
 
 std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
   const size_t rank = input.dims.size();
-  if (rank != 3 && rank != 4) return input.dims;  // told by image_tensor
+  if (rank != 3 && rank != 4) return input.dims;  // image_tensor reports it
   std::vector<int64_t> dims = four(input.dims);
   auto [width, height] = picture_size(path);
   if (!width) return input.dims;

@@ -30,13 +30,13 @@ struct ImageFlags {
   void add_to(CLI::App &command);
 };
 
-// The input's shape with its unknown extents taken from the picture, as --resize and --crop leave it.
+// The input's shape with its unknown dimensions taken from the picture, as --resize and --crop leave it.
 std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
 
 // Makes the tensor that the input wants out of an image file. Throws UsageError naming file, found, expected.
 TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
 
-// Where a picture lies in the input: a place (x, y) of it is at (x * scale_x + left, y * scale_y + top) there.
+// Where a picture lies in the input: a point (x, y) of it is at (x * scale_x + left, y * scale_y + top) there.
 struct Placement {
   int photo_width = 0, photo_height = 0;
   int64_t input_width = 0, input_height = 0;

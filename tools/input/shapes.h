@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extents that a model runs with: what --shape says, the shape buckets of a container, or the files given.
+// The shapes that a model runs with: what --shape says, the shape buckets of a container, or the files given.
 #pragma once
 
 #include <quarry/quarry.hpp>
@@ -9,23 +9,23 @@
 
 namespace tools {
 
-bool is_known(const std::vector<int64_t> &dims);  // no extent is symbolic
+bool is_known(const std::vector<int64_t> &dims);  // no dimension is symbolic
 
-// What --shape takes for the inputs whose declared extents are not all known and that `dims` gives some for, in the
+// What --shape takes for the inputs whose declared dimensions are not all known and that `dims` gives some for, in the
 // inputs' order: "image=1x3x224x224,length=1"; empty where there is nothing to bind.
 std::string binding_text(const std::vector<qr::TensorInfo> &inputs, const std::vector<std::vector<int64_t>> &dims);
 
 // The buckets of a container, and the one that --shape chooses. Of an .onnx, whose --shape the library binds, nothing.
 class Buckets {
  public:
-  // Looks into the model only where `shapes` or a symbolic extent make it necessary. Throws UsageError for a --shape
+  // Looks into the model only where `shapes` or a symbolic dimension make it necessary. Throws UsageError for a --shape
   // that is none of a container's.
   Buckets(const qr::Model &model, const std::vector<std::string> &shapes);
 
   bool of_container() const { return container_; }
-  // The model's inputs, with the extents of the chosen bucket.
+  // The model's inputs, with the shapes of the chosen bucket.
   const std::vector<qr::TensorInfo> &inputs() const { return inputs_; }
-  // For an input without data whose extents are not all known.
+  // For an input without data whose dimensions are not all known.
   [[noreturn]] void refuse_unknown(const qr::TensorInfo &input) const;
 
  private:

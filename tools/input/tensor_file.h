@@ -18,7 +18,7 @@ struct TensorData {
   qr::Tensor tensor() { return qr::Tensor(dtype, dims, bytes.data()); }
 };
 
-int64_t element_count(const std::vector<int64_t> &dims);  // -1 when an extent is unknown
+int64_t element_count(const std::vector<int64_t> &dims);  // -1 when a dimension is unknown
 uint64_t packed_bytes(qr_dtype dtype, const std::vector<int64_t> &dims);
 // The size as the readers of protobuf and images take it.
 int int_size(const std::vector<uint8_t> &file, const std::string &path);

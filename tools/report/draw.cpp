@@ -63,7 +63,8 @@ class Names {
   int64_t skip_ = 0;
 };
 
-// For each pixel of the photograph that the input shows: body(x, y, place in the input from 0 to 1 across, and down).
+// For each pixel of the photograph that the input shows: body(x, y, position in the input from 0 to 1 across, and
+// down).
 template <class Body>
 void each_pixel(const Placement &place, Body body) {
   for (int y = 0; y < place.photo_height; ++y)
@@ -85,7 +86,7 @@ void DrawFlags::add_to(CLI::App &command) {
   const char *group = "Drawing";
   command
       .add_option("--draw", file,
-                  "Boxes and masks that the outputs tell, drawn on the picture: the PNG to write; - is standard output")
+                  "Boxes and masks that the outputs give, drawn on the picture: the PNG to write; - is standard output")
       ->type_name("FILE.png|-")
       ->check(name_with(".png"))
       ->group(group);

@@ -16,7 +16,7 @@ struct DrawFlags {
   bool wanted() const { return !file.empty(); }
 };
 
-// One picture of a run: the file, and the input that it went to with its extents known.
+// One picture of a run: the file, and the input that it went to with its shape known.
 struct Drawn {
   std::string photo;
   qr::TensorInfo input;

@@ -41,7 +41,7 @@ struct Seen {
   }
 };
 
-// The kind with the best score, which begins at `first` and has the next `step` places on.
+// The kind with the best score, which begins at `first` and has the next `step` elements on.
 struct Best {
   int64_t kind = 0;
   double score = 0;
@@ -220,14 +220,14 @@ Findings read_boxes(const Seen &seen, double least) {
   return out;
 }
 
-// The output with a score for each kind at each place, or the kind itself.
+// The output with a score for each kind at each position, or the kind itself.
 const Output *mask_output(const Seen &seen, bool one_kind) {
   for (const Output &o : seen.outputs) {
     const std::vector<int64_t> &d = o.dims;
     if (!o.real() && ((d.size() == 3 && d[0] == 1) || (d.size() == 4 && d[0] == 1 && d[1] == 1)) &&
         d[d.size() - 1] > 1 && d[d.size() - 2] > 1)
       return &o;
-    // Three values at a place are a picture as likely as scores; one is anything.
+    // Three values at a position are a picture as likely as scores; one is anything.
     if (o.real() && d.size() == 4 && d[0] == 1 && d[2] > 1 && (one_kind || (d[1] > 1 && d[1] != 3 && d[3] > 1)))
       return &o;
   }

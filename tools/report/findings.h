@@ -27,10 +27,10 @@ struct FindingFlags {
 struct Box {
   double left = 0, top = 0, right = 0, bottom = 0, score = 0;
   int64_t kind = 0;
-  std::vector<bool> mask;  // of the input's pixels, where the model tells which are the thing's
+  std::vector<bool> mask;  // of the input's pixels, where the model says which are the thing's
 };
 
-// The kind of each place; the whole lies over the whole input.
+// The kind of each position; the whole lies over the whole input.
 struct Mask {
   int64_t width = 0, height = 0;
   std::vector<int64_t> kinds;

@@ -71,7 +71,7 @@ struct Axis {
   double ms(double part) const { return log ? low * std::pow(high / low, part) : low + (high - low) * part; }
 };
 
-// What a slow tail has beyond its 99.5th percentile is told in words: an axis that held it would hide all else.
+// What slow runs have beyond the 99.5th percentile is said in words: an axis that held it would hide all else.
 Axis axis_of(const std::vector<LatencySeries> &series) {
   double low = INFINITY, high = 0;
   for (const LatencySeries &one : series)

@@ -21,7 +21,7 @@
 namespace tools {
 namespace {
 
-// A loop of one instruction on twelve sums, which hang on nothing but themselves: enough to keep every unit busy. The
+// A loop of one instruction on twelve sums, which depend on nothing but themselves: enough to keep every unit busy. The
 // operands look new each time, so that nothing is computed before the loop.
 struct PeakLoop {
   const char *instruction;

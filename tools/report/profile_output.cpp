@@ -19,7 +19,7 @@ bool is_events_file(const std::string &path) {
   return (path.size() > 4 && path.ends_with(".csv")) || (path.size() > 5 && path.ends_with(".json"));
 }
 
-// How much of a run's time the nodes tell of; more than all of it where they run beside each other.
+// How much of a run's time the nodes account for; more than all of it where they run beside each other.
 std::string sum_line(const RunTable &table) {
   char line[200];
   const int decimals = table.sum < 1 ? 5 : 3;
@@ -130,7 +130,7 @@ void ProfileFlags::tell(const qr::Profile &profile, const std::string &runs_titl
     for (const RunTable &table : run_tables(events)) {
       print_text("\n" + runs_title + "\n");
       if (table.nodes.empty()) {
-        print("the backend tells of no nodes; a run took %.3f ms\n", table.wall);
+        print("the backend reports no nodes; a run took %.3f ms\n", table.wall);
         continue;
       }
       print_text(nodes_text(table, top_) + sum_line(table) + "\n" + groups_text(table));

@@ -34,7 +34,7 @@ struct Tree {
         call[i] = last_call = events[i].id;
       } else if (const auto at = by_id.find(events[i].parent); at != by_id.end()) {
         parent[i] = at->second, call[i] = call[at->second];
-      } else {  // what it is a part of was lost; a call that nobody told of is known by the number that its parts give
+      } else {  // what it is a part of was lost; a call that nobody reported is known by the number that its parts give
         call[i] = last_call ? last_call : events[i].parent;
       }
       by_id.emplace(events[i].id, i);
@@ -81,7 +81,7 @@ std::vector<GroupRow> group(const RunTable &table, std::string NodeRow::*word) {
   return out;
 }
 
-// Whether kernels are told, and split the nodes in another way than operators do.
+// Whether kernels are reported, and split the nodes in another way than operators do.
 bool kernels_say_more(const std::vector<NodeRow> &nodes) {
   if (std::all_of(nodes.begin(), nodes.end(), [](const NodeRow &node) { return node.kernel.empty(); })) return false;
   std::map<std::string, std::string> kernel_of, op_of;

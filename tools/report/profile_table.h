@@ -17,7 +17,7 @@ struct ProfileEvent {
   uint64_t begin = 0, end = 0;
   int64_t node = -1;
   std::string name, kind, op;
-  std::string kernel, shapes, fused;  // empty where nobody told
+  std::string kernel, shapes, fused;  // empty where nobody said
   bool has_bytes = false;
   uint64_t bytes_read = 0, bytes_written = 0;
   uint64_t launches = 0;  // calls that hand a run's kernels over to a device, where nobody profiles it
@@ -41,11 +41,11 @@ struct GroupRow {
   double time = 0, share = 0;
 };
 
-// What the runs in a profile did, as far as one clock tells.
+// What the runs in a profile did, as far as one clock says.
 struct RunTable {
   bool cycles = false;
   uint64_t runs = 0;
-  double wall = 0;       // of one run, median; 0 where no event tells
+  double wall = 0;       // of one run, median; 0 where no event says
   double explained = 0;  // part of the wall time that the nodes' times add up to, median over the runs; 0: not known
   double sum = 0;        // of the nodes' times
   std::vector<NodeRow> nodes;                // the longest first

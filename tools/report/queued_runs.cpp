@@ -24,7 +24,7 @@ struct RunSlot {
   Clock::time_point begin;
 };
 
-// Nothing is under way any more when the places go.
+// Nothing is under way any more when the slots go.
 struct Ending {
   qr::Session &session;
   ~Ending() {

@@ -184,11 +184,11 @@ std::string roofline_text(const RunTable &table, const ProcessorPeaks &peaks, si
   if (shown < rows.size()) text += "  and " + std::to_string(rows.size() - shown) + " more\n";
   if (product_ms > 0) {
     char line[200];
-    std::snprintf(line, sizeof line,
-                  "products: %.3f GOP in %.3f ms, %.1f GOP/s; at the peaks they would take %.3f ms (%.1f %%); all else "
-                  "takes %.3f ms\n",
-                  gop, product_ms, gop / product_ms * 1e3, ideal_ms, ideal_ms / product_ms * 100,
-                  table.sum - product_ms);
+    std::snprintf(
+        line, sizeof line,
+        "multiplications: %.3f GOP in %.3f ms, %.1f GOP/s; at the peaks they would take %.3f ms (%.1f %%); all else "
+        "takes %.3f ms\n",
+        gop, product_ms, gop / product_ms * 1e3, ideal_ms, ideal_ms / product_ms * 100, table.sum - product_ms);
     text += line;
   }
   return text;

@@ -12,9 +12,9 @@
 
 namespace tools {
 
-// Multiplications and additions of a node that is a product of some kind (convolution, matrix product, attention,
-// recurrence), from its operator and the shapes that its event tells: "1x3x8x8 f32, 4x3x3x3 f32 -> 1x4x8x8 f32". 0: it
-// is none, or its shapes do not say.
+// Multiplications and additions of a node that is a product of some kind (convolution, matrix multiplication,
+// attention, recurrence), from its operator and the shapes that its event has: "1x3x8x8 f32, 4x3x3x3 f32 -> 1x4x8x8
+// f32". 0: it is none, or its shapes do not say.
 double product_operations(const std::string &op, const std::string &kernel, const std::string &shapes);
 
 struct RooflineRow {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// com.microsoft products of integers whose scales are known at run time alone, as ONNX Runtime's dynamic quantisation
-// writes them: MatMulInteger, and what its result is multiplied by.
+// com.microsoft matrix multiplications of integers whose scales are known at run time alone, as ONNX Runtime's dynamic
+// quantisation writes them: MatMulInteger, and what its result is multiplied by.
 #include <algorithm>
 
 #include "formats/onnx/rewriter.h"

@@ -307,7 +307,7 @@ void take_stated_lengths(Rewriter &node, qir::Node &made) {
     if (node.proto.input_size() > 2 && input.name() == node.proto.input(2)) return;
   const pb::ValueInfoProto *const info = node.importer.value_info(node.scope, node.proto.output(0));
   if (!info) return;
-  Reasons reasons;  // what it states wrongly is told elsewhere
+  Reasons reasons;  // what it states wrongly is reported elsewhere
   const Declared stated = declare(*info, "value", reasons);
   const qir::Shape &from = builder.tensor(made.inputs[0]).shape;
   const qir::Tensor &factors = builder.tensor(scales);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the check functions share: extents of loop nests in checked arithmetic, messages.
+// What the check functions share: dimensions of loop nests in checked arithmetic, messages.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ bool nest_extent(const std::int64_t *dims, const std::int64_t *strides, std::siz
 bool image_bytes(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t stride, std::int64_t c,
                  std::uint64_t width, std::uint64_t *out) noexcept;
 
-// A window whose taps and extents are positive and within bounds that keep all products in 63 bits.
+// A window whose taps and dimensions are positive and within bounds that keep all products in 63 bits.
 Status check_window(std::string_view kernel, const Window &window);
 
 bool valid(const Activation &act) noexcept;

@@ -25,7 +25,7 @@ bool float_bytes(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d,
   return true;
 }
 Status too_large(std::string_view kernel, std::string_view what) {
-  return refuse(kernel, what, -1, "an extent whose bytes are less than 2^48");
+  return refuse(kernel, what, -1, "a dimension whose bytes are less than 2^48");
 }
 
 // Operands of a convolution after x and w: bias, residual, y. `vectors_end` is where reads of whole vectors of bias
@@ -203,7 +203,7 @@ Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
 
 namespace {
 
-// Extents and strides of products of batches of matrices, elements of `width` bytes; bytes: of a, b and y.
+// Dimensions and strides of batched matrix multiplications, elements of `width` bytes; bytes: of a, b and y.
 template <class P>
 Status check_products(const char *kernel, const P &p, std::uint64_t width, std::uint64_t (&bytes)[3]) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;

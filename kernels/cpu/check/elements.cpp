@@ -20,8 +20,7 @@ Status check_Elements(const void *params, const Isa &, Needs &needs) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
   const auto count = element_count(p.dims, p.rank);
   if (!count || *count > kMostElements)
-    return refuse("Elements", "elements (first extent given)", p.dims[0],
-                  "no negative extents, and at most 2^48 elements");
+    return refuse("Elements", "elements (first size given)", p.dims[0], "no negative sizes, and at most 2^48 elements");
   const std::uint64_t width = dtype_bits(static_cast<DType>(p.dtype)) / 8;
   for (int i = 0; i < operands_of(p.op); ++i) {
     std::uint64_t extent;
@@ -49,8 +48,7 @@ Status check_Cumulate(const void *params, const Isa &, Needs &needs) {
   const std::int64_t dims[3] = {p.outer, p.n, p.inner};
   const auto count = element_count(dims, 3);
   if (!count || *count > std::int64_t{1} << 48)
-    return refuse("Cumulate", "elements (outer extent given)", p.outer,
-                  "no negative extents, and at most 2^48 elements");
+    return refuse("Cumulate", "elements (outer size given)", p.outer, "no negative sizes, and at most 2^48 elements");
   const std::uint64_t bytes = static_cast<std::uint64_t>(*count) * dtype_bits(static_cast<DType>(p.dtype)) / 8;
   add(needs, bytes), add(needs, bytes, true);
   return {};
@@ -76,7 +74,7 @@ Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
       return refuse(kName, "type of an operand", static_cast<std::int64_t>(type), "0 to 2 (f32, f16, bf16)");
   if (p.half > p.size / 2) return refuse(kName, "pairs that are turned", p.half, "at most half of a row");
   if (p.has_positions ? p.positions < 1 || p.positions > std::int64_t{1} << 40 : p.positions != 0)
-    return refuse(kName, "positions", p.positions, "1 to 2^40, or 0 where none are told");
+    return refuse(kName, "positions", p.positions, "1 to 2^40, or 0 where none are given");
   const std::int64_t dims[4] = {p.batches, p.heads, p.length, p.size}, x[4] = {p.x[0], p.x[1], p.x[2], 1},
                      y[4] = {p.y[0], p.y[1], p.y[2], 1};
   const std::int64_t table[2] = {p.positions, p.half}, own[3] = {p.batches, p.length, p.half};
@@ -155,7 +153,7 @@ Status check_LinearAttentionF32(const void *params, const Isa &isa, Needs &needs
   if (p.rate != LinearRate::None) add(needs, bytes(p.batches, p.length, p.rate == LinearRate::Head ? p.heads : 1, 1));
   add(needs, bytes(p.batches, p.length, p.q_heads, p.d_v), true);
   if (p.has_present) add(needs, state, true);
-  if (!fits) return refuse(kName, "extents (batches given)", p.batches, "at most 2^46 elements");
+  if (!fits) return refuse(kName, "sizes (batches given)", p.batches, "at most 2^46 elements");
   // Four vectors of columns of the state, and a factor for each key.
   const auto keys = static_cast<std::uint64_t>(p.d_k), lanes = std::uint64_t{isa.f32_lanes};
   needs.scratch_bytes = (keys * 4 * lanes * 4 + (keys + lanes) * 4 + 63) / 64 * 64;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
-// The number of elements of an extent list; nothing that overflows later on.
+// The number of elements of a list of dimensions; nothing that overflows later on.
 bool count_of(const std::int64_t *dims, std::size_t rank, std::uint64_t *out) noexcept {
   const auto count = element_count(dims, rank);
   if (!count || *count > kMostElements) return false;
@@ -37,7 +37,7 @@ Status check_block(std::string_view kernel, std::int64_t outer, std::int64_t mid
                    std::uint64_t *count) {
   const std::int64_t dims[3] = {outer, middle, inner};
   if (!count_of(dims, 3, count))
-    return refuse(kernel, "elements (outer extent given)", outer, "no negative extents, and at most 2^48 elements");
+    return refuse(kernel, "elements (outer size given)", outer, "no negative sizes, and at most 2^48 elements");
   return {};
 }
 Status check_count(std::string_view kernel, std::int64_t count) {
@@ -66,8 +66,8 @@ Status check_BinaryF32(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_act("BinaryF32", p.act));
   std::uint64_t a, b, y;
   if (!count_of(p.dims, p.rank, &y))
-    return refuse("BinaryF32", "elements (first extent given)", p.dims[0],
-                  "no negative extents, and at most 2^48 elements");
+    return refuse("BinaryF32", "elements (first size given)", p.dims[0],
+                  "no negative sizes, and at most 2^48 elements");
   if (!nest_extent(p.dims, p.a, p.rank, &a))
     return refuse("BinaryF32", "strides of a (first given)", p.a[0], "0 or more, within 2^48 elements");
   if (!nest_extent(p.dims, p.b, p.rank, &b))
@@ -83,8 +83,7 @@ Status check_ChainF32(const void *params, const Isa &, Needs &needs) {
   if (p.stages < 1 || p.stages > kChainStages) return refuse("ChainF32", "stages", p.stages, "1 to 7");
   std::uint64_t bytes, y;
   if (!count_of(p.dims, p.rank, &y))
-    return refuse("ChainF32", "elements (first extent given)", p.dims[0],
-                  "no negative extents, and at most 2^48 elements");
+    return refuse("ChainF32", "elements (first size given)", p.dims[0], "no negative sizes, and at most 2^48 elements");
   if (!nest_extent(p.dims, p.x, p.rank, &bytes))
     return refuse("ChainF32", "strides of x (first given)", p.x[0], "0 or more, within 2^48 elements");
   QR_RETURN_IF_ERROR(check_type("ChainF32", p.x_type));
@@ -222,7 +221,7 @@ Status check_Copy(const void *params, const Isa &, Needs &needs) {
   if (p.rank < 1 || p.rank > kCopyRank) return refuse("Copy", "rank", p.rank, "1 to 8");
   std::uint64_t count, from, to;
   if (!count_of(p.dims, p.rank, &count))
-    return refuse("Copy", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
+    return refuse("Copy", "elements (first size given)", p.dims[0], "no negative sizes, and at most 2^48 elements");
   if (!nest_extent(p.dims, p.from, p.rank, &from))
     return refuse("Copy", "strides of the source (first given)", p.from[0], "0 or more, within 2^48 elements");
   if (!nest_extent(p.dims, p.to, p.rank, &to))
@@ -262,7 +261,7 @@ Status check_Gather(const void *params, const Isa &, Needs &needs) {
   if (p.index_bytes != 4 && p.index_bytes != 8) return refuse("Gather", "bytes of an index", p.index_bytes, "4 or 8");
   QR_RETURN_IF_ERROR(check_reserved("Gather", p.reserved));
   QR_RETURN_IF_ERROR(check_count("Gather", p.count));
-  // With a row there is, 0 is never out of range, so that bad_index[0] tells whether one was.
+  // With a row there is, 0 is never out of range, so that bad_index[0] says whether one was.
   if (p.rows < 1) return refuse("Gather", "rows", p.rows, "1 or more");
   std::uint64_t table = 0, out = 0;
   QR_RETURN_IF_ERROR(check_block("Gather", p.outer, p.rows, p.row_bytes, &table));

@@ -28,7 +28,7 @@ Status check_TopK(const void *params, const Isa &, Needs &needs) {
   const std::int64_t from[3] = {p.outer, p.n, p.inner}, to[3] = {p.outer, p.k, p.inner};
   const auto count = element_count(from, 3), chosen = element_count(to, 3);
   if (!count || !chosen || *count > std::int64_t{1} << 48)
-    return refuse(kName, "elements (outer extent given)", p.outer, "at most 2^48 elements");
+    return refuse(kName, "elements (outer size given)", p.outer, "at most 2^48 elements");
   const auto width = static_cast<std::uint64_t>(top_k_width(p));
   add(needs, static_cast<std::uint64_t>(*count) * width);
   if (p.has_values) add(needs, static_cast<std::uint64_t>(*chosen) * width, true);
@@ -46,7 +46,7 @@ Status check_GatherElements(const void *params, const Isa &, Needs &needs) {
   const std::int64_t table[3] = {p.outer, p.rows, p.inner}, picked[3] = {p.outer, p.count, p.inner};
   const auto from = element_count(table, 3), to = element_count(picked, 3);
   if (!from || !to || *from > std::int64_t{1} << 48 || *to > std::int64_t{1} << 48)
-    return refuse(kName, "elements (outer extent given)", p.outer, "no negative extents, and at most 2^48 elements");
+    return refuse(kName, "elements (outer size given)", p.outer, "no negative sizes, and at most 2^48 elements");
   if (p.rows < 1 || (p.index_bytes == 4 && p.rows > INT32_MAX))
     return refuse(kName, "rows", p.rows, "1 or more, as far as indices reach");
   needs.scratch_bytes = static_cast<std::uint64_t>(gathered_columns(p) * p.rows) * p.width;
@@ -69,7 +69,7 @@ Status scatter_rows(const char *kName, const ScatterRows &p, Needs &needs) {
   if (p.bytes < 0 || p.bytes > kMost) return refuse(kName, "bytes", p.bytes, "0 to 2^48");
   std::uint64_t reach = 0;
   if (!nest_extent(p.dims, p.steps, p.length, &reach) || reach == 0)
-    return refuse(kName, "axes (first extent given)", p.dims[0], "1 or more elements, within 2^48 bytes");
+    return refuse(kName, "axes (first size given)", p.dims[0], "1 or more elements, within 2^48 bytes");
   const std::int64_t updates[2] = {p.tuples, p.row_bytes}, indices[2] = {p.tuples, p.length};
   const auto given = element_count(updates, 2), told = element_count(indices, 2);
   if (!given || !told || *given > kMost || *told > kMost / 8)
@@ -115,7 +115,7 @@ Status check_ScatterElements(const void *params, const Isa &, Needs &needs) {
   const std::int64_t table[3] = {p.outer, p.rows, p.inner}, given[3] = {p.outer, p.count, p.inner};
   const auto to = element_count(table, 3), from = element_count(given, 3);
   if (!from || !to || *from > std::int64_t{1} << 48 || *to > std::int64_t{1} << 48)
-    return refuse(kName, "elements (outer extent given)", p.outer, "no negative extents, and at most 2^48 elements");
+    return refuse(kName, "elements (outer size given)", p.outer, "no negative sizes, and at most 2^48 elements");
   if (p.rows < 1 || (p.index_bytes == 4 && p.rows > INT32_MAX))
     return refuse(kName, "rows", p.rows, "1 or more, as far as indices reach");
   const std::uint64_t width = dtype_bits(dtype) / 8;
@@ -138,7 +138,7 @@ Status check_ArgExtreme(const void *params, const Isa &, Needs &needs) {
   const std::int64_t dims[3] = {p.outer, p.n, p.inner}, lines[2] = {p.outer, p.inner};
   const auto count = element_count(dims, 3), made = element_count(lines, 2);
   if (!count || !made || *count > std::int64_t{1} << 48)
-    return refuse(kName, "lines (outer extent given)", p.outer, "none negative, and at most 2^48 elements");
+    return refuse(kName, "rows (outer size given)", p.outer, "none negative, and at most 2^48 elements");
   add(needs, static_cast<std::uint64_t>(*count) * dtype_bits(dtype) / 8);
   add(needs, static_cast<std::uint64_t>(*made) * 8, true);
   return {};

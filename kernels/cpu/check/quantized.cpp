@@ -169,7 +169,7 @@ Status check_MeanInt(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
   QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
   if (p.reduced < 1 || p.reduced > std::int64_t{1} << 40)
-    return refuse(kName, "extent of the mean", p.reduced, "1 to 2^40");
+    return refuse(kName, "size of the mean", p.reduced, "1 to 2^40");
   const std::int64_t dims[3] = {p.outer, p.reduced, p.inner};
   std::int64_t strides[3] = {0, p.inner, 1};
   std::uint64_t x, y;
@@ -216,7 +216,7 @@ Status check_rows(std::string_view kernel, const QuantizeRows &p, bool to_int, N
   const std::int64_t dims[2] = {p.rows, p.length}, entry_dims[2] = {p.groups, p.each ? p.length : 1};
   const auto count = element_count(dims, 2), entries = element_count(entry_dims, 2);
   if (!count || *count > std::int64_t{1} << 48)
-    return refuse(kernel, "rows", p.rows, "no negative extents, and at most 2^48 elements");
+    return refuse(kernel, "rows", p.rows, "no negative sizes, and at most 2^48 elements");
   if (p.groups < 1 || !entries || *entries > std::int64_t{1} << 48)
     return refuse(kernel, "groups", p.groups, "at least 1, and at most 2^48 scales");
   const auto each = static_cast<std::uint64_t>(wide ? 4 : quant_bytes(p.dtype));

@@ -35,7 +35,7 @@ Status check_layer(const char *name, const RecurrentF32 &p, std::int64_t columns
       return refuse(name, "activation", static_cast<std::int64_t>(act->kind), "one of the table");
   if (p.steps < 1 || p.steps > 1 << 24) return refuse(name, "steps", p.steps, "1 to 2^24");
   if (p.batch < 1 || p.batch > 1 << 20) return refuse(name, "entries of the batch", p.batch, "1 to 2^20");
-  if (p.hidden < 1 || p.hidden > 1 << 16) return refuse(name, "extent of the state", p.hidden, "1 to 2^16");
+  if (p.hidden < 1 || p.hidden > 1 << 16) return refuse(name, "size of the state", p.hidden, "1 to 2^16");
   const auto extent = [&](std::int64_t step, std::int64_t row, std::int64_t elements, std::uint64_t *bytes) {
     const std::int64_t dims[3] = {p.steps, p.batch, elements}, strides[3] = {step, row, 1};
     const bool fits = row >= 0 && step >= 0 && nest_extent(dims, strides, 3, bytes);
@@ -56,7 +56,7 @@ Status check_layer(const char *name, const RecurrentF32 &p, std::int64_t columns
     return refuse(name, "strides of y (step given)", p.y_step, "ones that keep rows apart, within 2^48 elements");
   const std::int64_t dims[2] = {p.batch, p.hidden}, strides[2] = {p.state_row, 1};
   if (!nest_extent(dims, strides, 2, &out->state) || (p.batch > 1 && p.state_row < p.hidden))
-    return refuse(name, "stride of the states", p.state_row, "at least the state's extent, within 2^48 elements");
+    return refuse(name, "stride of the states", p.state_row, "at least the state's size, within 2^48 elements");
   out->state *= 4;
   return {};
 }
@@ -73,7 +73,7 @@ void add_states(const RecurrentF32 &p, const Extents &bytes, Needs &needs) {
   if (p.cell == Cell::Lstm) add(needs, bytes.state, true);
 }
 
-// A row of weights as whole numbers times a factor: the fewest levels that serve, of which rounding to f32 tells no
+// A row of weights as whole numbers times a factor: the fewest levels that serve, of which rounding to f32 shows no
 // more. The numbers, less `zero`, are bytes.
 bool whole_numbers(const float *row, std::int64_t count, std::int8_t *to, float *scale, float *zero) {
   constexpr int kLevels = 255;
@@ -123,7 +123,7 @@ Status check_RecurrentBytes(const void *params, const Isa &isa, Needs &needs) {
   const auto &p = *static_cast<const RecurrentBytes *>(params);
   if (isa.int_group != 4) return refuse(kName, "bytes of the dot product", isa.int_group, "4");
   if (p.layer.cell != Cell::Lstm) return refuse(kName, "cell", static_cast<std::int64_t>(p.layer.cell), "an LSTM");
-  if (p.input < 1 || p.input > 1 << 16) return refuse(kName, "extent of the input", p.input, "1 to 2^16");
+  if (p.input < 1 || p.input > 1 << 16) return refuse(kName, "size of the input", p.input, "1 to 2^16");
   Extents bytes;
   QR_RETURN_IF_ERROR(check_layer(kName, p.layer, p.input, &bytes));
   if (p.layer.steps > (1 << 24) / p.layer.batch)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of bytes of which neither is known before the run. Panels of b are packed as dot products read
+// Matrix multiplications of bytes of which neither is known before the run. Panels of b are packed as dot products read
 // them, and rows of a pass over them; what the zero points make of the sums comes off behind that:
 // sum (a - za)(b - zb) = sum a b - za * sum b - zb * (sum a - k za).
 #include "kernels/cpu/contraction/int_product.h"

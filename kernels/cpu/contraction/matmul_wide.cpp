@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of f64 and of integers of 32 and 64 bits, which wrap around. A panel of b's columns is copied,
+// Matrix multiplications of f64 and of integers of 32 and 64 bits, which wrap around. A panel of b's columns is copied,
 // and rows of a pass over it.
 #include "base/dtype.h"
 #include "kernels/cpu/shapes/matmul_shape.h"

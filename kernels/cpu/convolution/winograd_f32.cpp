@@ -164,7 +164,7 @@ WeightPlace weights_of(const Winograd &g, std::int64_t point, std::int64_t chann
   return {g.w + at * kLanes + of_group % kLanes, wide * kLanes};
 }
 
-// What B^T made of a filter's three numbers, of the points that tell them: 0, 1, -1, infinity. A difference that is
+// What B^T made of a filter's three numbers, of the points that give them: 0, 1, -1, infinity. A difference that is
 // nothing but rounding was zero.
 QR_INLINE void from_points(VecF zero, VecF one, VecF minus_one, VecF infinity, VecF w[3], bool large) noexcept {
   const VecF difference = large ? minus_one - one : one - minus_one;

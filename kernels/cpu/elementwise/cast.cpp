@@ -178,7 +178,7 @@ constexpr bool is_short_integer(DType dtype) noexcept {
   return dtype == DType::I32 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I8 || dtype == DType::U8;
 }
 
-// As f64, rounded to odd: of 54 bits and more the lowest 11 become one that tells whether any was set.
+// As f64, rounded to odd: of 54 bits and more the lowest 11 become one that says whether any was set.
 QR_INLINE double to_double_odd(std::int64_t value) noexcept {
   constexpr std::int64_t kLow = (1 << 11) - 1;
   const bool fits = static_cast<std::uint64_t>(value) + (std::uint64_t{1} << 53) <= std::uint64_t{1} << 54;
@@ -236,7 +236,7 @@ QR_INLINE void straight(const std::byte *from, std::byte *to, std::int64_t count
   auto *const __restrict y = reinterpret_cast<Loose<To> *>(to);
   for (std::int64_t i = 0; i < count; ++i) y[i].value = f(x[i].value);
 }
-// An integer has no NaN. Of 25 bits and more the lowest 8 become one that tells whether any was set, which f32 holds
+// An integer has no NaN. Of 25 bits and more the lowest 8 become one that says whether any was set, which f32 holds
 // and bf16 is rounded by.
 QR_INLINE std::uint16_t i32_to_bf16(std::int32_t value) noexcept {
   const std::int32_t shorter = (value & ~0xff) | ((value & 0xff) != 0 ? 0x100 : 0);

@@ -52,7 +52,7 @@ struct Indices {
                       : reinterpret_cast<const std::int64_t *>(data)[i];
   }
   bool inside(std::int64_t index) const noexcept { return index >= -rows && index < rows; }
-  // Tells of the first index that is out of range, where there is one.
+  // Reports the first index that is out of range, where there is one.
   void report_bad(const Call &call) const noexcept {
     for (std::int64_t i = 0;; ++i)
       if (const std::int64_t index = at(i); !inside(index)) {

@@ -171,7 +171,7 @@ struct Planes {
     }
   }
 
-  // Returns how many rows average is over; `has_nan` tells whether there is one.
+  // Returns how many rows average is over; `has_nan` says whether there is one.
   float down(const float *plane, std::int64_t oy, float *line, bool &has_nan) const noexcept {
     NanSeen nan;
     const Window &w = p.window;
@@ -205,7 +205,7 @@ struct Planes {
   }
 
   // The rows oy and oy + dh at once, whose windows have all rows but one in common; false where they do not lie wholly
-  // in the image. (Of averages the order of additions would hang on how rows are shared out.)
+  // in the image. (Of averages the order of additions would depend on how rows are shared out.)
   bool down_two(const float *plane, std::int64_t oy, float *one, float *two, bool &has_nan) const noexcept {
     NanSeen nan;
     const Window &w = p.window;

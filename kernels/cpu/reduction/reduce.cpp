@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of f64 and of integers over the middle one of three extents. Sums and products of integers wrap around.
+// Reductions of f64 and of integers over the middle one of three dimensions. Sums and products of integers wrap around.
 #include "kernels/cpu/vector/double_vec.h"
 #include "kernels/cpu/vector/isa_kernels.h"
 #include "kernels/cpu/vector/lanes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of f32 over the middle one of three extents.
+// Reductions of f32 over the middle one of three dimensions.
 #include "kernels/cpu/loops/fold_rows.h"
 #include "kernels/cpu/vector/activate.h"
 #include "kernels/cpu/vector/double_vec.h"
@@ -35,7 +35,7 @@ QR_INLINE VecF join(VecF a, VecF b) noexcept {
   return take < kind == Kind::Abs ? Kind::Sum : kind > (a, b);
 }
 
-// Sums are made of short sums, so that rounding errors do not grow with the extent.
+// Sums are made of short sums, so that rounding errors do not grow with the size.
 constexpr std::int64_t kShort = 32;
 
 // Max and Min: NaN is looked for beside them, two vectors at a time.

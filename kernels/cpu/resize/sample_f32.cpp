@@ -82,7 +82,7 @@ QR_INLINE bool place(double at, std::int64_t extent, Between *out) noexcept {
   return true;
 }
 
-// A region: where it begins, and the extents of a bin; in pixels.
+// A region: where it begins, and the dimensions of a bin; in pixels.
 struct Region {
   double top, left, bin_height, bin_width;
   std::int64_t grid_height, grid_width, batch;

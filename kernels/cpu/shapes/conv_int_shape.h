@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How integer convolutions are laid out: what check, packing and every instruction set's kernels must agree on.
-// Included by sources under isa/, so everything is inlined.
+// Included by the sources of the families, so everything is inlined.
 //
 // Dense: the output is a matrix of pixels x channels. Blocks of pixels are gathered into rows of K = taps * input
 // channels of the group (tap by tap, the channels of a tap adjacent), padded to whole steps of 4 bytes: two s16, or

@@ -73,7 +73,7 @@ struct AttentionShape {
   std::int64_t v_vectors;
   std::int64_t k_floats, v_floats, s_floats, row_floats;  // scratch of a worker, in this order; row_floats twice
 };
-// Extents up to 2^31.
+// Dimensions up to 2^31.
 [[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes,
                                                               std::uint32_t panel) noexcept {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };

@@ -27,7 +27,7 @@ QR_INLINE bool any_lane(Mask mask) noexcept {
 #endif
 }
 
-// a > b. (SSE2 has no comparison of 64 bits: where the upper halves are equal the difference's sign tells.)
+// a > b. (SSE2 has no comparison of 64 bits: where the upper halves are equal the difference's sign says it.)
 QR_INLINE VecL greater(VecL a, VecL b) noexcept {
 #if defined(__SSE2__) && !defined(__SSE4_2__)
   const __m128i x = reinterpret_cast<__m128i>(a), y = reinterpret_cast<__m128i>(b);

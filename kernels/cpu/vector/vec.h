@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of the instruction set that this source is compiled for. Sources under isa/ are compiled several times, so
-// nothing in them may have linkage that another compilation could share: everything lies in namespace QR_ISA, helpers
-// are `QR_INLINE`, and no template of std is instantiated (the linker would keep one copy, perhaps the one with
+// Vectors of the instruction set that this source is compiled for. Sources of the families are compiled several times,
+// so nothing in them may have linkage that another compilation could share: everything lies in namespace QR_ISA,
+// helpers are `QR_INLINE`, and no template of std is instantiated (the linker would keep one copy, perhaps the one with
 // instructions that the processor lacks).
 //
 // The compiler's vector types carry arithmetic; what it has no operator for is written once per instruction set here.
@@ -20,7 +20,7 @@
 #include "kernels/cpu/isa.h"
 
 #if !defined(QR_ISA) || !defined(QR_ISA_BYTES)
-#error "sources under isa/ are compiled with QR_ISA and QR_ISA_BYTES; see meson.build"
+#error "sources of the families are compiled with QR_ISA and QR_ISA_BYTES; see meson.build"
 #endif
 
 #define QR_INLINE __attribute__((always_inline)) static inline

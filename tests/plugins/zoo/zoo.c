@@ -333,7 +333,7 @@ static qr_plugin_code context_tensor(qr_context *context, uint64_t graph, int32_
   out->name = text(is_output ? "y" : "x");
   if (!strcmp(context->lie, "tensor rank")) out->rank = 9;
   if (!strcmp(context->lie, "tensor dtype")) out->dtype = 8;
-  if (!strcmp(context->lie, "tensor extent")) out->dims[0] = -5;
+  if (!strcmp(context->lie, "tensor dimension")) out->dims[0] = -5;
   if (!strcmp(context->lie, "tensor name")) out->name = text("");
   return 0;
 }

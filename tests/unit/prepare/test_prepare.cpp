@@ -226,7 +226,7 @@ TEST_CASE("shapes are bound") {
              {"n=-4", "QR-O0009", "one number"},
              {"n", "QR-O0009", "no '='"},
              {"n=9223372036854775807", "QR-O0009", "more elements than a tensor can"},
-             {"image=2x", "QR-O0009", "expected extents"},
+             {"image=2x", "QR-O0009", "expected dimensions"},
              {"image=[1 two]", "QR-O0009", "expected numbers"},
              {"image=[", "QR-O0009", "expected numbers"},
              {"image=[ ]", "QR-O0009", "no number"},

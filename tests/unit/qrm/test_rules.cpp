@@ -168,9 +168,9 @@ TEST_CASE("signature rules") {
   METADATA_REFUSED(m.outputs[0].name = "\xff",
                    "QR-M0006 container: found one of the outputs named '\\xff', expected a name in UTF-8");
   METADATA_REFUSED(m.inputs.push_back(m.inputs[0]), "QR-M0006 container: found two of the inputs named 'image'");
-  METADATA_REFUSED(m.inputs[0].dim_names.pop_back(), "QR-M0006 tensor 'image': found 3 names for 4 extents");
+  METADATA_REFUSED(m.inputs[0].dim_names.pop_back(), "QR-M0006 tensor 'image': found 3 names for 4 axes");
   METADATA_REFUSED(m.inputs[0].dim_names[0] = "\xff",
-                   "QR-M0006 tensor 'image': found an extent named '\\xff', expected UTF-8");
+                   "QR-M0006 tensor 'image': found a dimension named '\\xff', expected UTF-8");
   METADATA_REFUSED(m.inputs[0].dtype = DType::Unknown,
                    "QR-G0003 tensor 'image': found type number 0, expected one of ONNX's that Quarry knows");
   METADATA_REFUSED(m.outputs[0].dims = qir::Shape(9, 1),
@@ -185,18 +185,18 @@ TEST_CASE("graph rules") {
   METADATA_REFUSED(m.graphs.clear(), "QR-M0006 container: found no graph");
   METADATA_REFUSED(m.graphs[1].name = m.graphs[0].name, "QR-M0006 container: found two graphs named 'image=1x1x8x8'");
   METADATA_REFUSED(m.graphs[0].input_dims.clear(),
-                   "QR-M0006 graph 'image=1x1x8x8': found extents of 0 inputs, expected 1");
+                   "QR-M0006 graph 'image=1x1x8x8': found shapes of 0 inputs, expected 1");
   METADATA_REFUSED(m.graphs[0].output_dims.emplace_back(),
-                   "QR-M0006 graph 'image=1x1x8x8': found extents of 2 outputs, expected 1");
+                   "QR-M0006 graph 'image=1x1x8x8': found shapes of 2 outputs, expected 1");
   METADATA_REFUSED(
       m.graphs[0].input_dims[0] = (qir::Shape{1, 8, 8}),
-      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [1,8,8], expected [?,1,8,8] with every extent known");
+      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [1,8,8], expected [?,1,8,8] with known dimensions");
   METADATA_REFUSED(
       m.graphs[0].input_dims[0][0] = -1,
-      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [?,1,8,8], expected [?,1,8,8] with every extent known");
+      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [?,1,8,8], expected [?,1,8,8] with known dimensions");
   METADATA_REFUSED(
       m.graphs[0].input_dims[0][1] = 2,
-      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [1,2,8,8], expected [?,1,8,8] with every extent known");
+      "QR-M0006 graph 'image=1x1x8x8': found 'image' of [1,2,8,8], expected [?,1,8,8] with known dimensions");
   METADATA_REFUSED(m.graphs[0].output_dims[0][1] = 4,
                    "QR-M0006 graph 'image=1x1x8x8': found 'limited' of [1,4], expected [?,3]");
   METADATA_REFUSED(m.graphs[0].output_dims[0][0] = -2,
@@ -371,7 +371,7 @@ TEST_CASE("text limits") {
                 m.contexts.push_back(context("b"));
                 m.contexts[0].programs[0].key = String(n, 'k');
               });
-  check_limit(qrm::kMaxNameBytes, "container: found 4097 bytes in the name of an extent, expected at most 4096",
+  check_limit(qrm::kMaxNameBytes, "container: found 4097 bytes in a dimension's name, expected at most 4096",
               [](M &m, std::size_t n) {
                 m.inputs.push_back({"x", DType::F32, {1}, {String(n, 'd')}, {}});
                 m.graphs[0].input_dims = {{1}};

@@ -13,13 +13,10 @@ import threading
 import time
 from _thread import get_ident, interrupt_main
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, Type
+from typing import Any, List, Optional, Protocol, Type
 
 from ._library import NULL, ffi, lib
 from .errors import check, error_of
-
-if TYPE_CHECKING:
-    from .runtime import Signal
 
 _set_wakeup_fd = signal.set_wakeup_fd
 _main = threading.main_thread().ident
@@ -32,6 +29,14 @@ late: List[BaseException] = []  # what `caught` has, of a call that is not watch
 _others = -1  # the descriptor of somebody else (an event loop) that ours stands in place of
 
 
+class _Abortable(Protocol):
+    """A caller's signal (quarry.Signal, which lies above this module)."""
+
+    def _left_ns(self) -> int: ...
+    def _add(self, watch: "Watch") -> None: ...
+    def _remove(self, watch: "Watch") -> None: ...
+
+
 class Watch:
     """The signal of one call at a time. `c` goes to the library; Ctrl-C, an exception of a callback that cannot stop the call by its answer, and
     the caller's signal abort it.
@@ -41,7 +46,7 @@ class Watch:
 
     __slots__ = ("c", "hit", "error", "_spent", "_signal", "_before")
 
-    def __init__(self, runtime: Any = None, signal: "Optional[Signal]" = None, timeout_ns: int = NO_LIMIT) -> None:
+    def __init__(self, runtime: Any = None, signal: Optional[_Abortable] = None, timeout_ns: int = NO_LIMIT) -> None:
         self.c = NULL
         if runtime is not None:
             out = ffi.new("qr_signal **")

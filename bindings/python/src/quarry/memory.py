@@ -3,7 +3,7 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, unpacked
 from .errors import check
 from .runtime import Handle, Runtime, default_runtime
 
-if TYPE_CHECKING:
-    from .session import Session
-
 READ: int = lib.QR_ACCESS_READ
 WRITE: int = lib.QR_ACCESS_WRITE
+
+
+class SessionHandle(Handle):
+    """What a session is to memory: it says whose memory it is. Every one is a `Session`, which lies above this module."""
 
 
 class Memory(Handle):
@@ -26,7 +27,7 @@ class Memory(Handle):
     `Memory(None, 4096, backend="gpu")`.
     """
 
-    def __init__(self, session: "Optional[Session]", size_bytes: int, *, access: int = 0, host_view: bool = True, backend: str = "", device: int = 0,
+    def __init__(self, session: Optional[SessionHandle], size_bytes: int, *, access: int = 0, host_view: bool = True, backend: str = "", device: int = 0,
                  runtime: Optional[Runtime] = None) -> None:
         """Allocates; zero-filled where the host has a view."""
         out, options = ffi.new("qr_memory **"), _Options(session, access, host_view, backend, device, runtime)
@@ -38,7 +39,7 @@ class Memory(Handle):
         self._ptr = ffi.gc(out[0], lib.qr_memory_destroy)
 
     @classmethod
-    def register(cls, session: "Optional[Session]", array: "np.ndarray[Any, Any]", *, access: int = 0, backend: str = "", device: int = 0,
+    def register(cls, session: Optional[SessionHandle], array: "np.ndarray[Any, Any]", *, access: int = 0, backend: str = "", device: int = 0,
                  runtime: Optional[Runtime] = None) -> "Memory":
         """An array's own memory, which the device uses in place where it can."""
         made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
@@ -48,7 +49,7 @@ class Memory(Handle):
         return made
 
     @classmethod
-    def import_fd(cls, session: "Optional[Session]", fd: int, size_bytes: int, offset: int = 0, *, access: int = 0, backend: str = "", device: int = 0,
+    def import_fd(cls, session: Optional[SessionHandle], fd: int, size_bytes: int, offset: int = 0, *, access: int = 0, backend: str = "", device: int = 0,
                   runtime: Optional[Runtime] = None) -> "Memory":
         """A memfd's or dma-buf's memory; the descriptor stays the caller's."""
         made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
@@ -64,10 +65,10 @@ class Memory(Handle):
     def tensor(self, shape: Sequence[int], dtype: Union[DType, Any] = DType.F32, offset: int = 0) -> "MemoryTensor":
         """A part of the memory as an input or output of runs."""
         kind = dtype if isinstance(dtype, DType) else DType(dtype_of(np.empty(0, dtype)))
-        extents = tuple(int(extent) for extent in shape)
-        if offset < 0 or any(extent < 0 for extent in extents):
-            raise ValueError(f"found a tensor of shape {extents} at offset {offset}, expected no number below 0")
-        return MemoryTensor(self, extents, kind, offset)
+        dims = tuple(int(dim) for dim in shape)
+        if offset < 0 or any(dim < 0 for dim in dims):
+            raise ValueError(f"found a tensor of shape {dims} at offset {offset}, expected no number below 0")
+        return MemoryTensor(self, dims, kind, offset)
 
     @contextlib.contextmanager
     def access(self, how: int = READ | WRITE) -> Iterator["np.ndarray[Any, np.dtype[np.uint8]]"]:
@@ -99,7 +100,7 @@ class Memory(Handle):
 class _Options:
     """A qr_memory_options, with what it points to."""
 
-    def __init__(self, session: "Optional[Session]", access: int, host_view: bool, backend: str, device: int, runtime: Optional[Runtime]) -> None:
+    def __init__(self, session: Optional[SessionHandle], access: int, host_view: bool, backend: str, device: int, runtime: Optional[Runtime]) -> None:
         self.c = new_struct("qr_memory_options")
         self.c.device_access = access
         self.c.flags = 0 if host_view else lib.QR_MEMORY_NO_HOST_POINTER

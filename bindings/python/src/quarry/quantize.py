@@ -163,7 +163,7 @@ def quantize(model: Source, samples: Iterable[Sample], output: Target, *, runtim
              signal: Optional[Signal] = None, progress: Optional[Progress] = None, resume: Union[str, "os.PathLike[str]", None] = None, **options: Any) -> Dict[str, Any]:
     """Quantises a float ONNX model by samples of its inputs, which may be a generator: they are read one at a time. Gives the report.
 
-    resume: a file that keeps what the samples have told, every 20 seconds and when something stops it. Where it is there, as many samples as it knows are
+    resume: a file that keeps what the samples gave, every 20 seconds and when something stops it. Where it is there, as many samples as it knows are
     passed over: give the same ones in the same order. Removed when the model is written. signal: its timeout is of all of it."""
     if signal is not None:
         signal = signal.derive()

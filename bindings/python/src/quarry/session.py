@@ -17,8 +17,9 @@ from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, taken_text
 from .dtypes import PACKED
 from .errors import Busy, Error, check, error_of
 from .interrupts import Watch, is_late, late, once_more
+from .memory import SessionHandle
 from .model import CallOptions, Model, Progress, Source, TensorInfo, tensor_info
-from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, option_text
+from .runtime import OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, option_text
 from .tensors import Array, ArrayLike, Tensors, from_buffer
 
 Inputs = Union[ArrayLike, Sequence[ArrayLike], Mapping[str, ArrayLike]]
@@ -82,7 +83,7 @@ def _in_child_of_fork() -> None:
 os.register_at_fork(after_in_child=_in_child_of_fork)
 
 
-class Session(Handle):
+class Session(SessionHandle):
     """A model made ready on one backend: `Session("model.onnx", backend="cpu", threads=2)`.
 
     Options are keyword arguments (`cpu__isa="avx2"` for "cpu.isa"), or a mapping by the library's own names. Calls from several threads

@@ -2,7 +2,6 @@
 //! Buffers that a device reads and writes without a copy.
 use crate::error::{Error, Result, check, handle};
 use crate::runtime::Runtime;
-use crate::session::Session;
 use quarry_sys as sys;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -46,7 +45,7 @@ impl MemoryDevice<'_> {
     }
 }
 
-fn options(access: Access) -> sys::qr_memory_options {
+pub(crate) fn options(access: Access) -> sys::qr_memory_options {
     let mut made = sys::qr_memory_options::INIT;
     made.device_access = match access {
         Access::Read => sys::QR_ACCESS_READ,
@@ -57,22 +56,12 @@ fn options(access: Access) -> sys::qr_memory_options {
 }
 
 impl Memory<'static> {
-    /// Memory that suits the session's device.
-    pub fn allocate(session: &Session<'_>, size_bytes: usize, access: Access) -> Result<Self> {
-        // SAFETY: [thread-safe]
-        unsafe { Self::allocated(session.get(), size_bytes, options(access)) }
-    }
     /// Memory of a device, before there is a session.
     pub fn allocate_on(device: MemoryDevice<'_>, size_bytes: usize, access: Access) -> Result<Self> {
         // SAFETY: [thread-safe]
         unsafe { Self::allocated(std::ptr::null_mut(), size_bytes, device.options(access)) }
     }
-    /// A memfd's or dma-buf's memory; the descriptor stays the caller's.
-    pub fn import(session: &Session<'_>, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, access: Access) -> Result<Self> {
-        // SAFETY: [thread-safe]; the descriptor is duplicated.
-        unsafe { Self::imported(session.get(), fd, offset, size_bytes, options(access)) }
-    }
-    /// The same before there is a session.
+    /// A memfd's or dma-buf's memory; the descriptor stays the caller's. Before there is a session.
     pub fn import_on(device: MemoryDevice<'_>, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, access: Access) -> Result<Self> {
         // SAFETY: [thread-safe]; the descriptor is duplicated.
         unsafe { Self::imported(std::ptr::null_mut(), fd, offset, size_bytes, device.options(access)) }
@@ -80,13 +69,13 @@ impl Memory<'static> {
 
     /// # Safety
     /// What session and options name is there.
-    unsafe fn allocated(session: *mut sys::qr_session, size_bytes: usize, options: sys::qr_memory_options) -> Result<Self> {
+    pub(crate) unsafe fn allocated(session: *mut sys::qr_session, size_bytes: usize, options: sys::qr_memory_options) -> Result<Self> {
         // SAFETY: as promised.
         Handle::make(|out| unsafe { sys::qr_memory_allocate(session, size_bytes as u64, &options, out) }).map(|h| Self(h, PhantomData))
     }
     /// # Safety
     /// As allocated().
-    unsafe fn imported(session: *mut sys::qr_session, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, options: sys::qr_memory_options) -> Result<Self> {
+    pub(crate) unsafe fn imported(session: *mut sys::qr_session, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, options: sys::qr_memory_options) -> Result<Self> {
         // SAFETY: as promised.
         Handle::make(|out| unsafe { sys::qr_memory_import_fd(session, fd.as_raw_fd(), offset, size_bytes as u64, &options, out) })
             .map(|h| Self(h, PhantomData))
@@ -94,19 +83,14 @@ impl Memory<'static> {
 }
 
 impl<'m> Memory<'m> {
-    /// Memory of the caller's, lent until this is dropped.
-    pub fn register(session: &Session<'_>, data: &'m mut [u8], access: Access) -> Result<Self> {
-        // SAFETY: [thread-safe]
-        unsafe { Self::registered(session.get(), data, options(access)) }
-    }
-    /// The same before there is a session.
+    /// Memory of the caller's, lent until this is dropped. Before there is a session.
     pub fn register_on(device: MemoryDevice<'_>, data: &'m mut [u8], access: Access) -> Result<Self> {
         // SAFETY: [thread-safe]
         unsafe { Self::registered(std::ptr::null_mut(), data, device.options(access)) }
     }
     /// # Safety
     /// As allocated().
-    unsafe fn registered(session: *mut sys::qr_session, data: &'m mut [u8], options: sys::qr_memory_options) -> Result<Self> {
+    pub(crate) unsafe fn registered(session: *mut sys::qr_session, data: &'m mut [u8], options: sys::qr_memory_options) -> Result<Self> {
         // SAFETY: as promised; `data` is ours for 'm.
         Handle::make(|out| unsafe { sys::qr_memory_register(session, data.as_mut_ptr().cast(), data.len() as u64, &options, out) })
             .map(|h| Self(h, PhantomData))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sessions: a model made ready to run on one backend.
 use crate::error::{Error, Result, check, handle, taken};
+use crate::memory::{Access, Memory, options};
 use crate::model::{Call, Model, TensorInfo};
 use crate::profile::Profile;
 use crate::runtime::{Options, Signal, raw};
 use crate::tensor::{DType, Element, TensorMut, TensorRef, shape_of};
 use quarry_sys as sys;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 handle!(sys::qr_session, sys::qr_session_destroy);
@@ -300,5 +302,27 @@ impl<'s> Outputs<'s> {
     #[cfg(feature = "ndarray")]
     pub fn array<T: Element>(&self, index: usize) -> Result<ndarray::ArrayViewD<'s, T>> {
         ndarray::ArrayViewD::from_shape(self.shape(index), self.data(index)?).map_err(|error| Error::refused(format!("output {index}: {error}"), ""))
+    }
+}
+
+// Here and not in memory.rs, so that modules use each other one way.
+impl Memory<'static> {
+    /// Memory that suits the session's device.
+    pub fn allocate(session: &Session<'_>, size_bytes: usize, access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        unsafe { Self::allocated(session.get(), size_bytes, options(access)) }
+    }
+    /// A memfd's or dma-buf's memory; the descriptor stays the caller's.
+    pub fn import(session: &Session<'_>, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]; the descriptor is duplicated.
+        unsafe { Self::imported(session.get(), fd, offset, size_bytes, options(access)) }
+    }
+}
+
+impl<'m> Memory<'m> {
+    /// Memory of the caller's, lent until this is dropped.
+    pub fn register(session: &Session<'_>, data: &'m mut [u8], access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        unsafe { Self::registered(session.get(), data, options(access)) }
     }
 }
