@@ -78,13 +78,13 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
 
 // The range of x with zero in it, then scale, zero point and x in them: a step each.
 Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
+  const std::int64_t count = strided::count_of(l.shape(node.inputs[0]));
+  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const View x = l.dense(node.inputs[0]);
   const auto output = [&](std::size_t i, DType dtype) {
     const std::int32_t id = i < node.outputs.size() ? node.outputs[i] : qir::kAbsent;
     return Arg{id == qir::kAbsent ? l.between({}, dtype) : l.result(id), dtype};
   };
-  const std::int64_t count = strided::count_of(x.dims);
-  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const auto end = [&](int how, Element element, View *out) {
     *out = l.between({}, DType::F32);
     const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0, lanes_for(count)};
@@ -216,13 +216,18 @@ Status lower_softmax(Lowering &l, const qir::Node &node) {
 
 namespace {
 
+// A scale or bias that every row of a normalisation shares: along the axes before `axis` it stands still.
+bool is_one_row(const View &v, const Dims &dims, std::size_t axis) {
+  const View whole = strided::broadcast(v, dims);
+  return std::all_of(whole.strides.begin(), whole.strides.begin() + static_cast<std::ptrdiff_t>(axis),
+                     [](std::int64_t stride) { return stride == 0; });
+}
+
 // The mean and one by the deviation as results of LayerNormalization, which training wants: in steps of their own.
-Status emit_moments(Lowering &l, const qir::Node &node, const View &x, float epsilon) {
+Status emit_moments(Lowering &l, const qir::Node &node, const View &x, std::size_t axis, float epsilon) {
   const std::int32_t mi = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent,
                      ii = node.outputs.size() > 2 ? node.outputs[2] : qir::kAbsent;
   if (mi == qir::kAbsent && ii == qir::kAbsent) return {};
-  std::size_t axis = 0;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
   std::int64_t rows = 1, length = 1;
   for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
   const Dims lines{rows};
@@ -253,12 +258,25 @@ Status emit_moments(Lowering &l, const qir::Node &node, const View &x, float eps
 
 Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
-  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
-  const View x = l.dense(xi);
-  const std::size_t rank = x.rank();
-  const float epsilon = node.get_float("epsilon", 1e-5f);
+  const qir::Shape &shape = l.shape(xi);
+  const std::size_t rank = shape.size();
   const bool by_channel = node.op == Op::InstanceNormalization || node.op == Op::GroupNormalization;
-  if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, epsilon));
+  const std::int64_t channels = rank > 1 ? shape[1] : 1,
+                     groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
+  std::size_t axis = 0;
+  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (by_channel) {
+    if (rank < 2 || groups < 1 || channels % groups != 0)
+      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
+  } else {
+    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+      if (const std::int32_t id = node.inputs[i]; id != qir::kAbsent && !is_one_row(l.layout(id), shape, axis))
+        return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
+  }
+  const View x = l.dense(xi);
+  const float epsilon = node.get_float("epsilon", 1e-5f);
+  if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, axis, epsilon));
   std::int64_t length = 1, rows = 1, piece = 1, scale_step = 1, bias_step = 1;
   Dims dims;
   Dims scale_strides, bias_strides;
@@ -267,19 +285,12 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   View bias;
   if (bi != qir::kAbsent) bias = l.view(bi);
   if (by_channel) {
-    const std::int64_t channels = rank > 1 ? x.dims[1] : 1,
-                       groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
-    if (rank < 2 || groups < 1 || channels % groups != 0)
-      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
-    piece = 1;
     for (std::size_t d = 2; d < rank; ++d) piece *= x.dims[d];
     length = piece * (channels / groups);
     dims = {x.dims[0], groups};
     scale_step = scale.strides[0], bias_step = bias.strides[0];
     scale_strides = {0, scale_step * (channels / groups)}, bias_strides = {0, bias_step * (channels / groups)};
   } else {
-    std::size_t axis = 0;
-    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
     for (std::size_t d = 0; d < rank; ++d) (d < axis ? rows : length) *= x.dims[d];
     dims = {rows};
     // Scale and bias as lines of their own that every row shares.
@@ -287,9 +298,6 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
       View whole = strided::broadcast(v, x.dims);
       View tail{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
                 Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
-      for (std::size_t d = 0; d < axis; ++d)
-        if (whole.strides[d] != 0)
-          return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
       auto flat = strided::reshaped(tail, {length});
       if (!flat) {
         const View made = l.between(tail.dims, dtype);

@@ -20,6 +20,40 @@ int reduction_of(const qir::Node &node) {
 // So many updates of a place are looked at by each element of the result; of more, the last is found first.
 constexpr std::int64_t kFewPlaces = 16;
 
+// What a scatter does: which axes its indices name, and how many updates there are.
+struct Scatter {
+  bool tuples = false, whole = true;  // ScatterND; every element of the result can be named
+  std::size_t axis = 0;
+  std::int64_t of = 1, places = 1;
+};
+
+Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
+  const qir::Shape &x = l.shape(node.inputs[0]), &indices = l.shape(node.inputs[1]), &updates = l.shape(node.inputs[2]);
+  const std::size_t rank = x.size();
+  Scatter out{.tuples = node.op == Op::ScatterND};
+  if (x.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
+  if (out.tuples) {
+    out.of = indices.empty() ? 1 : indices.back(), out.places = strided::count_of(indices) / out.of;
+    if (out.of > static_cast<std::int64_t>(rank))
+      return refuse(ErrorId::backend_limit, node, "found more indices than axes");
+    std::int64_t size = 1;
+    for (std::size_t d = static_cast<std::size_t>(out.of); d < rank; ++d) size *= x[d];
+    if (strided::count_of(updates) != out.places * size)
+      return refuse(ErrorId::backend_limit, node, "found another number of updates than of indices");
+    return out;
+  }
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), rank, &out.axis));
+  if (indices.size() != rank || updates != indices)
+    return refuse(ErrorId::backend_limit, node, "found indices and updates of other dimensions");
+  out.places = indices[out.axis];
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (d == out.axis) continue;
+    if (indices[d] > x[d]) return refuse(ErrorId::backend_limit, node, "found more indices than elements");
+    out.whole = out.whole && indices[d] == x[d];
+  }
+  return out;
+}
+
 }  // namespace
 
 // Results are the same from run to run. Where there are few updates, and where they are joined, every element of the
@@ -27,38 +61,33 @@ constexpr std::int64_t kFewPlaces = 16;
 // number, of which the greatest stays; then every element looks at one.
 Status lower_scatter(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
+  const bool nothing = strided::count_of(l.shape(ii)) == 0 || strided::count_of(l.shape(xi)) == 0;
+  Scatter s{.tuples = node.op == Op::ScatterND};
+  if (!nothing) {
+    QR_ASSIGN_OR_RETURN(s, match_scatter(l, node));
+  }
   View x = l.view(xi);
   const std::size_t rank = x.rank();
-  const bool tuples = node.op == Op::ScatterND;
+  const bool tuples = s.tuples;
   const View indices = tuples ? l.dense(ii) : l.view(ii), updates = tuples ? l.dense(ui) : l.view(ui);
-  if (strided::count_of(indices.dims) == 0 || strided::count_of(x.dims) == 0) {
+  if (nothing) {
     l.define(yi, x);
     return {};
   }
-  std::int64_t places = 1, i_step = 0, u_step = 1, of = 1, tuple_step = 0;
-  std::size_t axis = 0;
+  const bool whole = s.whole;
+  const std::size_t axis = s.axis;
+  const std::int64_t of = s.of, places = s.places;
+  std::int64_t i_step = 0, u_step = 1, tuple_step = 0;
   View y = l.result(yi), to = y, index{indices.value, indices.offset, {}, Dims(rank, 0)},
        update{updates.value, updates.offset, {}, Dims(rank, 0)};
   if (tuples) {
-    of = indices.dims.back(), places = strided::count_of(indices.dims) / of, i_step = of, tuple_step = 1;
-    if (of > static_cast<std::int64_t>(rank))
-      return refuse(ErrorId::backend_limit, node, "found more indices than axes");
+    i_step = of, tuple_step = 1;
     for (std::size_t d = rank; d-- > static_cast<std::size_t>(of);) update.strides[d] = u_step, u_step *= x.dims[d];
-    if (strided::count_of(updates.dims) != places * u_step)
-      return refuse(ErrorId::backend_limit, node, "found another number of updates than of indices");
   } else {
-    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), rank, &axis));
-    if (indices.rank() != rank || updates.dims != indices.dims)
-      return refuse(ErrorId::backend_limit, node, "found indices and updates of other extents");
-    places = indices.dims[axis], i_step = indices.strides[axis], u_step = updates.strides[axis];
-    bool whole = true;
-    for (std::size_t d = 0; d < rank; ++d) {
-      if (d == axis) continue;
-      if (indices.dims[d] > x.dims[d]) return refuse(ErrorId::backend_limit, node, "found more indices than elements");
-      index.strides[d] = indices.strides[d], update.strides[d] = updates.strides[d];
-      whole = whole && indices.dims[d] == x.dims[d];
-    }
-    // FusedExpression that no index can name are copied; the others then read what is copied, each its own.
+    i_step = indices.strides[axis], u_step = updates.strides[axis];
+    for (std::size_t d = 0; d < rank; ++d)
+      if (d != axis) index.strides[d] = indices.strides[d], update.strides[d] = updates.strides[d];
+    // Elements that no index can name are copied; the others then read what is copied, each its own.
     if (!whole) {
       QR_RETURN_IF_ERROR(l.copy({x, l.dtype(xi)}, {y, l.dtype(yi)}));
       for (std::size_t d = 0; d < rank; ++d)
@@ -66,7 +95,6 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
       x = to;
     }
   }
-  if (x.dims.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
   Vector<std::int64_t> fields{
       reduction_of(node), places, i_step, u_step, of, tuple_step, static_cast<std::int64_t>(axis)};
   for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);

@@ -62,9 +62,10 @@ Status lower_view(Lowering &l, const qir::Node &node) {
     case Op::Split: {
       std::size_t axis = 0;
       QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
+      if (std::ranges::find(node.outputs, qir::kAbsent) != node.outputs.end())
+        return refuse(ErrorId::backend_limit, node, "found a part that nobody wants");
       std::int64_t start = 0;
       for (const std::int32_t out : node.outputs) {
-        if (out == qir::kAbsent) return refuse(ErrorId::backend_limit, node, "found a part that nobody wants");
         l.define(out, strided::sliced(x, axis, start, l.shape(out)[axis]));
         start += l.shape(out)[axis];
       }
@@ -96,9 +97,9 @@ Status lower_tile(Lowering &l, const qir::Node &node) {
 }
 
 Status lower_concat(Lowering &l, const qir::Node &node) {
-  const View y = l.result(node.outputs[0]);
   std::size_t axis = 0;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), y.rank(), &axis));
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), l.shape(node.outputs[0]).size(), &axis));
+  const View y = l.result(node.outputs[0]);
   std::int64_t start = 0;
   for (const std::int32_t id : node.inputs) {
     const View part = strided::sliced(y, axis, start, l.shape(id)[axis]);
@@ -207,14 +208,12 @@ Status lower_pad(Lowering &l, const qir::Node &node) {
   qir::PadGeometry pad;
   QR_RETURN_IF_ERROR(qir::resolve_pad(node, x.dims, pads, node.inputs[3] != qir::kAbsent, axes, &pad));
   const std::string_view mode = node.get_string("mode", "constant");
-  if (strided::count_of(x.dims) == 0 && mode != "constant")
-    return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const Dims &dims = l.shape(node.outputs[0]);
   Vector<std::int64_t> fields{mode == "reflect" ? 1 : mode == "edge" ? 2 : mode == "wrap" ? 3 : 0};
   const auto put = [&](auto &&at) {
     for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < x.rank() ? at(d) : 1);
   };
-  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   put([&](std::size_t d) { return pad.begin[d]; });
   put([&](std::size_t d) { return x.dims[d]; });
   put([&](std::size_t d) { return x.strides[d]; });

@@ -196,7 +196,7 @@ bool sums_are_wide(const qir::Tensor &x, const qir::Tensor &w, std::int64_t coun
 }
 
 // The code behind a sum: bias, the real number that it means, and how that is stored. `axis`: channels of the result.
-Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
+void finish_product(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
   const std::int32_t bi = node.inputs[2];
   Code &code = elements.code;
@@ -225,7 +225,6 @@ Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, Fuse
   elements.at = at_once ? stored_steps(code, y, r) : y.quant ? stored_of(code, y, r) : r;
   elements.result = node.outputs[0];
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, y.shape);
-  return {};
 }
 
 struct Reshapes {
@@ -338,7 +337,7 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
   if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
   FusedExpression elements;
-  QR_RETURN_IF_ERROR(finish_product(l, node, 1, elements));
+  finish_product(l, node, 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const View y = l.result(elements.result);
@@ -399,7 +398,7 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
   const qir::Tensor &a_tensor = l.tensor(ai), &b_tensor = l.tensor(bi);
   FusedExpression elements;
   const std::size_t rank = l.shape(node.outputs[0]).size();
-  QR_RETURN_IF_ERROR(finish_product(l, node, rank == 0 ? 0 : rank - 1, elements));
+  finish_product(l, node, rank == 0 ? 0 : rank - 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const bool wide = sums_are_wide(a_tensor, b_tensor, k);

@@ -3,6 +3,7 @@
 // outside its memory.
 #include "backends/gpu/compile/compile.h"
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/program/blob.h"
 #include "backends/gpu/program/images.h"
 #include "backends/gpu/run/context.h"
@@ -102,6 +103,51 @@ TEST_CASE("a refused node says what was found and what was expected") {
   CHECK_NE(made.refused[0].message().find("found f64, expected a type that the device computes in"),
            std::string_view::npos);
   CHECK(compiled(p, true).refused[0].ok());
+}
+
+namespace {
+
+// A rule that is wrong: it has copied its input, and made a constant, when it refuses.
+Status refuse_in_the_middle(gpu::Lowering &l, const qir::Node &node) {
+  static constexpr float kOne = 1;
+  const gpu::View y = l.result(node.outputs[0]);
+  (void)l.constant({&kOne, sizeof kOne}, {1});
+  QR_RETURN_IF_ERROR(l.copy(l.arg(node.inputs[0]), {y, l.dtype(node.outputs[0])}));
+  return gpu::refuse(ErrorId::backend_limit, node, "found what the test wants refused");
+}
+// A rule as they should be: it has only looked at what there is.
+Status refuse_at_once(gpu::Lowering &l, const qir::Node &node) {
+  (void)l.view(node.inputs[0]);
+  return gpu::refuse(ErrorId::backend_limit, node, "found what the test wants refused");
+}
+
+std::vector<std::size_t> table_sizes(const gpu::Plan &plan, const gpu::Constants &constants) {
+  return {plan.values.size(), plan.operands.size(), plan.steps.size(),       plan.numbers.size(),
+          plan.code.size(),   plan.names.size(),    constants.entries.size()};
+}
+
+}  // namespace
+
+TEST_CASE("a refusal leaves no trace, and a rule that writes before it refuses is found") {
+  Pieces p;
+  p.gives({p.of(Op::Exp, p.column(6, {6})), p.of(Op::Tanh, p.input({6}))});
+  qir::Store store;
+  const gpu::Target target;
+  gpu::Plan plan;
+  gpu::Constants constants;
+  gpu::Lowering l(p.graph, store, target, plan, constants);
+  const auto before = table_sizes(plan, constants);
+  const qir::Node &node = p.graph.nodes[0];
+  CHECK_EQ(l.apply(refuse_at_once, node).id(), "QR-B0004");
+  CHECK_EQ(table_sizes(plan, constants), before);
+  CHECK(!l.is_there(node.outputs[0]));
+  CHECK_EQ(l.apply(refuse_in_the_middle, node).id(), "QR-C0010");
+  CHECK_EQ(table_sizes(plan, constants), before);
+  CHECK(!l.is_there(node.outputs[0]));
+  // What was taken back can be made again.
+  Vector<Status> refused(p.graph.nodes.size());
+  REQUIRE_OK(l.run(refused));
+  CHECK_EQ(kernels(plan), "Elementwise Elementwise");
 }
 
 // Where every element looked at every update, a table of an embedding's gradients would never end.
