@@ -1,9 +1,9 @@
-// MODE: 0 a constant (operand 1), 1 reflected, 2 the edge, 3 wrapped.
-#if MODE == 0
+// MODE: a constant (operand 1), reflected, the edge, wrapped.
+#if MODE == PADDING_CONSTANT
 #define PAD_AXIS(c, begin, in, step) { const int i = c - begin; outside |= i < 0 || i >= in; at += clamp(i, 0, in - 1) * step; }
-#elif MODE == 1
+#elif MODE == PADDING_REFLECT
 #define PAD_AXIS(c, begin, in, step) { const int period = max(2 * (in - 1), 1); int i = (c - begin) % period; i = i < 0 ? i + period : i; at += (i < in ? i : period - i) * step; }
-#elif MODE == 2
+#elif MODE == PADDING_EDGE
 #define PAD_AXIS(c, begin, in, step) { at += clamp(c - begin, 0, in - 1) * step; }
 #else
 #define PAD_AXIS(c, begin, in, step) { int i = (c - begin) % in; at += (i < 0 ? i + in : i) * step; }

@@ -12,9 +12,14 @@ using qir::Op;
 
 namespace {
 
-int reduction_of(const qir::Node &node) {
-  const std::string_view name = node.get_string("reduction", "none");
-  return name == "add" ? 1 : name == "mul" ? 2 : name == "max" ? 3 : name == "min" ? 4 : 0;
+// Nothing: a word that the operator does not have.
+std::optional<Scattering> scattering_of(const qir::Node &node) {
+  const std::string_view word = node.get_string("reduction", "none");
+  if (word == "none") return Scattering::Replace;
+  if (word == "add") return Scattering::Add;
+  if (word == "mul") return Scattering::Mul;
+  if (word == "max") return Scattering::Max;
+  return word == "min" ? std::optional(Scattering::Min) : std::nullopt;
 }
 
 // So many updates of a place are looked at by each element of the result; of more, the last is found first.
@@ -23,6 +28,7 @@ constexpr std::int64_t kFewPlaces = 16;
 // What a scatter does: which axes its indices name, and how many updates there are.
 struct Scatter {
   bool tuples = false, whole = true;  // ScatterND; every element of the result can be named
+  Scattering how = Scattering::Replace;
   std::size_t axis = 0;
   std::int64_t of = 1, places = 1;
 };
@@ -31,6 +37,12 @@ Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
   const qir::Shape &x = l.shape(node.inputs[0]), &indices = l.shape(node.inputs[1]), &updates = l.shape(node.inputs[2]);
   const std::size_t rank = x.size();
   Scatter out{.tuples = node.op == Op::ScatterND};
+  const auto how = scattering_of(node);
+  if (!how)
+    return refuse(ErrorId::backend_limit, node,
+                  format("found reduction '%s', expected none, add, mul, max or min",
+                         printable(node.get_string("reduction", "none")).c_str()));
+  out.how = *how;
   if (x.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
   if (out.tuples) {
     out.of = indices.empty() ? 1 : indices.back(), out.places = strided::count_of(indices) / out.of;
@@ -95,37 +107,38 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
       x = to;
     }
   }
-  Vector<std::int64_t> fields{
-      reduction_of(node), places, i_step, u_step, of, tuple_step, static_cast<std::int64_t>(axis)};
-  for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
-  if (reduction_of(node) == 0 && places > kFewPlaces) {
+  const auto extent = [&](std::size_t d) { return d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1; };
+  if (s.how == Scattering::Replace && places > kFewPlaces) {
     // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
     const Dims named = tuples ? Dims(to.dims.begin(), to.dims.begin() + static_cast<std::ptrdiff_t>(of)) : to.dims;
     const View winners = l.between(named, DType::I32);
     FusedExpression none;
     none.at = none.code.constant(Number::Int, -1);
     QR_RETURN_IF_ERROR(l.emit_elements(none, {winners, DType::I32}));
-    Vector<std::int64_t> told{of, tuple_step, static_cast<std::int64_t>(axis)};
-    for (std::size_t d = 0; d < kMaxRank; ++d) told.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
-    for (std::size_t d = 0; d < kMaxRank; ++d)
-      told.push_back(d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0);
+    ScatterWinnerParams p{.COUNT_OF = of, .TUPLE_STEP = tuple_step, .AXIS = static_cast<std::int64_t>(axis)};
+    for (std::size_t d = 0; d < kMaxRank; ++d) {
+      p.EXTENT[d] = extent(d);
+      p.STEP[d] = d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0;
+    }
     View from{indices.value, indices.offset, {places}, {i_step}}, place{winners.value, winners.offset, {places}, {0}};
     if (!tuples) {
       from = indices, place = {winners.value, winners.offset, indices.dims, winners.strides};
       place.strides[axis] = 0;
     }
     const Arg number[] = {{from, l.dtype(ii)}};
-    QR_RETURN_IF_ERROR(l.emit(Kernel::ScatterWinner, from.dims, told, number, {}, {place, DType::I32}));
+    QR_RETURN_IF_ERROR(l.emit(p, from.dims, number, {}, {place, DType::I32}));
     View winner{winners.value, winners.offset, to.dims, winners.strides};
     winner.strides.resize(rank, 0);
     update.dims = to.dims;
-    const std::int64_t taken[] = {places, u_step};
     const Arg take[] = {{x, l.dtype(xi)}, {winner, DType::I32}, {update, l.dtype(ui)}};
-    return l.emit(Kernel::ScatterTake, to.dims, taken, take, {}, {to, l.dtype(yi)});
+    return l.emit(ScatterTakeParams{.PLACES = places, .U_STEP = u_step}, to.dims, take, {}, {to, l.dtype(yi)});
   }
+  ScatterParams p{.HOW = field_of(s.how), .PLACES = places, .I_STEP = i_step, .U_STEP = u_step};
+  p.COUNT_OF = of, p.TUPLE_STEP = tuple_step, p.AXIS = static_cast<std::int64_t>(axis);
+  for (std::size_t d = 0; d < kMaxRank; ++d) p.EXTENT[d] = extent(d);
   index.dims = update.dims = to.dims;
   const Arg base[] = {{x, l.dtype(xi)}, {index, l.dtype(ii)}, {update, l.dtype(ui)}};
-  return l.emit(Kernel::Scatter, to.dims, fields, base, {}, {to, l.dtype(yi)});
+  return l.emit(p, to.dims, base, {}, {to, l.dtype(yi)});
 }
 
 Status lower_roi_align(Lowering &l, const qir::Node &node) {
@@ -137,21 +150,21 @@ Status lower_roi_align(Lowering &l, const qir::Node &node) {
   if (x.rank() != 4 || rois.rank() != 2 || images.rank() != 1 || rois.dims[1] != 4 || images.dims[0] != rois.dims[0] ||
       strided::count_of(x.dims) == 0)
     return refuse(ErrorId::backend_limit, node, "found no images, or regions that are not four numbers each");
-  const std::int64_t fields[] = {node.get_string("mode", "avg") != "avg",
-                                 node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel",
-                                 std::clamp<std::int64_t>(node.get_int("sampling_ratio", 0), 0, 4096),
-                                 std::bit_cast<std::int32_t>(node.get_float("spatial_scale", 1.0F)),
-                                 x.dims[0],
-                                 x.strides[0],
-                                 rois.strides[1],
-                                 x.dims[2],
-                                 x.dims[3],
-                                 x.strides[2],
-                                 x.strides[3]};
+  const RoiAlignParams p{
+      .HOW = field_of(node.get_string("mode", "avg") == "avg" ? RoiMode::Average : RoiMode::Max),
+      .HALF = node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel",
+      .RATIO = std::clamp<std::int64_t>(node.get_int("sampling_ratio", 0), 0, 4096),
+      .SCALE = std::bit_cast<std::int32_t>(node.get_float("spatial_scale", 1.0F)),
+      .IMAGES = x.dims[0],
+      .X_IMAGE = x.strides[0],
+      .ROI_STEP = rois.strides[1],
+      .IN = {x.dims[2], x.dims[3]},
+      .X = {x.strides[2], x.strides[3]},
+  };
   const Arg base[] = {{{x.value, x.offset, dims, {0, x.strides[1], 0, 0}}, l.dtype(node.inputs[0])},
                       {{rois.value, rois.offset, dims, {rois.strides[0], 0, 0, 0}}, l.dtype(node.inputs[1])},
                       {{images.value, images.offset, dims, {images.strides[0], 0, 0, 0}}, l.dtype(node.inputs[2])}};
-  return l.emit(Kernel::RoiAlign, dims, fields, base, {}, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, {}, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
 }
 
 }  // namespace quarry::gpu

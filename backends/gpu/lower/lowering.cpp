@@ -259,7 +259,7 @@ Status Lowering::emit_elements(const FusedExpression &elements, const Arg &resul
   if (elements.code.reads_coordinates()) {
     FusedExpression whole = elements;
     for (std::size_t i = 0; i < views.size(); ++i) whole.operands[i].view = views[i];
-    return emit(Kernel::Elementwise, result.view.dims, {}, {}, whole, result);
+    return emit(ElementwiseParams(), result.view.dims, {}, whole, result);
   }
   Vector<const View *> all{&result.view};
   for (const View &v : views) all.push_back(&v);
@@ -268,12 +268,12 @@ Status Lowering::emit_elements(const FusedExpression &elements, const Arg &resul
   FusedExpression merged = elements;
   for (std::size_t i = 0; i < views.size(); ++i)
     merged.operands[i].view = {views[i].value, views[i].offset, nest.dims, nest.strides[i + 1]};
-  return emit(Kernel::Elementwise, nest.dims, {}, {}, merged,
+  return emit(ElementwiseParams(), nest.dims, {}, merged,
               {{result.view.value, result.view.offset, nest.dims, nest.strides[0]}, result.dtype});
 }
 
-Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-                      const FusedExpression &elements, const Arg &result) {
+Status Lowering::emit_step(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields,
+                           std::span<const Arg> base, const FusedExpression &elements, const Arg &result) {
   const KernelRow &row = kernel_row(kernel);
   const auto bad = [&](const char *what) {
     return Status::error(ErrorId::internal,

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "backends/common/view.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/program/plan.h"
 #include "backends/gpu/program/target.h"
 #include "graph/edit/graph_edit.h"
@@ -106,9 +107,12 @@ class Lowering {
 
   // ---- steps
   // `dims`: the coordinates of the nest; views of `base` have a stride for each. Operands of the elements, and the
-  // result, are reshaped to them. Fields in the order of the row.
-  Status emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-              const FusedExpression &elements, const Arg &result);
+  // result, are reshaped to them. `params`: of the kernel's row (params.h).
+  template <class Params>
+  Status emit(const Params &params, const Dims &dims, std::span<const Arg> base, const FusedExpression &elements,
+              const Arg &result) {
+    return emit_step(Params::kKernel, dims, numbers_of(params), base, elements, result);
+  }
   // Elementwise: axes are merged where all operands can walk them as one.
   Status emit_elements(const FusedExpression &elements, const Arg &result);
   Status copy(const Arg &from, const Arg &to);
@@ -130,6 +134,8 @@ class Lowering {
   std::uint32_t name(std::string_view text);
 
  private:
+  Status emit_step(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
+                   const FusedExpression &elements, const Arg &result);
   void fuse_with(FusedExpression &elements, bool (*fits)(const void *, const View &), const void *self);
   Status lower(const qir::Node &node);
   const qir::Quantization *scaled(const View &view) const;

@@ -284,7 +284,7 @@ bool is_of_bytes(const qir::Tensor &x, const qir::Tensor &w) {
   return dtype_bits(x.dtype) == 8 && range.low - most >= INT8_MIN && range.high - least <= INT8_MAX;
 }
 
-constexpr std::int64_t kTileOfDots[] = {2, 8, 16, 1};  // tune.cpp fits it to the device
+constexpr TileParams kTileOfDots{.ROWS = 2, .COLS = 8, .GROUP_X = 16, .GROUP_Y = 1};  // tune.cpp fits it to the device
 
 // Weights [C, M/group, taps] without their zero points, as they lie.
 template <class T>
@@ -319,23 +319,14 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
                                 : qir::resolve_conv(node, x_tensor.shape, w_tensor.shape, &c));
   const View x = l.view(xi);
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
-               dilation[3] = {1, 1, 1}, pad[3] = {}, taps = 1, pixels = 1;
-  for (std::uint32_t i = 0; i < c.rank; ++i) {
-    const std::size_t to = 3 - c.rank + i;
-    in[to] = c.in[i], steps[to] = x.strides[2 + i], out[to] = c.out[i], kernel[to] = c.kernel[i];
-    stride[to] = c.stride[i], dilation[to] = c.dilation[i], pad[to] = c.pad_begin[i];
-    taps *= c.kernel[i], pixels *= c.out[i];
-  }
+  const WindowParams window = window_of(c, x);
+  std::int64_t taps = 1, pixels = 1;
+  for (std::uint32_t i = 0; i < c.rank; ++i) taps *= c.kernel[i], pixels *= c.out[i];
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group, row = per_in * taps;
   const bool wide = sums_are_wide(x_tensor, w_tensor, row);
   const bool by_fours = l.target().dots && !transposed && per_in >= 4 && !wide && is_of_bytes(x_tensor, w_tensor);
   const Dims dims{c.batch, c.group, per_out, pixels};
-  Vector<std::int64_t> fields;
-  if (!by_fours) fields.push_back(wide);
-  fields.insert(fields.end(), {x_tensor.quant->zero_points[0], per_in, x.strides[1]});
-  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
-  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
+  const std::int64_t x_zero = x_tensor.quant->zero_points[0];
   FusedExpression elements;
   finish_product(l, node, 1, elements);
   l.fuse(elements, Reshapes{dims});
@@ -351,8 +342,9 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
                  zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
         });
     const Arg base[] = {images, {{w.value, 0, dims, {0, w.dims[0] / c.group, 0, 0}}, DType::I8}};
-    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
-    return l.emit(Kernel::ConvDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+    const ConvDotParams p{
+        .X_ZERO = x_zero, .CHANNELS = per_in, .X_CHANNEL = x.strides[1], .window = window, .tile = kTileOfDots};
+    return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
   }
   const auto [w, packed] = narrowest(w_tensor, [&](auto zero) {
     using T = decltype(zero);
@@ -361,8 +353,20 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
   });
   const std::int64_t per_group = transposed ? row * per_out : (per_out + kTile - 1) / kTile * row * kTile;
   const Arg base[] = {images, {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
-  return l.emit(transposed ? Kernel::ConvTransposeInteger : Kernel::ConvInteger, dims, fields, base, elements,
-                {y, l.dtype(elements.result)});
+  const Arg to{y, l.dtype(elements.result)};
+  if (!transposed)
+    return l.emit(
+        ConvIntegerParams{
+            .WIDE = wide, .X_ZERO = x_zero, .CHANNELS = per_in, .X_CHANNEL = x.strides[1], .window = window},
+        dims, base, elements, to);
+  return l.emit(ConvTransposeIntegerParams{.WIDE = wide,
+                                           .X_ZERO = x_zero,
+                                           .CHANNELS = per_in,
+                                           .X_CHANNEL = x.strides[1],
+                                           .W_CHANNEL = per_out * taps,
+                                           .W_OUT = taps,
+                                           .window = window},
+                dims, base, elements, to);
 }
 
 // y[batch, m, n] as lower_matmul and lower_gemm have it, with the distance along k beside the views.
@@ -415,13 +419,16 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
                  b_tensor.quant->zero_points[0];
         });
     const Arg base[] = {left, {{w.value, 0, dims, Dims(dims.size(), 0)}, DType::I8}};
-    Vector<std::int64_t> fields{k};
-    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
-    return l.emit(Kernel::MatMulDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+    return l.emit(MatMulDotParams{.K = k, .tile = kTileOfDots}, dims, base, elements, {y, l.dtype(elements.result)});
   }
-  const std::int64_t fields[] = {wide, k, a_k, b_k, a_tensor.quant->zero_points[0], b_tensor.quant->zero_points[0]};
+  const MatMulIntegerParams p{.WIDE = wide,
+                              .K = k,
+                              .A_K = a_k,
+                              .B_K = b_k,
+                              .A_ZERO = a_tensor.quant->zero_points[0],
+                              .B_ZERO = b_tensor.quant->zero_points[0]};
   const Arg base[] = {left, {bv, b_tensor.dtype}};
-  return l.emit(Kernel::MatMulInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // What becomes a step and what does not, what is refused and how, and that no blob, however it is damaged, reaches
 // outside its memory.
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/program/blob.h"
 #include "backends/gpu/program/images.h"
@@ -174,7 +174,6 @@ TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
   gpu::Compiled made = compiled(p);
   const gpu::Step &step = made.plan.steps.front();
   REQUIRE_EQ(step.kernel, static_cast<std::uint32_t>(gpu::Kernel::MatMulTile));
-  const std::size_t rows = step.numbers + gpu::Fields::place(gpu::kernel_row(gpu::Kernel::MatMulTile).fields, "ROWS");
   // 32 x 192 items of 4 x 4 elements are 256 for each of 24 units.
   const std::pair<std::uint32_t, std::int32_t> expected[] = {{24, 4}, {25, 2}, {48, 2}, {49, 1}, {1000, 1}};
   for (const auto &[units, height] : expected) {
@@ -182,8 +181,28 @@ TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
     opencl::Device device;
     device.type = CL_DEVICE_TYPE_GPU, device.compute_units = units;
     gpu::fit_tiles(made.plan, device);
-    CHECK_EQ(made.plan.numbers[rows], height);
-    CHECK_EQ(made.plan.numbers[rows + 1], 4);
+    const auto tiled = gpu::read_params<gpu::MatMulTileParams>(std::span(made.plan.numbers).subspan(step.numbers));
+    CHECK_EQ(tiled.tile.ROWS, height);
+    CHECK_EQ(tiled.tile.COLS, 4);
+  }
+}
+
+TEST_CASE("a choice that no kernel has is refused, of a blob too") {
+  Pieces p;
+  p.gives({p.node(Op::ReduceLogSumExp, {p.input({4, 6})}, {Pieces::attribute("keepdims", std::int64_t{1})})});
+  gpu::Compiled made = compiled(p);
+  REQUIRE_EQ(kernels(made.plan), "Reduce");
+  const gpu::Step &step = made.plan.steps[0];
+  std::int32_t &how = made.plan.numbers[step.numbers];
+  CHECK_EQ(how, gpu::field_of(gpu::Reduction::LogSumExp));
+  for (const std::int64_t number : {gpu::field_of(gpu::Reduction::Count), std::int64_t{-1}, std::int64_t{1000}}) {
+    how = static_cast<std::int32_t>(number);
+    Vector<gpu::StepOperand> operands;
+    gpu::Form form;
+    gpu::Bounds bounds;
+    REQUIRE(gpu::form_of(made.plan, step, operands, form));
+    const Status status = gpu::find_bounds(form, bounds);
+    CHECK_EQ(status.message(), "gpu plan: Reduce: found a reduction that is not known");
   }
 }
 
