@@ -17,9 +17,16 @@ def enums():
     return [f"#define {capitals(name)}_{capitals(value)} {number}" for name, values in rows for number, value in enumerate(values.split(", "))]
 
 
-def literal(name, first=()):
+def lines_of(name):
+    """A file's lines, with those of the files that it includes."""
     with open(os.path.join(folder, name + ".cl"), encoding="utf-8") as handle:
-        lines = [*first, *(line.rstrip() for line in handle)]
+        for line in handle:
+            included = re.match(r'#include "(\w+)\.cl"', line)
+            yield from lines_of(included[1]) if included else [line.rstrip()]
+
+
+def literal(name, first=()):
+    lines = [*first, *lines_of(name)]
     lines = [re.sub(r"\s*//.*$", "", line) for line in lines]
     lines = [line for line in lines if line.strip()]
     return "".join("\n  " + '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in lines)
