@@ -277,7 +277,6 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int64_t channels = rank > 1 ? shape[1] : 1,
                      groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
   std::size_t axis = 0;
-  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   if (by_channel) {
     if (rank < 2 || groups < 1 || channels % groups != 0)
       return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");

@@ -87,7 +87,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(transposed ? qir::resolve_conv_transpose(node, l.shape(xi), l.shape(wi), &c)
                                 : qir::resolve_conv(node, l.shape(xi), l.shape(wi), &c));
   if (c.rank > 3)
-    return refuse(ErrorId::backend_limit, node, format("found %u axes of space, expected at most 3", c.rank));
+    return refuse(ErrorId::backend_limit, node, format("found %u spatial axes, expected at most 3", c.rank));
   const View x = l.view(xi);
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const WindowParams window = window_of(c, x);

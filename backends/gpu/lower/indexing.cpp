@@ -143,9 +143,6 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
 
 Status lower_roi_align(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]), rois = l.view(node.inputs[1]), images = l.view(node.inputs[2]);
-  for (std::size_t i = 0; i < 2; ++i)
-    if (*number_of(l.dtype(node.inputs[i])) != Number::Float)
-      return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   const Dims &dims = l.shape(node.outputs[0]);
   if (x.rank() != 4 || rois.rank() != 2 || images.rank() != 1 || rois.dims[1] != 4 || images.dims[0] != rois.dims[0] ||
       strided::count_of(x.dims) == 0)

@@ -10,6 +10,7 @@
 #include "backends/gpu/lower/rules.h"
 #include "base/checked.h"
 #include "base/float16.h"
+#include "graph/ops/op_spec.h"
 #include "quarry/backend.h"
 
 namespace quarry::gpu {
@@ -17,7 +18,8 @@ namespace quarry::gpu {
 namespace {
 
 constexpr OperatorRow kOperators[] = {
-#define QR_GPU_OPERATOR(op, rule, note) {qir::Op::op, rule, note},
+#define QR_GPU_OPERATOR(op, rule, types, refuses, remark) \
+  {qir::Op::op, rule, OperatorRow::Types::types, sizeof(refuses) > 1 ? "not: " refuses : remark},
 #include "backends/gpu/lower/operators.inc"
 #undef QR_GPU_OPERATOR
 };
@@ -34,6 +36,26 @@ const OperatorRow *find_operator(qir::Op op) noexcept {
   for (const OperatorRow &row : kOperators)
     if (row.op == op) return &row;
   return nullptr;
+}
+
+bool takes(const OperatorRow &row, DType dtype) noexcept {
+  return number_of(dtype) && (row.types != OperatorRow::Types::NoF64 || dtype != DType::F64);
+}
+
+const char *types_text(const OperatorRow &row) noexcept {
+  // Without or with integers, without or with bool.
+  static constexpr const char *kTexts[3][2][2] = {
+      {{"", "bool"}, {"integers", "integers bool"}},
+      {{"f32 f16 bf16", "f32 f16 bf16 bool"}, {"f32 f16 bf16 integers", "f32 f16 bf16 integers bool"}},
+      {{"floats", "floats bool"}, {"floats integers", "floats integers bool"}}};
+  const qir::TypeSpec spec(qir::op_row(row.op).types);
+  std::string_view list = spec.inputs().empty() ? spec.outputs() : spec.inputs();
+  qir::TypeSlot slot;
+  if (!qir::TypeSpec::next(&list, &slot)) return "";
+  const std::uint32_t mask = spec.mask(slot.type);
+  const auto has = [&](DType dtype) { return (mask & qir::dtype_bit(dtype)) != 0 && takes(row, dtype); };
+  if (mask == qir::dtype_bit(DType::I64)) return "i64";
+  return kTexts[has(DType::F64) ? 2 : has(DType::F32) ? 1 : 0][has(DType::I32)][has(DType::Bool)];
 }
 
 Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint) {
@@ -431,6 +453,9 @@ Status Lowering::lower(const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   if (!row) return refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
   QR_RETURN_IF_ERROR(check_types(node));
+  for (const std::int32_t id : node.inputs)
+    if (id != qir::kAbsent && !takes(*row, dtype(id)))
+      return refuse(ErrorId::backend_type, node, format("found %s, expected f32 or f16", dtype_name(dtype(id))));
   bool empty = true;
   for (const std::int32_t id : node.outputs) empty = empty && (id == qir::kAbsent || strided::count_of(shape(id)) == 0);
   if (empty) {

@@ -183,9 +183,13 @@ using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
-  const char *note;  // "not: " and what it does not take; empty: nothing
+  enum class Types : std::uint8_t { Any, NoF64 } types;
+  const char *note;  // "not: " and what it refuses, or a remark; empty: nothing
 };
 const OperatorRow *find_operator(qir::Op op) noexcept;
+// Whether the row's node may have an input of the type, and as a text all types that its first input may have.
+bool takes(const OperatorRow &row, DType dtype) noexcept;
+const char *types_text(const OperatorRow &row) noexcept;
 // It has no rule of its own: passes may write it as others.
 bool is_rewritten(qir::Op op) noexcept;
 

@@ -20,7 +20,7 @@ Status lower_pool(Lowering &l, const qir::Node &node) {
   qir::Window w;
   QR_RETURN_IF_ERROR(qir::resolve_pool(node, x.dims, &w));
   if (w.rank > 3)
-    return refuse(ErrorId::backend_limit, node, format("found %u axes of space, expected at most 3", w.rank));
+    return refuse(ErrorId::backend_limit, node, format("found %u spatial axes, expected at most 3", w.rank));
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   PoolParams p{.HOW = field_of(node.op == Op::MaxPool       ? Pooling::Max
                                : node.op == Op::AveragePool ? Pooling::Average
@@ -41,8 +41,7 @@ Status lower_pool(Lowering &l, const qir::Node &node) {
 
 Status lower_lrn(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
-  if (x.rank() < 2 || l.number(node.inputs[0]) != Number::Float)
-    return refuse(ErrorId::backend_type, node, "found f64 or no channels, expected images of f32 or f16");
+  if (x.rank() < 2) return refuse(ErrorId::backend_limit, node, "found no channels, expected images");
   const std::int64_t size = node.get_int("size", 1);
   const auto bits = [](float value) -> std::int64_t { return std::bit_cast<std::int32_t>(value); };
   const LrnParams p{.SIZE = std::min(size, 2 * x.dims[1]),  // there are no more
@@ -63,9 +62,7 @@ Status lower_lrn(Lowering &l, const qir::Node &node) {
 Status lower_grid_sample(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]), grid = l.view(node.inputs[1]);
   const std::size_t space = x.rank() - 2;
-  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three axes of space");
-  if (l.number(node.inputs[0]) == Number::Double || l.number(node.inputs[1]) != Number::Float)
-    return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three spatial axes");
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");
   GridSampleParams p{.MODE = field_of(mode == "nearest" ? GridMode::Nearest
