@@ -323,7 +323,7 @@ std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_
   if (!row) return -1;
   const gpu::OperatorRow *const found = gpu::find_operator(row->op);
   if (!found) return 0;
-  *out_types = text(row->types);
+  *out_types = text(gpu::types_text(*found));
   *out_note = text(found->note);
   return 1;
 }

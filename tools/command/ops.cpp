@@ -15,6 +15,34 @@ std::string full_name(const nlohmann::json &row) {
   return domain.empty() ? row["name"].get<std::string>() : domain + "." + row["name"].get<std::string>();
 }
 
+// What backends say of an operator, in their order: who says the same is named together.
+class Sayings {
+ public:
+  void add(const std::string &text, const std::string &backend) {
+    if (text.empty()) return;
+    const auto same = std::find_if(list_.begin(), list_.end(), [&](const auto &one) { return one.first == text; });
+    if (same == list_.end()) list_.push_back({text, {backend}});
+    else same->second.push_back(backend);
+  }
+  // What all `takers` say needs no name.
+  std::string text(size_t takers) const {
+    std::string out;
+    for (const auto &[text, whose] : list_) {
+      out += out.empty() ? "" : "; ";
+      if (list_.size() > 1 || whose.size() != takers)
+        for (size_t i = 0; i < whose.size(); ++i) out += whose[i] + (i + 1 < whose.size() ? ", " : ": ");
+      out += text;
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> list_;
+};
+
+// By what a backend runs the operator where it has no rule of its own: its note is this word.
+bool is_path(const std::string &note) { return note == "decomposed" || note == "by the host"; }
+
 int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   qr::Runtime runtime = flags.runtime();
   std::vector<std::string> backends;
@@ -57,27 +85,20 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   for (const nlohmann::json &row : report["operators"]["operators"]) {
     const std::string name = full_name(row);
     print(markdown ? "| %s |" : "%-32s", name.c_str());
-    std::string types;
-    std::vector<std::pair<std::string, std::string>> notes;  // a note, and whose it is
+    Sayings types, notes;
     size_t takers = 0;
     for (const std::string &backend : backends) {
       const nlohmann::json &cell = cells[name][backend];
       const bool yes = cell.is_object() && cell.value("supported", false);
+      const std::string note = yes ? cell.value("note", "") : "";
       supported[backend] += yes, takers += yes;
-      print(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
+      print(markdown ? " %s |" : " %-16s", !yes ? "-" : is_path(note) ? note.c_str() : "yes");
       if (!yes) continue;
-      if (types.empty()) types = cell.value("types", "");
-      const std::string note = cell.value("note", "");
-      if (note.empty()) continue;
-      if (!notes.empty() && notes.back().first == note) notes.back().second += ", " + backend;
-      else notes.emplace_back(note, backend);
+      types.add(cell.value("types", ""), backend);
+      if (!is_path(note)) notes.add(note, backend);
     }
-    // What all say who take the operator needs no name.
-    const bool common = notes.size() == 1 && std::count(notes[0].second.begin(), notes[0].second.end(), ',') + 1 ==
-                                                 static_cast<long>(takers);
-    std::string text;
-    for (const auto &[note, whose] : notes) text += (text.empty() ? "" : "; ") + (common ? note : whose + ": " + note);
-    print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
+    const std::string text = notes.text(takers);
+    print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.text(takers).c_str(),
           markdown       ? text.c_str()
           : text.empty() ? ""
                          : "; ",

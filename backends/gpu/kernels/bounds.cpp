@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backends/gpu/kernels/params.h"
+
 namespace quarry::gpu {
 
 namespace {
@@ -20,10 +22,10 @@ void items(Bounds &out, std::int64_t count, std::int64_t y = 1, std::int64_t z =
 }
 
 // A line by each item, or by a group of LANES.
-Status lines(const Form &form, Bounds &out, const Fields &f, std::int64_t count) {
-  if (f("LANES") != 1 && f("LANES") != kGroup) return bad_form(form, "a group that is none");
+Status lines(const Form &form, Bounds &out, std::int64_t lanes, std::int64_t count) {
+  if (lanes != 1 && lanes != kGroup) return bad_form(form, "a group that is none");
   items(out, count);
-  if (f("LANES") > 1) out.local[0] = kGroup, out.global[0] = static_cast<std::uint64_t>(count * kGroup);
+  if (lanes > 1) out.local[0] = kGroup, out.global[0] = static_cast<std::uint64_t>(count * kGroup);
   return {};
 }
 
@@ -33,12 +35,8 @@ std::int64_t count_of(const Form &form, std::uint32_t first, std::uint32_t end) 
   return count;
 }
 
-bool at_least(const Fields &f, std::int64_t least, std::initializer_list<std::pair<const char *, std::size_t>> names) {
-  for (const auto &[name, count] : names)
-    for (std::size_t i = 0; i < count; ++i)
-      if (f(name, i) < least || f(name, i) > (1 << 28)) return false;
-  return true;
-}
+// Counts and distances that coordinates are computed with.
+bool is_small(std::int64_t count) { return count >= 1 && count <= (1 << 28); }
 
 // Along an axis that the kernel walks by itself.
 Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t count, std::int64_t step) {
@@ -50,31 +48,19 @@ Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t cou
 }  // namespace
 
 // What windows of an image may touch: places outside it are left out by the kernel itself.
-Status window_bounds(const Form &form, Bounds &out, const Fields &f) {
-  if (!at_least(f, 1, {{"IN", 3}, {"OUT", 3}, {"KERNEL", 3}, {"STRIDE", 3}, {"DILATION", 3}}) ||
-      f("OUT", 0) * f("OUT", 1) > INT32_MAX ||
-      f("OUT", 0) * f("OUT", 1) * f("OUT", 2) != form.nest.dims[form.nest.rank - 1])
+Status window_bounds(const Form &form, Bounds &out, const WindowParams &w) {
+  for (const auto &list : {w.IN, w.OUT, w.KERNEL, w.STRIDE, w.DILATION})
+    if (!std::all_of(list, list + 3, is_small)) return bad_form(form, "a window that is none");
+  if (w.OUT[0] * w.OUT[1] > INT32_MAX || w.OUT[0] * w.OUT[1] * w.OUT[2] != form.nest.dims[form.nest.rank - 1])
     return bad_form(form, "a window that is none");
   for (std::size_t i = 0; i < 3; ++i) {
-    add_distance(out.ranges[0], f("IN", i), f("X", i));
+    add_distance(out.ranges[0], w.IN[i], w.X[i]);
     // Coordinates stay far below 2^31.
-    if (f("PAD", i) < -(1 << 28) || f("PAD", i) > (1 << 28) ||
-        f("KERNEL", i) * f("DILATION", i) + f("OUT", i) * f("STRIDE", i) > (1 << 29))
+    if (w.PAD[i] < -(1 << 28) || w.PAD[i] > (1 << 28) ||
+        w.KERNEL[i] * w.DILATION[i] + w.OUT[i] * w.STRIDE[i] > (1 << 29))
       return bad_form(form, "a window that is none");
   }
   return {};
-}
-
-std::size_t Fields::place(const char *names, std::string_view name) noexcept {
-  std::size_t at = 0;
-  for (std::string_view rest = names; !rest.empty();) {
-    const std::string_view word = rest.substr(0, rest.find(' '));
-    const std::size_t star = word.find('*');
-    if (word.substr(0, star) == name) return at;
-    at += star == word.npos ? 1 : static_cast<std::size_t>(word[star + 1] - '0');
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-  }
-  __builtin_trap();  // a name that the row lacks: every test of the kernel finds it
 }
 
 Status bounds_elementwise(const Form &form, Bounds &out) {
@@ -83,85 +69,96 @@ Status bounds_elementwise(const Form &form, Bounds &out) {
 }
 
 Status bounds_matmul(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<MatMulParams>(form);
   const std::uint32_t rank = form.nest.rank;
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("K"), f("A_K")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("K"), f("B_K")));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.K, f.A_K));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.K, f.B_K));
   items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
   return {};
 }
 
 Status bounds_conv(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ConvParams>(form);
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
   // The nest tells where batch and group begin; what the kernel finds by channel and pixel comes on top.
-  const std::int64_t tile = f("TILE"), channels = form.nest.dims[rank - 2];
+  const std::int64_t tile = f.TILE, channels = form.nest.dims[rank - 2];
   if (tile < 1 || tile > kTile) return bad_form(form, "a tile that is none");
   const std::int64_t blocks = (channels + tile - 1) / tile;
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
-  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1) * f("KERNEL", 2);
-  if (taps > INT32_MAX || f("CHANNELS") > INT32_MAX / taps) return bad_form(form, "a window that is none");
-  add_distance(out.ranges[1], f("CHANNELS") * taps * (f("PACKED") ? blocks * tile : channels), 1);
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  const std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1] * f.window.KERNEL[2];
+  if (taps > INT32_MAX || f.CHANNELS > INT32_MAX / taps) return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], f.CHANNELS * taps * (f.PACKED ? blocks * tile : channels), 1);
   items(out, form.nest.dims[rank - 1], blocks, count_of(form, 0, rank - 2));
   return {};
 }
 
 // Zero points and products of 16 bits; the extents keep sums in the integers that WIDE says, or they wrap around.
 Status bounds_conv_integer(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ConvIntegerParams>(form);
   const std::uint32_t rank = form.nest.rank;
   if (rank < 2) return bad_form(form, "too few coordinates");
-  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
   const std::int64_t blocks = (form.nest.dims[rank - 2] + kTile - 1) / kTile;
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
-  std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1);
-  if (taps > INT32_MAX || (taps *= f("KERNEL", 2)) > INT32_MAX || f("CHANNELS") > INT32_MAX / taps)
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1];
+  if (taps > INT32_MAX || (taps *= f.window.KERNEL[2]) > INT32_MAX || f.CHANNELS > INT32_MAX / taps)
     return bad_form(form, "a window that is none");
-  add_distance(out.ranges[1], f("CHANNELS") * taps * blocks * kTile, 1);
+  add_distance(out.ranges[1], f.CHANNELS * taps * blocks * kTile, 1);
   items(out, form.nest.dims[rank - 1], blocks, count_of(form, 0, rank - 2));
   return {};
 }
 
 Status bounds_matmul_integer(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<MatMulIntegerParams>(form);
   const std::uint32_t rank = form.nest.rank;
   if (rank < 2) return bad_form(form, "too few coordinates");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("K"), f("A_K")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("K"), f("B_K")));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.K, f.A_K));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.K, f.B_K));
   items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
   return {};
 }
 
-Status bounds_conv_transpose(const Form &form, Bounds &out) {
-  const Fields f(form);
+namespace {
+
+template <class Params>
+Status transpose_bounds(const Form &form, Bounds &out) {
+  const auto f = read_params<Params>(form);
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("CHANNELS"), f("W_CHANNEL")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, form.nest.dims[rank - 2], f("W_OUT")));
-  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1);
-  if (taps > INT32_MAX || taps * f("KERNEL", 2) > INT32_MAX) return bad_form(form, "a window that is none");
-  add_distance(out.ranges[1], taps * f("KERNEL", 2), 1);
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.CHANNELS, f.W_CHANNEL));
+  QR_RETURN_IF_ERROR(line(form, out, 1, form.nest.dims[rank - 2], f.W_OUT));
+  const std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1];
+  if (taps > INT32_MAX || taps * f.window.KERNEL[2] > INT32_MAX) return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], taps * f.window.KERNEL[2], 1);
   items(out, form.nest.dims[rank - 1], form.nest.dims[rank - 2], count_of(form, 0, rank - 2));
   return {};
 }
 
+}  // namespace
+
+Status bounds_conv_transpose(const Form &form, Bounds &out) {
+  return form.kernel == Kernel::ConvTranspose ? transpose_bounds<ConvTransposeParams>(form, out)
+                                              : transpose_bounds<ConvTransposeIntegerParams>(form, out);
+}
+
 Status bounds_pool(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<PoolParams>(form);
+  if (!is_one_of<Pooling>(f.HOW)) return bad_form(form, "a pool that is not known");
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 0 || d + 1 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
@@ -170,128 +167,132 @@ Status bounds_pool(const Form &form, Bounds &out) {
 }
 
 Status bounds_reduce(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ReduceParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
+  for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT[i], f.STEP[i]));
   std::int64_t total = 1;
   for (std::size_t i = 0; i < 4; ++i)
-    if (__builtin_mul_overflow(total, f("EXTENT", i), &total) || total > INT32_MAX)
+    if (__builtin_mul_overflow(total, f.EXTENT[i], &total) || total > INT32_MAX)
       return bad_form(form, "an extent that is none");
-  if (f("HOW") == 9 && f("LANES") != 1) return bad_form(form, "a group that is none");
-  return lines(form, out, f, count_of(form, 0, form.nest.rank));
+  if (!is_one_of<Reduction>(f.HOW)) return bad_form(form, "a reduction that is not known");
+  if (f.HOW == field_of(Reduction::LogSumExp) && f.LANES != 1) return bad_form(form, "a group that is none");
+  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_arg_reduce(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ArgReduceParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT"), f("STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT, f.STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_softmax(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<SoftmaxParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
-  return lines(form, out, f, count_of(form, 0, form.nest.rank));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, f.X_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.LENGTH, f.Y_STEP));
+  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_normalize(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<NormalizeParams>(form);
+  if (!is_one_of<Normalization>(f.HOW)) return bad_form(form, "a normalisation that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("PIECE") < 1 || f("LENGTH") < 1) return bad_form(form, "an extent that is none");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), 1));
-  QR_RETURN_IF_ERROR(line(form, out, 1, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("SCALE_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 2, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("BIAS_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 3, f("LENGTH"), 1));
-  return lines(form, out, f, count_of(form, 0, form.nest.rank));
+  if (f.PIECE < 1 || f.LENGTH < 1) return bad_form(form, "an extent that is none");
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, 1));
+  QR_RETURN_IF_ERROR(line(form, out, 1, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.SCALE_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 2, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.BIAS_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 3, f.LENGTH, 1));
+  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_gather(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<GatherParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT"), f("STEP")));  // the kernel keeps indices inside
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT, f.STEP));  // the kernel keeps indices inside
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_gather_nd(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<GatherNDParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8) return bad_form(form, "a number of axes");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("COUNT_OF"), f("I_STEP")));
-  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
+  if (f.COUNT_OF < 1 || f.COUNT_OF > 8) return bad_form(form, "a number of axes");
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.I_STEP));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT[i], f.STEP[i]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_scatter(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ScatterParams>(form);
+  if (!is_one_of<Scattering>(f.HOW)) return bad_form(form, "a reduction that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8 || f("AXIS") < 0 || f("AXIS") + f("COUNT_OF") > form.nest.rank)
+  if (f.COUNT_OF < 1 || f.COUNT_OF > 8 || f.AXIS < 0 || f.AXIS + f.COUNT_OF > form.nest.rank)
     return bad_form(form, "a number of axes");
-  for (std::int64_t d = 0; d < f("COUNT_OF"); ++d)
-    if (f("EXTENT", static_cast<std::size_t>(d)) != form.nest.dims[f("AXIS") + d])
+  for (std::int64_t d = 0; d < f.COUNT_OF; ++d)
+    if (f.EXTENT[static_cast<std::size_t>(d)] != form.nest.dims[f.AXIS + d])
       return bad_form(form, "extents that are not those of the nest");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("PLACES"), f("I_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("COUNT_OF"), f("TUPLE_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 2, f("PLACES"), f("U_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.I_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 2, f.PLACES, f.U_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_scatter_winner(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ScatterWinnerParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8 || f("AXIS") < 0 || f("AXIS") >= form.nest.rank)
+  if (f.COUNT_OF < 1 || f.COUNT_OF > 8 || f.AXIS < 0 || f.AXIS >= form.nest.rank)
     return bad_form(form, "a number of axes");
   if (form.operands.size() != 2 || form.operands[1].dtype != DType::I32 || !form.code.empty())
     return bad_form(form, "winners that are not i32");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("COUNT_OF"), f("TUPLE_STEP")));
-  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 1, f("EXTENT", i), f("STEP", i)));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.COUNT_OF, f.TUPLE_STEP));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 1, f.EXTENT[i], f.STEP[i]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_scatter_take(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ScatterTakeParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (form.operands[1].dtype != DType::I32) return bad_form(form, "winners that are not i32");
-  QR_RETURN_IF_ERROR(line(form, out, 2, f("PLACES"), f("U_STEP")));  // the kernel looks at each winner
+  QR_RETURN_IF_ERROR(line(form, out, 2, f.PLACES, f.U_STEP));  // the kernel looks at each winner
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_roi_align(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<RoiAlignParams>(form);
+  if (!is_one_of<RoiMode>(f.HOW)) return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (form.nest.rank != 4 || f("RATIO") < 0 || f("RATIO") > 4096) return bad_form(form, "regions that are none");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("IMAGES"), f("X_IMAGE")));
-  for (std::size_t i = 0; i < 2; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("X", i)));
-  QR_RETURN_IF_ERROR(line(form, out, 1, 4, f("ROI_STEP")));
+  if (form.nest.rank != 4 || f.RATIO < 0 || f.RATIO > 4096) return bad_form(form, "regions that are none");
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.IMAGES, f.X_IMAGE));
+  for (std::size_t i = 0; i < 2; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.X[i]));
+  QR_RETURN_IF_ERROR(line(form, out, 1, 4, f.ROI_STEP));
   items(out, count_of(form, 0, 4));
   return {};
 }
 
 Status bounds_pad(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<PadParams>(form);
+  if (!is_one_of<Padding>(f.MODE)) return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   out.ranges[0] = {};
-  for (std::uint32_t d = 0; d < form.nest.rank; ++d) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", d), f("X", d)));
+  for (std::uint32_t d = 0; d < form.nest.rank; ++d) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[d], f.X[d]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_resize(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ResizeParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   for (std::size_t i = 0; i < 4; ++i) {
-    QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("STEP", i)));  // indices of the table are kept inside
-    if (f("TAPS", i) < 1 || f("TAPS", i) > (1 << 16) || f("TABLE", i) < 0 || f("AXIS", i) < 0 ||
-        f("AXIS", i) >= form.nest.rank)
+    QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.STEP[i]));  // indices of the table are kept inside
+    if (f.TAPS[i] < 1 || f.TAPS[i] > (1 << 16) || f.TABLE[i] < 0 || f.AXIS[i] < 0 || f.AXIS[i] >= form.nest.rank)
       return bad_form(form, "a table that is none");
-    const std::int64_t end = f("TABLE", i) + f("TAPS", i) * form.nest.dims[f("AXIS", i)] - 1;
+    const std::int64_t end = f.TABLE[i] + f.TAPS[i] * form.nest.dims[f.AXIS[i]] - 1;
     out.ranges[1].high = std::max(out.ranges[1].high, end);
     out.ranges[2].high = std::max(out.ranges[2].high, end);
   }
@@ -300,39 +301,41 @@ Status bounds_resize(const Form &form, Bounds &out) {
 }
 
 Status bounds_lrn(const Form &form, Bounds &out) {
-  const Fields f(form);
-  if (form.nest.rank < 2 || form.nest.dims[1] != f("CHANNELS") || f("SIZE") < 1 || f("STEP") != form.nest.strides[0][1])
+  const auto f = read_params<LrnParams>(form);
+  if (form.nest.rank < 2 || form.nest.dims[1] != f.CHANNELS || f.SIZE < 1 || f.STEP != form.nest.strides[0][1])
     return bad_form(form, "channels that are not those of the nest");
   items(out, count_of(form, 0, form.nest.rank));
   return nest_bounds(form, out);
 }
 
 Status bounds_rank(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<RankParams>(form);
   const std::uint32_t last = form.nest.rank - 1;
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("PLACES") < 1 || f("PLACES") > form.nest.dims[last] || form.nest.strides[0][last] != f("STEP"))
+  if (f.PLACES < 1 || f.PLACES > form.nest.dims[last] || form.nest.strides[0][last] != f.STEP)
     return bad_form(form, "more places than elements");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("PLACES"), f("Y_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.Y_STEP));
   items(out, form.nest.dims[last], count_of(form, 0, last));
   return {};
 }
 
 Status bounds_grid_sample(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<GridSampleParams>(form);
+  if (!is_one_of<GridMode>(f.MODE) || !is_one_of<GridPadding>(f.PADDING))
+    return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f("SPACE") < 1 || f("SPACE") > 3) return bad_form(form, "a number of axes");
-  for (std::size_t i = 0; i < 3; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("X", i)));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("SPACE"), f("GRID_STEP")));
+  if (f.SPACE < 1 || f.SPACE > 3) return bad_form(form, "a number of axes");
+  for (std::size_t i = 0; i < 3; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.X[i]));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.SPACE, f.GRID_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
 
 Status bounds_scan(const Form &form, Bounds &out) {
-  const Fields f(form);
+  const auto f = read_params<ScanParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, f.X_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.LENGTH, f.Y_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }

@@ -6,20 +6,7 @@
 
 namespace quarry::gpu {
 
-// Fields by name, as the files of kernels know them.
-class Fields {
- public:
-  explicit Fields(const Form &form) : names_(kernel_row(form.kernel).fields), fields_(form.fields) {}
-  // The index of a field, or of the first of a group.
-  static std::size_t place(const char *names, std::string_view name) noexcept;
-  std::int64_t operator()(std::string_view name, std::size_t i = 0) const noexcept {
-    return fields_[place(names_, name) + i];
-  }
-
- private:
-  const char *names_;
-  std::span<const std::int32_t> fields_;
-};
+struct WindowParams;
 
 Status bounds_elementwise(const Form &form, Bounds &out);
 Status bounds_matmul(const Form &form, Bounds &out);
@@ -51,8 +38,8 @@ Status bounds_rank(const Form &form, Bounds &out);
 Status bounds_grid_sample(const Form &form, Bounds &out);
 Status bounds_scan(const Form &form, Bounds &out);
 
-// What windows of an image (IN, X, OUT, KERNEL, STRIDE, DILATION, PAD) may touch of operand 0.
-Status window_bounds(const Form &form, Bounds &out, const Fields &f);
+// What windows of an image may touch of operand 0.
+Status window_bounds(const Form &form, Bounds &out, const WindowParams &w);
 
 // Channels that a work item of `conv` computes, where weights are packed; columns of a panel of packed weights.
 inline constexpr std::int64_t kTile = 8, kPanel = 16;

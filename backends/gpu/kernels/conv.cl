@@ -5,8 +5,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(2);
   if (y1 >= INNER_LAST) return;
   COORDINATES
-  const int z = y1 / (OUT_1 * OUT_2), y = y1 / OUT_2 % OUT_1, x = y1 % OUT_2;
-  const int first_z = z * STRIDE_0 - PAD_0, first_y = y * STRIDE_1 - PAD_1, first_x = x * STRIDE_2 - PAD_2;
+  const int first_z = WINDOW_Z(y1), first_y = WINDOW_Y(y1), first_x = WINDOW_X(y1);
   int y0 = 0;
   T0 sum[TILE];
   #pragma unroll
@@ -21,15 +20,15 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
           const int ix = first_x + kx * DILATION_2;
           const int tap = (c * KERNEL_0 + kz) * KERNEL_1 * KERNEL_2 + ky * KERNEL_2 + kx;
           // Without a branch, which keeps compilers from doing several pixels at once.
-          const int in = iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
-          const T0 read = LOAD0(at_x + c * X_CHANNEL + (in ? iz * X_0 + iy * X_1 + ix * X_2 : 0));
+          const int in = IN_IMAGE(iz, iy, ix);
+          const T0 read = LOAD0(at_x + c * X_CHANNEL + (in ? IMAGE_AT(iz, iy, ix) : 0));
           const T0 v = in ? read : 0;
           #pragma unroll
           for (int i = 0; i < TILE; ++i) {
 #if PACKED
-            const T0 w = LOAD1(at_w + (block * CHANNELS * KERNEL_0 * KERNEL_1 * KERNEL_2 + tap) * TILE + i);
+            const T0 w = LOAD1(at_w + (block * CHANNELS * WINDOW_TAPS + tap) * TILE + i);
 #else
-            const T0 w = LOAD1(at_w + min(block * TILE + i, INNER_FIRST - 1) * (CHANNELS * KERNEL_0 * KERNEL_1 * KERNEL_2) + tap);
+            const T0 w = LOAD1(at_w + min(block * TILE + i, INNER_FIRST - 1) * (CHANNELS * WINDOW_TAPS) + tap);
 #endif
             sum[i] += v * w;
           }
@@ -38,11 +37,5 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     }
   }
   #pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    y0 = block * TILE + i;
-    if (y0 < INNER_FIRST) {
-      const T0 value = sum[i];
-      FINISH;
-    }
-  }
+  for (int i = 0; i < TILE; ++i) STORE_ROW(block * TILE + i, T0, sum[i])
 }

@@ -4,7 +4,7 @@
 // what is outside the image, too. SIGNED makes integers without a sign such with one, 128 less: that is what devices
 // multiply fastest, and weights' sums know of it. Sums wrap around on their way.
 #define FOURS ((CHANNELS + 3) / 4)
-#define PANEL_OF_DOTS ((KERNEL_0 * KERNEL_1 * KERNEL_2 * FOURS + 1) * 64)
+#define PANEL_OF_DOTS ((WINDOW_TAPS * FOURS + 1) * 64)
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int first = (int)get_global_id(0) * ROWS, channel = (int)get_global_id(1) * COLS;
   uint g = (uint)get_global_id(2);
@@ -18,9 +18,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
     const int p = min(first + i, INNER_LAST - 1);
-    first_z[i] = p / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0;
-    first_y[i] = p / OUT_2 % OUT_1 * STRIDE_1 - PAD_1;
-    first_x[i] = p % OUT_2 * STRIDE_2 - PAD_2;
+    first_z[i] = WINDOW_Z(p), first_y[i] = WINDOW_Y(p), first_x[i] = WINDOW_X(p);
   }
   #pragma unroll
   for (int i = 0; i < ROWS * COLS; ++i) sum[i] = 0;
@@ -32,8 +30,8 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
           const int iz = first_z[i] + kz * DILATION_0, iy = first_y[i] + ky * DILATION_1, ix = first_x[i] + kx * DILATION_2;
-          in[i] = iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
-          from[i] = at_x + (in[i] ? iz * X_0 + iy * X_1 + ix * X_2 : 0);
+          in[i] = IN_IMAGE(iz, iy, ix);
+          from[i] = at_x + (in[i] ? IMAGE_AT(iz, iy, ix) : 0);
         }
         for (int c = 0; c < FOURS; ++c) {
           uint x[ROWS];

@@ -10,13 +10,12 @@ __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(2);
   if (y1 >= INNER_LAST) return;
   COORDINATES
-  const int z = y1 / (OUT_1 * OUT_2), y = y1 / OUT_2 % OUT_1, x = y1 % OUT_2;
-  const int first_z = z * STRIDE_0 - PAD_0, first_y = y * STRIDE_1 - PAD_1, first_x = x * STRIDE_2 - PAD_2;
+  const int first_z = WINDOW_Z(y1), first_y = WINDOW_Y(y1), first_x = WINDOW_X(y1);
   int y0 = 0;
   SUM sum[TILE];
   #pragma unroll
   for (int i = 0; i < TILE; ++i) sum[i] = 0;
-  const int at_x = AT0, at_w = AT1 + block * CHANNELS * KERNEL_0 * KERNEL_1 * KERNEL_2 * TILE;
+  const int at_x = AT0, at_w = AT1 + block * CHANNELS * WINDOW_TAPS * TILE;
   for (int c = 0; c < CHANNELS; ++c) {
     for (int kz = 0; kz < KERNEL_0; ++kz) {
       const int iz = first_z + kz * DILATION_0;
@@ -28,7 +27,7 @@ __kernel void KERNEL(ARGUMENTS) {
           const int ix = first_x + kx * DILATION_2;
           if (ix < 0 || ix >= IN_2) continue;
           const int tap = ((c * KERNEL_0 + kz) * KERNEL_1 + ky) * KERNEL_2 + kx;
-          const SUM v = (int)LOAD0(at_x + c * X_CHANNEL + iz * X_0 + iy * X_1 + ix * X_2) - X_ZERO;
+          const SUM v = (int)LOAD0(at_x + c * X_CHANNEL + IMAGE_AT(iz, iy, ix)) - X_ZERO;
           #pragma unroll
           for (int i = 0; i < TILE; ++i) sum[i] += v * LOAD1(at_w + tap * TILE + i);
         }
@@ -36,12 +35,6 @@ __kernel void KERNEL(ARGUMENTS) {
     }
   }
   #pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    y0 = block * TILE + i;
-    if (y0 < INNER_FIRST) {
-      const SUM value = sum[i];
-      FINISH;
-    }
-  }
+  for (int i = 0; i < TILE; ++i) STORE_ROW(block * TILE + i, SUM, sum[i])
 }
 #undef SUM

@@ -2,9 +2,7 @@
 // of the input][16], with zeros behind the last. With LOCAL a group brings what it reads for LOCAL steps, of taps and
 // channels, into local memory first; results are the same to the bit. HALVES: matmul_tile.cl.
 // IMAGES: the weights are an image, a panel after the other and a row for each step.
-#define CONV_CHECKED (PAD_0 > 0 || PAD_1 > 0 || PAD_2 > 0 || (OUT_0 - 1) * STRIDE_0 - PAD_0 + (KERNEL_0 - 1) * DILATION_0 >= IN_0 || \
-  (OUT_1 - 1) * STRIDE_1 - PAD_1 + (KERNEL_1 - 1) * DILATION_1 >= IN_1 || (OUT_2 - 1) * STRIDE_2 - PAD_2 + (KERNEL_2 - 1) * DILATION_2 >= IN_2)
-#define STEPS (KERNEL_0 * KERNEL_1 * KERNEL_2 * CHANNELS)
+#define STEPS (WINDOW_TAPS * CHANNELS)
 #if HALVES && defined(cl_khr_fp16)
 #define IN_HALVES 1
 #define NEAR half
@@ -51,10 +49,9 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     for (int t = lane; t < LOCAL * GROUP_X * ROWS; t += GROUP_X * GROUP_Y) {
       const int k = begin + t / (GROUP_X * ROWS), p = min(group_pixel + t % (GROUP_X * ROWS), INNER_LAST - 1);
       const int tap = k / CHANNELS, kz = tap / (KERNEL_1 * KERNEL_2), ky = tap / KERNEL_2 % KERNEL_1, kx = tap % KERNEL_2;
-      const int iz = p / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0 + kz * DILATION_0;
-      const int iy = p / OUT_2 % OUT_1 * STRIDE_1 - PAD_1 + ky * DILATION_1, ix = p % OUT_2 * STRIDE_2 - PAD_2 + kx * DILATION_2;
-      const int in = k < STEPS && iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
-      pixels[t] = in ? READ0(at_x + iz * X_0 + iy * X_1 + ix * X_2 + k % CHANNELS * X_CHANNEL) : (NEAR)0;
+      const int iz = WINDOW_Z(p) + kz * DILATION_0, iy = WINDOW_Y(p) + ky * DILATION_1, ix = WINDOW_X(p) + kx * DILATION_2;
+      const int in = k < STEPS && IN_IMAGE(iz, iy, ix);
+      pixels[t] = in ? READ0(at_x + IMAGE_AT(iz, iy, ix) + k % CHANNELS * X_CHANNEL) : (NEAR)0;
     }
     for (int t = lane; t < LOCAL * GROUP_Y * COLS; t += GROUP_X * GROUP_Y) {
       const int k = begin + t / (GROUP_Y * COLS), c = group_channel + t % (GROUP_Y * COLS);
@@ -84,9 +81,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
     const int p = min(first + i, INNER_LAST - 1);
-    first_z[i] = p / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0;
-    first_y[i] = p / OUT_2 % OUT_1 * STRIDE_1 - PAD_1;
-    first_x[i] = p % OUT_2 * STRIDE_2 - PAD_2;
+    first_z[i] = WINDOW_Z(p), first_y[i] = WINDOW_Y(p), first_x[i] = WINDOW_X(p);
   }
   for (int kz = 0; kz < KERNEL_0; ++kz)
     for (int ky = 0; ky < KERNEL_1; ++ky)
@@ -97,15 +92,15 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
         const int w_at = at_w + ((kz * KERNEL_1 + ky) * KERNEL_2 + kx) * (CHANNELS * 16);
 #endif
         int from[ROWS];
-#if CONV_CHECKED
+#if WINDOW_LEAVES
         int in[ROWS], all = 1;
 #endif
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
           const int iz = first_z[i] + kz * DILATION_0, iy = first_y[i] + ky * DILATION_1, ix = first_x[i] + kx * DILATION_2;
-          from[i] = at_x + iz * X_0 + iy * X_1 + ix * X_2;
-#if CONV_CHECKED
-          in[i] = iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
+          from[i] = at_x + IMAGE_AT(iz, iy, ix);
+#if WINDOW_LEAVES
+          in[i] = IN_IMAGE(iz, iy, ix);
           all &= in[i];
           if (!in[i]) from[i] = at_x;
 #endif
@@ -113,7 +108,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
         for (int begin = 0; begin < CHANNELS; begin += PER_PART) {
           const int end = min(begin + PER_PART, CHANNELS);
           BEGIN_PART
-#if CONV_CHECKED
+#if WINDOW_LEAVES
           if (!all) {
             for (int c = begin; c < end; ++c) {
               const VECTOR(NEAR, COLS) w = WEIGHTS(c);
@@ -162,4 +157,3 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #undef NEAR
 #undef IN_HALVES
 #undef STEPS
-#undef CONV_CHECKED

@@ -7,30 +7,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   COORDINATES
   const int from = AT1;
   int at = AT0;
-#if COUNT_OF > 0
-  GATHER_AXIS(0)
-#endif
-#if COUNT_OF > 1
-  GATHER_AXIS(1)
-#endif
-#if COUNT_OF > 2
-  GATHER_AXIS(2)
-#endif
-#if COUNT_OF > 3
-  GATHER_AXIS(3)
-#endif
-#if COUNT_OF > 4
-  GATHER_AXIS(4)
-#endif
-#if COUNT_OF > 5
-  GATHER_AXIS(5)
-#endif
-#if COUNT_OF > 6
-  GATHER_AXIS(6)
-#endif
-#if COUNT_OF > 7
-  GATHER_AXIS(7)
-#endif
+  EACH_AXIS(COUNT_OF, GATHER_AXIS)
   const T0 value = LOAD0(at);
   FINISH;
 }

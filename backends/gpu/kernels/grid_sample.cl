@@ -1,4 +1,4 @@
-// MODE: 0 nearest, 1 linear, 2 cubic. PADDING: 0 zeros, 1 the border, 2 reflection. Up to three axes of space; those that
+// MODE: nearest, linear, cubic. PADDING: zeros, the border, reflection. Up to three axes of space; those that
 // are not there have one element.
 #define GRID_LOW (ALIGNED ? 0.0f : -0.5f)
 #define GRID_HIGH(extent) (ALIGNED ? (float)(extent) - 1 : (float)(extent) - 0.5f)
@@ -14,13 +14,13 @@ float FN(reflect)(float x, float low, float high) {
 float FN(place)(float at, int extent) {
   const float length = (float)extent;
   float x = ALIGNED ? (at + 1) / 2 * (length - 1) : ((at + 1) * length - 1) / 2;
-#if MODE == 0
+#if MODE == GRID_MODE_NEAREST
   x = rint(x);
 #endif
   if (x < GRID_LOW || x > GRID_HIGH(extent)) {
-#if PADDING == 1
+#if PADDING == GRID_PADDING_BORDER
     x = clamp(x, 0.0f, max(length - 1, 0.0f));
-#elif PADDING == 2
+#elif PADDING == GRID_PADDING_REFLECTION
     x = FN(reflect)(x, GRID_LOW, GRID_HIGH(extent));
 #endif
   }
@@ -28,25 +28,25 @@ float FN(place)(float at, int extent) {
 }
 int FN(source)(int index, int extent) {
   if (index >= 0 && index < extent) return index;
-#if PADDING == 0
+#if PADDING == GRID_PADDING_ZEROS
   return -1;
-#elif PADDING == 2
+#elif PADDING == GRID_PADDING_REFLECTION
   index = (int)FN(reflect)((float)index, GRID_LOW, GRID_HIGH(extent));
 #endif
   return clamp(index, 0, extent - 1);
 }
 float FN(weight)(int t, float ratio) {
-#if MODE == 0
+#if MODE == GRID_MODE_NEAREST
   return 1;
-#elif MODE == 1
+#elif MODE == GRID_MODE_LINEAR
   return t == 0 ? 1 - ratio : ratio;
 #else
   const float x = fabs((float)t - ratio), a = -0.75f;
   return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? a * (((x - 5) * x + 8) * x - 4) : 0;
 #endif
 }
-#define GRID_FIRST (MODE == 2 ? -1 : 0)
-#define GRID_TAPS(extent, there) (there ? (MODE == 0 ? 1 : MODE == 1 ? 2 : 4) : 1)
+#define GRID_FIRST (MODE == GRID_MODE_CUBIC ? -1 : 0)
+#define GRID_TAPS(extent, there) (there ? (MODE == GRID_MODE_NEAREST ? 1 : MODE == GRID_MODE_LINEAR ? 2 : 4) : 1)
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;

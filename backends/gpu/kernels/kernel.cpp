@@ -12,9 +12,13 @@ namespace quarry::gpu {
 
 namespace {
 
+// The fields' names as a text: "K X_CHANNEL IN*3 ".
+#define QR_GPU_FIELD(name) #name " "
+#define QR_GPU_FIELDS(name, count) #name "*" #count " "
+#define QR_GPU_GROUP(type, member, fields) fields
 constexpr KernelRow kKernels[] = {
 #define QR_GPU_KERNEL(name, file, base, value, inner, fields, bounds) \
-  {#name, file, kText_##name, base, value, inner, fields, bounds},
+  {#name, file, kText_##name, base, value, inner, "" fields, bounds},
 #include "backends/gpu/kernels/kernels.inc"
 #undef QR_GPU_KERNEL
 };

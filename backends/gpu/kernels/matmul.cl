@@ -1,29 +1,5 @@
-// y[m, n] = sum over k of a[m, k] * b[k, n]: a work item has one column and TILE rows.
-__kernel GROUP void KERNEL(ARGUMENTS) {
-  const int y1 = (int)get_global_id(0), first = (int)get_global_id(1) * TILE;
-  uint g = (uint)get_global_id(2);
-  if (y1 >= INNER_LAST) return;
-  COORDINATES
-  int y0, at[TILE];
-  T0 sum[TILE];
-  #pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    y0 = min(first + i, INNER_FIRST - 1);
-    at[i] = AT0;
-    sum[i] = 0;
-  }
-  const int b = AT1;
-  for (int k = 0; k < K; ++k) {
-    const T0 w = LOAD1(b + k * B_K);
-    #pragma unroll
-    for (int i = 0; i < TILE; ++i) sum[i] += LOAD0(at[i] + k * A_K) * w;
-  }
-  #pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    y0 = first + i;
-    if (y0 < INNER_FIRST) {
-      const T0 value = sum[i];
-      FINISH;
-    }
-  }
-}
+// Of numbers that are summed in their own type.
+#define SUM T0
+#define LEFT(i) LOAD0(i)
+#define RIGHT(i) LOAD1(i)
+#include "matmul_rows.cl"

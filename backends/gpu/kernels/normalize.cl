@@ -1,4 +1,4 @@
-// A line of LENGTH elements by each work item, or by a group of LANES of them. HOW: 0 around the mean, 1 around zero. Scale
+// A line of LENGTH elements by each work item, or by a group of LANES of them. HOW: around the mean, or around zero. Scale
 // and bias change every PIECE elements.
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0) / LANES;
@@ -12,7 +12,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   const int x = AT0, y = ATY, scale = AT1, bias = AT2;
   // rest: what is left of a mean that was rounded, which is much where elements differ by little.
   T0 mean = 0, spread = 0, rest = 0;
-#if HOW == 0
+#if HOW == NORMALIZATION_AROUND_MEAN
   for (int i = lane; i < LENGTH; i += LANES) mean += LOAD0(x + i);
 #if LANES > 1
   TOGETHER(parts, mean, parts[lane] + parts[lane + s])
@@ -27,7 +27,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #if LANES > 1
   TOGETHER(parts, spread, parts[lane] + parts[lane + s])
 #endif
-#if HOW == 0
+#if HOW == NORMALIZATION_AROUND_MEAN
 #if LANES > 1
   TOGETHER(parts, rest, parts[lane] + parts[lane + s])
 #endif

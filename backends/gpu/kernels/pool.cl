@@ -1,20 +1,13 @@
-// HOW: 0 the largest, 1 the mean, 2 the Lp norm (EXPONENT). Without branches, which keep compilers from doing several
+// HOW: the largest, the mean, the Lp norm (EXPONENT). Without branches, which keep compilers from doing several
 // pixels at once.
-#define POOL_LEAVES(d) (PAD_##d > 0 || (OUT_##d - 1) * STRIDE_##d - PAD_##d + (KERNEL_##d - 1) * DILATION_##d >= IN_##d)
-#if POOL_LEAVES(0) || POOL_LEAVES(1) || POOL_LEAVES(2)
-#define POOL_IN (iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2)
-#else
-#define POOL_IN 1
-#endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int y0 = (int)get_global_id(0);
   uint g = (uint)get_global_id(1);
   if (y0 >= INNER_LAST) return;
   COORDINATES
-  const int z = y0 / (OUT_1 * OUT_2), y = y0 / OUT_2 % OUT_1, x = y0 % OUT_2;
-  const int first_z = z * STRIDE_0 - PAD_0, first_y = y * STRIDE_1 - PAD_1, first_x = x * STRIDE_2 - PAD_2;
+  const int first_z = WINDOW_Z(y0), first_y = WINDOW_Y(y0), first_x = WINDOW_X(y0);
   const int at = AT0;
-#if HOW == 0
+#if HOW == POOLING_MAX
   T0 value = LOWEST;
 #else
   T0 value = 0;
@@ -26,14 +19,14 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
       const int iy = first_y + ky * DILATION_1;
       for (int kx = 0; kx < KERNEL_2; ++kx) {
         const int ix = first_x + kx * DILATION_2;
-#if HOW != 0
+#if HOW != POOLING_MAX
         padded += iz < IN_0 + PAD_END_0 && iy < IN_1 + PAD_END_1 && ix < IN_2 + PAD_END_2;
 #endif
-        const int in = POOL_IN;
-        const T0 v = LOAD0(at + (in ? iz * X_0 + iy * X_1 + ix * X_2 : 0));
-#if HOW == 0
+        const int in = !WINDOW_LEAVES || IN_IMAGE(iz, iy, ix);
+        const T0 v = LOAD0(at + (in ? IMAGE_AT(iz, iy, ix) : 0));
+#if HOW == POOLING_MAX
         value = in && (v > value || v != v) ? v : value;
-#elif HOW == 1
+#elif HOW == POOLING_AVERAGE
         value += in ? v : 0;
         hits += in;
 #elif EXPONENT == 1
@@ -46,15 +39,13 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
       }
     }
   }
-#if HOW == 1
+#if HOW == POOLING_AVERAGE
   const int count = WITH_PADDING ? padded : hits;
   value = count == 0 ? 0 : value / count;
-#elif HOW == 2 && EXPONENT == 2
+#elif HOW == POOLING_LP && EXPONENT == 2
   value = sqrt(value);
-#elif HOW == 2 && EXPONENT != 1
+#elif HOW == POOLING_LP && EXPONENT != 1
   value = pow(value, (T0)1 / EXPONENT);
 #endif
   FINISH;
 }
-#undef POOL_LEAVES
-#undef POOL_IN

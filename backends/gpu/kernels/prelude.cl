@@ -29,6 +29,36 @@
   }                                                \
   barrier(CLK_LOCAL_MEM_FENCE);                    \
   value = parts[0];
+// `m` of each of the first n axes: 0, 1, ...
+#define QR_AXES_0(m)
+#define QR_AXES_1(m) m(0)
+#define QR_AXES_2(m) QR_AXES_1(m) m(1)
+#define QR_AXES_3(m) QR_AXES_2(m) m(2)
+#define QR_AXES_4(m) QR_AXES_3(m) m(3)
+#define QR_AXES_5(m) QR_AXES_4(m) m(4)
+#define QR_AXES_6(m) QR_AXES_5(m) m(5)
+#define QR_AXES_7(m) QR_AXES_6(m) m(6)
+#define QR_AXES_8(m) QR_AXES_7(m) m(7)
+#define EACH_AXIS(n, m) QR_JOIN(QR_AXES_, n)(m)
+// Of a window (kernels.inc, WINDOW): where it begins in the image for pixel p of the result, whether a position lies in the
+// image and at which distance, how many taps there are, and whether some lie outside for some pixel.
+#define WINDOW_Z(p) ((p) / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0)
+#define WINDOW_Y(p) ((p) / OUT_2 % OUT_1 * STRIDE_1 - PAD_1)
+#define WINDOW_X(p) ((p) % OUT_2 * STRIDE_2 - PAD_2)
+#define IN_IMAGE(z, y, x) ((z) >= 0 && (z) < IN_0 && (y) >= 0 && (y) < IN_1 && (x) >= 0 && (x) < IN_2)
+#define IMAGE_AT(z, y, x) ((z) * X_0 + (y) * X_1 + (x) * X_2)
+#define WINDOW_TAPS (KERNEL_0 * KERNEL_1 * KERNEL_2)
+#define QR_LEAVES(d) (PAD_##d > 0 || (OUT_##d - 1) * STRIDE_##d - PAD_##d + (KERNEL_##d - 1) * DILATION_##d >= IN_##d)
+#define WINDOW_LEAVES (QR_LEAVES(0) || QR_LEAVES(1) || QR_LEAVES(2))
+// Stores what a work item has for a row of the result, where the result has that row.
+#define STORE_ROW(row, type, sum)     \
+  {                                   \
+    y0 = row;                         \
+    if (y0 < INNER_FIRST) {           \
+      const type value = sum;         \
+      FINISH;                         \
+    }                                 \
+  }
 #define VSTORE(v, p) QR_JOIN(vstore, COLS)(v, 0, p)
 #define QR_INFINITY as_float(0x7f800000u)
 #define QR_NAN as_float(0x7fc00000u)

@@ -1,25 +1,24 @@
-// HOW: 0 sum, 1 mean, 2 product, 3 largest, 4 least, 5 sum of magnitudes, 6 root of the sum of squares, 7 sum of
-// squares, 8 logarithm of the sum, 9 logarithm of the sum of exponentials. By each work item, or by a group of LANES.
-#if HOW == 2
+// A reduction (HOW) by each work item, or by a group of LANES. L1: the sum of magnitudes; L2: the root of the sum of squares.
+#if HOW == REDUCTION_PROD
 #define REDUCE_FIRST 1
 #define REDUCE_TAKE(v) value *= v;
 #define REDUCE_JOINED(a, b) ((a) * (b))
-#elif HOW == 3
+#elif HOW == REDUCTION_MAX
 #define REDUCE_FIRST LOWEST
 #define REDUCE_TAKE(v) if (value == value && (v > value || v != v)) value = v;
 #define REDUCE_JOINED(a, b) ((a) == (a) && ((b) > (a) || (b) != (b)) ? (b) : (a))
-#elif HOW == 4
+#elif HOW == REDUCTION_MIN
 #define REDUCE_FIRST HIGHEST
 #define REDUCE_TAKE(v) if (value == value && (v < value || v != v)) value = v;
 #define REDUCE_JOINED(a, b) ((a) == (a) && ((b) < (a) || (b) != (b)) ? (b) : (a))
 #else
 #define REDUCE_FIRST 0
 #define REDUCE_JOINED(a, b) ((a) + (b))
-#if HOW == 5
+#if HOW == REDUCTION_L1
 #define REDUCE_TAKE(v) value += v < 1 && v != 0 && !(v > 0) ? 0 - v : v;
-#elif HOW == 6 || HOW == 7
+#elif HOW == REDUCTION_L2 || HOW == REDUCTION_SUM_SQUARE
 #define REDUCE_TAKE(v) value += v * v;
-#elif HOW == 9
+#elif HOW == REDUCTION_LOG_SUM_EXP
 #define REDUCE_TAKE(v) value += isinf(greatest) ? (T0)0 : exp(v - greatest);
 #else
 #define REDUCE_TAKE(v) value += v;
@@ -36,7 +35,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   COORDINATES
   const int at = AT0;
   T0 value = REDUCE_FIRST;
-#if HOW == 9
+#if HOW == REDUCTION_LOG_SUM_EXP
   T0 greatest = LOWEST;
   for (int i = 0; i < EXTENT_0; ++i)
     for (int j = 0; j < EXTENT_1; ++j)
@@ -62,13 +61,13 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
           REDUCE_TAKE(v)
         }
 #endif
-#if HOW == 1
+#if HOW == REDUCTION_MEAN
   value /= EXTENT_0 * EXTENT_1 * EXTENT_2 * EXTENT_3;
-#elif HOW == 6
+#elif HOW == REDUCTION_L2
   value = ROOT(value);
-#elif HOW == 8
+#elif HOW == REDUCTION_LOG_SUM
   value = log(value);
-#elif HOW == 9
+#elif HOW == REDUCTION_LOG_SUM_EXP
   value = isinf(greatest) ? greatest : greatest + log(value);
 #endif
 #if LANES > 1

@@ -1,4 +1,4 @@
-// The mean (HOW 0) or the greatest (1) of the points in each bin of a region, each between four pixels. A region names
+// The mean or the greatest (HOW) of the points in each bin of a region, each between four pixels. A region names
 // its image; one that is not there is taken at the edge. RATIO points a side, or 0: as many as a bin has pixels.
 __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
@@ -30,7 +30,7 @@ __kernel void KERNEL(ARGUMENTS) {
       sum += a + b + c + d;
       greatest = fmax(greatest, fmax(fmax(a, b), fmax(c, d)));
     }
-#if HOW == 0
+#if HOW == ROI_MODE_AVERAGE
   const T0 value = sum / max(rows * columns, 1);
 #else
   const T0 value = rows <= 0 || columns <= 0 ? 0 : greatest;

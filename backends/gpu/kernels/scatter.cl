@@ -1,5 +1,5 @@
 // Each element of the result takes the updates that go to it, in their order: of several the last counts, or all do.
-// HOW: 0 replaces, 1 adds, 2 multiplies, 3 the greatest, 4 the least. PLACES updates lie U_STEP apart; each is named by
+// HOW: replaces, adds, multiplies, the greatest, the least. PLACES updates lie U_STEP apart; each is named by
 // COUNT_OF indices, of the coordinates from AXIS on, which count from the end where they are negative; those outside go
 // nowhere.
 __kernel void KERNEL(ARGUMENTS) {
@@ -18,13 +18,13 @@ __kernel void KERNEL(ARGUMENTS) {
     }
     if (hit) {
       const T0 v = LOAD2(updates + p * U_STEP);
-#if HOW == 0
+#if HOW == SCATTERING_REPLACE
       value = v;
-#elif HOW == 1
+#elif HOW == SCATTERING_ADD
       value += v;
-#elif HOW == 2
+#elif HOW == SCATTERING_MUL
       value *= v;
-#elif HOW == 3
+#elif HOW == SCATTERING_MAX
       value = value > v || value != value ? value : v;
 #else
       value = value < v || value != value ? value : v;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/text_of_kernels.h"
 
 namespace quarry::gpu {
@@ -218,9 +219,10 @@ Number value_number(const Form &form) {
     case Kernel::ArgReduce: return Number::Long;
     case Kernel::ConvDot:
     case Kernel::MatMulDot: return Number::Int;
-    case Kernel::ConvInteger:
+    case Kernel::ConvInteger: return read_params<ConvIntegerParams>(form).WIDE ? Number::Long : Number::Int;
     case Kernel::ConvTransposeInteger:
-    case Kernel::MatMulInteger: return form.fields[0] ? Number::Long : Number::Int;  // WIDE
+      return read_params<ConvTransposeIntegerParams>(form).WIDE ? Number::Long : Number::Int;
+    case Kernel::MatMulInteger: return read_params<MatMulIntegerParams>(form).WIDE ? Number::Long : Number::Int;
     default: return *number_of(form.operands[0]);
   }
 }

@@ -22,26 +22,34 @@ struct Line {
 };
 Line line_of(const View &v, std::size_t axis) { return {strided::without(v, axis, 0), v.dims[axis], v.strides[axis]}; }
 
-int reduction_of(Op op) {
+std::optional<Reduction> reduction_of(Op op) {
   switch (op) {
-    case Op::ReduceSum: return 0;
+    case Op::ReduceSum: return Reduction::Sum;
     case Op::ReduceMean:
-    case Op::GlobalAveragePool: return 1;
-    case Op::ReduceProd: return 2;
+    case Op::GlobalAveragePool: return Reduction::Mean;
+    case Op::ReduceProd: return Reduction::Prod;
     case Op::ReduceMax:
-    case Op::GlobalMaxPool: return 3;
-    case Op::ReduceMin: return 4;
-    case Op::ReduceL1: return 5;
-    case Op::ReduceL2: return 6;
-    case Op::ReduceSumSquare: return 7;
-    case Op::ReduceLogSum: return 8;
-    default: return 9;
+    case Op::GlobalMaxPool: return Reduction::Max;
+    case Op::ReduceMin: return Reduction::Min;
+    case Op::ReduceL1: return Reduction::L1;
+    case Op::ReduceL2: return Reduction::L2;
+    case Op::ReduceSumSquare: return Reduction::SumSquare;
+    case Op::ReduceLogSum: return Reduction::LogSum;
+    case Op::ReduceLogSumExp: return Reduction::LogSumExp;
+    default: return std::nullopt;
   }
+}
+
+// Of elements that lie `step` apart.
+ReduceParams reduce_line(Reduction how, std::int64_t length, std::int64_t step) {
+  return {.HOW = field_of(how), .EXTENT = {length, 1, 1, 1}, .STEP = {step}, .LANES = lanes_for(length)};
 }
 
 }  // namespace
 
 Status lower_reduce(Lowering &l, const qir::Node &node) {
+  const auto how = reduction_of(node.op);
+  if (!how) return refuse(ErrorId::backend_op, node, "found a reduction that kernels do not have");
   const View x = l.view(node.inputs[0]);
   bool reduced[qir::kMaxRank] = {};
   if (node.op == Op::GlobalAveragePool || node.op == Op::GlobalMaxPool) {
@@ -62,10 +70,10 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
   strided::make_nest(one, qir::kMaxRank, nest);
   if (nest.dims.size() > 4)
     return refuse(ErrorId::backend_limit, node, format("found %zu axes, expected at most 4", nest.dims.size()));
-  Vector<std::int64_t> fields{reduction_of(node.op)};
-  for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.dims[i] : 1);
-  for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.strides[0][i] : 0);
-  fields.push_back(node.op == Op::ReduceLogSumExp ? 1 : lanes_for(strided::count_of(nest.dims)));
+  ReduceParams p{.HOW = field_of(*how),
+                 .EXTENT = {1, 1, 1, 1},
+                 .LANES = *how == Reduction::LogSumExp ? 1 : lanes_for(strided::count_of(nest.dims))};
+  for (std::size_t i = 0; i < nest.dims.size(); ++i) p.EXTENT[i] = nest.dims[i], p.STEP[i] = nest.strides[0][i];
   FusedExpression elements;
   elements.result = node.outputs[0];
   const Dims dims = kept.dims;
@@ -73,29 +81,28 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Arg base[] = {{kept, l.dtype(node.inputs[0])}};
   const View y = l.result(elements.result);
-  return l.emit(Kernel::Reduce, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 // The range of x with zero in it, then scale, zero point and x in them: a step each.
 Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
+  const std::int64_t count = strided::count_of(l.shape(node.inputs[0]));
+  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const View x = l.dense(node.inputs[0]);
   const auto output = [&](std::size_t i, DType dtype) {
     const std::int32_t id = i < node.outputs.size() ? node.outputs[i] : qir::kAbsent;
     return Arg{id == qir::kAbsent ? l.between({}, dtype) : l.result(id), dtype};
   };
-  const std::int64_t count = strided::count_of(x.dims);
-  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  const auto end = [&](int how, Element element, View *out) {
+  const auto end = [&](Reduction how, Element element, View *out) {
     *out = l.between({}, DType::F32);
-    const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0, lanes_for(count)};
     const Arg base[] = {{{x.value, x.offset, {}, {}}, DType::F32}};
     FusedExpression elements;
     elements.at = elements.code.add(element, Code::kValue, elements.code.constant(Number::Float, 0));
-    return l.emit(Kernel::Reduce, {}, fields, base, elements, {*out, DType::F32});
+    return l.emit(reduce_line(how, count, 1), {}, base, elements, {*out, DType::F32});
   };
   View low, high;
-  QR_RETURN_IF_ERROR(end(4, Element::AtMost, &low));
-  QR_RETURN_IF_ERROR(end(3, Element::AtLeast, &high));
+  QR_RETURN_IF_ERROR(end(Reduction::Min, Element::AtMost, &low));
+  QR_RETURN_IF_ERROR(end(Reduction::Max, Element::AtLeast, &high));
   const Arg y = output(0, DType::U8), scale = output(1, DType::F32), zero = output(2, DType::U8);
   const auto in_range = [](Code &code, std::uint32_t r) {
     r = code.add(Element::AtLeast, r, code.constant(Number::Float, 0));
@@ -124,12 +131,14 @@ Status lower_arg_reduce(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const Line line = line_of(x, axis);
-  const std::int64_t fields[] = {node.op == Op::ArgMax, node.get_int("select_last_index", 0) != 0, line.length,
-                                 line.step};
+  const ArgReduceParams p{.GREATEST = node.op == Op::ArgMax,
+                          .LAST = node.get_int("select_last_index", 0) != 0,
+                          .EXTENT = line.length,
+                          .STEP = line.step};
   FusedExpression elements;
   const Arg base[] = {{line.x, l.dtype(node.inputs[0])}};
   const View y = l.result(node.outputs[0]);
-  return l.emit(Kernel::ArgReduce, line.x.dims, fields, base, elements, {y, l.dtype(node.outputs[0])});
+  return l.emit(p, line.x.dims, base, elements, {y, l.dtype(node.outputs[0])});
 }
 
 Status lower_scan(Lowering &l, const qir::Node &node) {
@@ -140,14 +149,14 @@ Status lower_scan(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, given[0], x.rank(), &axis));
   const View y = l.result(node.outputs[0]);
   const Line from = line_of(x, axis), to = line_of(y, axis);
-  const std::int64_t fields[] = {node.op == Op::CumProd,
-                                 node.get_int("exclusive", 0) != 0,
-                                 node.get_int("reverse", 0) != 0,
-                                 from.length,
-                                 from.step,
-                                 to.step};
+  const ScanParams p{.PRODUCT = node.op == Op::CumProd,
+                     .EXCLUSIVE = node.get_int("exclusive", 0) != 0,
+                     .REVERSE = node.get_int("reverse", 0) != 0,
+                     .LENGTH = from.length,
+                     .X_STEP = from.step,
+                     .Y_STEP = to.step};
   const Arg base[] = {{from.x, l.dtype(node.inputs[0])}};
-  return l.emit(Kernel::Scan, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
+  return l.emit(p, from.x.dims, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
 
 // The norm of each line, then the division; a line of zeros stays zeros.
@@ -162,10 +171,9 @@ Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
   dims[axis] = 1;
   const View norm = l.between(dims, between);
   const Line line = line_of(x, axis);
-  const std::int64_t fields[] = {
-      node.get_int("p", 2) == 1 ? 5 : 6, line.length, 1, 1, 1, line.step, 0, 0, 0, lanes_for(line.length)};
+  const ReduceParams p = reduce_line(node.get_int("p", 2) == 1 ? Reduction::L1 : Reduction::L2, line.length, line.step);
   const Arg base[] = {{line.x, l.dtype(xi)}};
-  QR_RETURN_IF_ERROR(l.emit(Kernel::Reduce, line.x.dims, fields, base, {}, {norm, between}));
+  QR_RETURN_IF_ERROR(l.emit(p, line.x.dims, base, {}, {norm, between}));
   FusedExpression elements;
   elements.operands = {{x, l.dtype(xi)}, {norm, between}};
   const std::uint32_t zero = elements.code.constant(type, 0);
@@ -187,20 +195,21 @@ Status lower_top_k(Lowering &l, const qir::Node &node) {
   dims[axis] = k[0];
   const View indices = ii == qir::kAbsent ? l.between(dims, DType::I64) : l.result(ii);
   const Line from = line_of(x, axis), to = line_of(indices, axis);
-  const std::int64_t fields[] = {k[0], node.get_int("largest", 1) != 0, from.step, to.step};
+  const RankParams rank{
+      .PLACES = k[0], .GREATEST = node.get_int("largest", 1) != 0, .STEP = from.step, .Y_STEP = to.step};
   const auto whole = [](View v, std::int64_t extent, std::int64_t step) {
     v.dims.push_back(extent), v.strides.push_back(step);
     return v;
   };
   const View lines = whole(from.x, from.length, from.step);
   const Arg base[] = {{lines, l.dtype(node.inputs[0])}};
-  QR_RETURN_IF_ERROR(l.emit(Kernel::Rank, lines.dims, fields, base, {}, {whole(to.x, from.length, 0), DType::I64}));
+  QR_RETURN_IF_ERROR(l.emit(rank, lines.dims, base, {}, {whole(to.x, from.length, 0), DType::I64}));
   if (vi == qir::kAbsent) return {};
   View rest{x.value, x.offset, dims, x.strides};
   rest.strides[axis] = 0;
-  const std::int64_t gather[] = {x.dims[axis], x.strides[axis]};
+  const GatherParams gather{.EXTENT = x.dims[axis], .STEP = x.strides[axis]};
   const Arg taken[] = {{rest, l.dtype(node.inputs[0])}, {indices, DType::I64}};
-  return l.emit(Kernel::Gather, dims, gather, taken, {}, {l.result(vi), l.dtype(vi)});
+  return l.emit(gather, dims, taken, {}, {l.result(vi), l.dtype(vi)});
 }
 
 Status lower_softmax(Lowering &l, const qir::Node &node) {
@@ -209,27 +218,36 @@ Status lower_softmax(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
   const View y = l.result(node.outputs[0]);
   const Line from = line_of(x, axis), to = line_of(y, axis);
-  const std::int64_t fields[] = {node.op == Op::LogSoftmax, from.length, from.step, to.step, lanes_for(from.length)};
+  const SoftmaxParams p{.LOGARITHM = node.op == Op::LogSoftmax,
+                        .LENGTH = from.length,
+                        .X_STEP = from.step,
+                        .Y_STEP = to.step,
+                        .LANES = lanes_for(from.length)};
   const Arg base[] = {{from.x, l.dtype(node.inputs[0])}};
-  return l.emit(Kernel::Softmax, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
+  return l.emit(p, from.x.dims, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
 
 namespace {
 
+// A scale or bias that every row of a normalisation shares: along the axes before `axis` it stands still.
+bool is_one_row(const View &v, const Dims &dims, std::size_t axis) {
+  const View whole = strided::broadcast(v, dims);
+  return std::all_of(whole.strides.begin(), whole.strides.begin() + static_cast<std::ptrdiff_t>(axis),
+                     [](std::int64_t stride) { return stride == 0; });
+}
+
 // The mean and one by the deviation as results of LayerNormalization, which training wants: in steps of their own.
-Status emit_moments(Lowering &l, const qir::Node &node, const View &x, float epsilon) {
+Status emit_moments(Lowering &l, const qir::Node &node, const View &x, std::size_t axis, float epsilon) {
   const std::int32_t mi = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent,
                      ii = node.outputs.size() > 2 ? node.outputs[2] : qir::kAbsent;
   if (mi == qir::kAbsent && ii == qir::kAbsent) return {};
-  std::size_t axis = 0;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
   std::int64_t rows = 1, length = 1;
   for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
   const Dims lines{rows};
-  const std::int64_t fields[] = {1, length, 1, 1, 1, 1, 0, 0, 0, lanes_for(length)};
+  const ReduceParams p = reduce_line(Reduction::Mean, length, 1);
   const auto mean_of = [&](const View &v, DType dtype, const View &to, const FusedExpression &elements, DType result) {
     const Arg base[] = {{{v.value, v.offset, lines, {length}}, dtype}};
-    return l.emit(Kernel::Reduce, lines, fields, base, elements, {to, result});
+    return l.emit(p, lines, base, elements, {to, result});
   };
   const View mean = l.between({rows, 1}, DType::F32);
   QR_RETURN_IF_ERROR(mean_of(x, l.dtype(node.inputs[0]), mean, {}, DType::F32));
@@ -253,12 +271,24 @@ Status emit_moments(Lowering &l, const qir::Node &node, const View &x, float eps
 
 Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
-  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
-  const View x = l.dense(xi);
-  const std::size_t rank = x.rank();
-  const float epsilon = node.get_float("epsilon", 1e-5f);
+  const qir::Shape &shape = l.shape(xi);
+  const std::size_t rank = shape.size();
   const bool by_channel = node.op == Op::InstanceNormalization || node.op == Op::GroupNormalization;
-  if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, epsilon));
+  const std::int64_t channels = rank > 1 ? shape[1] : 1,
+                     groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
+  std::size_t axis = 0;
+  if (by_channel) {
+    if (rank < 2 || groups < 1 || channels % groups != 0)
+      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
+  } else {
+    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+      if (const std::int32_t id = node.inputs[i]; id != qir::kAbsent && !is_one_row(l.layout(id), shape, axis))
+        return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
+  }
+  const View x = l.dense(xi);
+  const float epsilon = node.get_float("epsilon", 1e-5f);
+  if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, axis, epsilon));
   std::int64_t length = 1, rows = 1, piece = 1, scale_step = 1, bias_step = 1;
   Dims dims;
   Dims scale_strides, bias_strides;
@@ -267,19 +297,12 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   View bias;
   if (bi != qir::kAbsent) bias = l.view(bi);
   if (by_channel) {
-    const std::int64_t channels = rank > 1 ? x.dims[1] : 1,
-                       groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
-    if (rank < 2 || groups < 1 || channels % groups != 0)
-      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
-    piece = 1;
     for (std::size_t d = 2; d < rank; ++d) piece *= x.dims[d];
     length = piece * (channels / groups);
     dims = {x.dims[0], groups};
     scale_step = scale.strides[0], bias_step = bias.strides[0];
     scale_strides = {0, scale_step * (channels / groups)}, bias_strides = {0, bias_step * (channels / groups)};
   } else {
-    std::size_t axis = 0;
-    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
     for (std::size_t d = 0; d < rank; ++d) (d < axis ? rows : length) *= x.dims[d];
     dims = {rows};
     // Scale and bias as lines of their own that every row shares.
@@ -287,9 +310,6 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
       View whole = strided::broadcast(v, x.dims);
       View tail{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
                 Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
-      for (std::size_t d = 0; d < axis; ++d)
-        if (whole.strides[d] != 0)
-          return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
       auto flat = strided::reshaped(tail, {length});
       if (!flat) {
         const View made = l.between(tail.dims, dtype);
@@ -308,16 +328,21 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
     bias = l.constant({&kZero, sizeof kZero}, {1});
     bias_step = 0, bias_strides.assign(dims.size(), 0);
   }
-  const std::int64_t fields[] = {
-      node.op == Op::RMSNormalization, bits(epsilon), length, piece, scale_step, bias_step, lanes_for(length)};
+  const NormalizeParams p{
+      .HOW = field_of(node.op == Op::RMSNormalization ? Normalization::AroundZero : Normalization::AroundMean),
+      .EPSILON = bits(epsilon),
+      .LENGTH = length,
+      .PIECE = piece,
+      .SCALE_STEP = scale_step,
+      .BIAS_STEP = bias_step,
+      .LANES = lanes_for(length)};
   const View y = l.result(node.outputs[0]);
   Dims lines = strided::row_major(dims);
   for (std::int64_t &stride : lines) stride *= length;
   const Arg base[] = {{{x.value, x.offset, dims, lines}, l.dtype(xi)},
                       {{scale.value, scale.offset, dims, scale_strides}, l.dtype(node.inputs[1])},
                       {{bias.value, bias.offset, dims, bias_strides}, bias_type}};
-  return l.emit(Kernel::Normalize, dims, fields, base, {},
-                {{y.value, y.offset, dims, lines}, l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, {}, {{y.value, y.offset, dims, lines}, l.dtype(node.outputs[0])});
 }
 
 }  // namespace quarry::gpu

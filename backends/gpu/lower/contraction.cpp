@@ -48,24 +48,9 @@ qir::Bytes packed_columns(Lowering &l, const qir::Bytes from, const View &b, std
   return {to, bytes};
 }
 
-// How a product is cut; tune.cpp fits it to the device.
-struct Tile {
-  std::int64_t rows = 8, cols = kPanel, group_x = 4, group_y = 1;
-};
-Tile tile_of(std::int64_t rows, std::int64_t columns) {
-  Tile tile;
-  while (tile.rows > 1 && tile.rows / 2 >= rows) tile.rows /= 2;
-  while (tile.cols > 2 && tile.cols > columns) tile.cols /= 2;
-  return tile;
-}
-void put(Vector<std::int64_t> &fields, const Tile &tile) {
-  fields.insert(fields.end(), {tile.rows, tile.cols, tile.group_x, tile.group_y});
-}
 // How many products of f16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it. So
 // few that what they lose is a thousandth of their sum.
 std::int64_t halves(const Lowering &l, DType dtype) { return l.target().halves && dtype == DType::F16 ? 16 : 0; }
-// Of a product: without local memory, and without images (images.h).
-constexpr std::int64_t kNoLocal = 0, kNoImages = 0;
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
 
@@ -84,11 +69,12 @@ struct Reshapes {
 
 }  // namespace
 
-Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std::int64_t k, std::int64_t a_k,
-                                    std::int64_t b_k, std::int64_t panel, std::int64_t halves) {
-  Vector<std::int64_t> fields{k, a_k, b_k, panel, halves};
-  put(fields, tile_of(rows, columns)), fields.push_back(kNoLocal), fields.push_back(kNoImages);
-  return fields;
+// tune.cpp fits it to the device.
+TileParams tile_of(std::int64_t rows, std::int64_t columns) {
+  TileParams tile{.ROWS = 8, .COLS = kPanel, .GROUP_X = 4, .GROUP_Y = 1};
+  while (tile.ROWS > 1 && tile.ROWS / 2 >= rows) tile.ROWS /= 2;
+  while (tile.COLS > 2 && tile.COLS > columns) tile.COLS /= 2;
+  return tile;
 }
 
 Status lower_conv(Lowering &l, const qir::Node &node) {
@@ -101,26 +87,22 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(transposed ? qir::resolve_conv_transpose(node, l.shape(xi), l.shape(wi), &c)
                                 : qir::resolve_conv(node, l.shape(xi), l.shape(wi), &c));
   if (c.rank > 3)
-    return refuse(ErrorId::backend_limit, node, format("found %u axes of space, expected at most 3", c.rank));
+    return refuse(ErrorId::backend_limit, node, format("found %u spatial axes, expected at most 3", c.rank));
   const View x = l.view(xi);
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  // Three axes of space, of which the first may be of one.
-  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
-               dilation[3] = {1, 1, 1}, pad[3] = {}, taps = 1, pixels = 1;
-  for (std::uint32_t i = 0; i < c.rank; ++i) {
-    const std::size_t to = 3 - c.rank + i;
-    in[to] = c.in[i], steps[to] = x.strides[2 + i], out[to] = c.out[i], kernel[to] = c.kernel[i];
-    stride[to] = c.stride[i], dilation[to] = c.dilation[i], pad[to] = c.pad_begin[i];
-    taps *= c.kernel[i], pixels *= c.out[i];
-  }
+  const WindowParams window = window_of(c, x);
+  std::int64_t taps = 1, pixels = 1;
+  for (std::uint32_t i = 0; i < c.rank; ++i) taps *= c.kernel[i], pixels *= c.out[i];
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group;
   const Dims dims{c.batch, c.group, per_out, pixels};
   const qir::Tensor &weights = l.tensor(wi);
   // Without a window it is a product of weights and pixels, which lie side by side.
   const bool is_product = !transposed && weights.is_constant && taps == 1 && pixels >= kFewestColumns &&
-                          std::ranges::equal(in, out) && std::ranges::all_of(stride, [](auto s) { return s == 1; }) &&
-                          std::ranges::all_of(pad, [](auto p) { return p == 0; }) && steps[2] == 1 &&
-                          (in[1] == 1 || steps[1] == in[2]) && (in[0] == 1 || steps[0] == in[1] * in[2]);
+                          std::ranges::equal(window.IN, window.OUT) &&
+                          std::ranges::all_of(window.STRIDE, [](auto s) { return s == 1; }) &&
+                          std::ranges::all_of(window.PAD, [](auto p) { return p == 0; }) && window.X[2] == 1 &&
+                          (window.IN[1] == 1 || window.X[1] == window.IN[2]) &&
+                          (window.IN[0] == 1 || window.X[0] == window.IN[1] * window.IN[2]);
   const bool packed = !transposed && !is_product && weights.is_constant, tiled = packed && per_out >= kFewestColumns;
   std::int64_t tile = tiled ? kPanel : kTile;
   while (!tiled && tile / 2 >= per_out) tile /= 2;
@@ -152,25 +134,31 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const Arg images{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, along}}, l.dtype(xi)};
   const Arg filters{{w.value, w.offset, dims, {0, per_group, along * per_in, 0}}, l.dtype(wi)};
   if (is_product) {
-    const Vector<std::int64_t> fields =
-        product_fields(per_out, pixels, per_in, 1, x.strides[1], 0, halves(l, l.dtype(xi)));
+    const MatMulTileParams p{
+        .K = per_in, .A_K = 1, .B_K = x.strides[1], .HALVES = halves(l, l.dtype(xi)), .tile = tile_of(per_out, pixels)};
     const Arg base[] = {filters, images};
     const View y = l.result(elements.result);
-    return l.emit(Kernel::MatMulTile, dims, fields, base, elements, {y, l.dtype(elements.result)});
+    return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
   }
   const Arg base[] = {images, filters};
-  Vector<std::int64_t> fields{per_in, x.strides[1]};
-  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
-  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
+  const Arg y{l.result(elements.result), l.dtype(elements.result)};
+  if (transposed)
+    return l.emit(ConvTransposeParams{.CHANNELS = per_in,
+                                      .X_CHANNEL = x.strides[1],
+                                      .W_CHANNEL = per_out * taps,
+                                      .W_OUT = taps,
+                                      .window = window},
+                  dims, base, elements, y);
   if (tiled)
-    fields.push_back(halves(l, l.dtype(xi))), put(fields, tile_of(pixels, per_out)), fields.push_back(kNoLocal),
-        fields.push_back(kNoImages);
-  else if (!transposed) fields.push_back(packed), fields.push_back(tile);
-  const View y = l.result(elements.result);
-  return l.emit(transposed ? Kernel::ConvTranspose
-                : tiled    ? Kernel::ConvTile
-                           : Kernel::Conv,
-                dims, fields, base, elements, {y, l.dtype(elements.result)});
+    return l.emit(ConvTileParams{.CHANNELS = per_in,
+                                 .X_CHANNEL = x.strides[1],
+                                 .window = window,
+                                 .HALVES = halves(l, l.dtype(xi)),
+                                 .tile = tile_of(pixels, per_out)},
+                  dims, base, elements, y);
+  return l.emit(
+      ConvParams{.CHANNELS = per_in, .X_CHANNEL = x.strides[1], .window = window, .PACKED = packed, .TILE = tile}, dims,
+      base, elements, y);
 }
 
 namespace {
@@ -204,12 +192,13 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
       b.value = columns.value, b.offset = 0, b.strides[rank - 1] = 1, b_k = n;
     }
   }
-  const Vector<std::int64_t> fields =
-      tiled ? product_fields(m, n, k, a_k, b_k, panel, halves(l, dtype)) : Vector<std::int64_t>{k, a_k, b_k};
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
-  const View y = l.result(elements.result);
-  return l.emit(tiled ? Kernel::MatMulTile : Kernel::MatMul, dims, fields, base, elements,
-                {y, l.dtype(elements.result)});
+  const Arg y{l.result(elements.result), l.dtype(elements.result)};
+  if (!tiled) return l.emit(MatMulParams{.K = k, .A_K = a_k, .B_K = b_k}, dims, base, elements, y);
+  return l.emit(
+      MatMulTileParams{
+          .K = k, .A_K = a_k, .B_K = b_k, .PANEL = panel, .HALVES = halves(l, dtype), .tile = tile_of(m, n)},
+      dims, base, elements, y);
 }
 
 }  // namespace

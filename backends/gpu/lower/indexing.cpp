@@ -12,13 +12,59 @@ using qir::Op;
 
 namespace {
 
-int reduction_of(const qir::Node &node) {
-  const std::string_view name = node.get_string("reduction", "none");
-  return name == "add" ? 1 : name == "mul" ? 2 : name == "max" ? 3 : name == "min" ? 4 : 0;
+// Nothing: a word that the operator does not have.
+std::optional<Scattering> scattering_of(const qir::Node &node) {
+  const std::string_view word = node.get_string("reduction", "none");
+  if (word == "none") return Scattering::Replace;
+  if (word == "add") return Scattering::Add;
+  if (word == "mul") return Scattering::Mul;
+  if (word == "max") return Scattering::Max;
+  return word == "min" ? std::optional(Scattering::Min) : std::nullopt;
 }
 
 // So many updates of a place are looked at by each element of the result; of more, the last is found first.
 constexpr std::int64_t kFewPlaces = 16;
+
+// What a scatter does: which axes its indices name, and how many updates there are.
+struct Scatter {
+  bool tuples = false, whole = true;  // ScatterND; every element of the result can be named
+  Scattering how = Scattering::Replace;
+  std::size_t axis = 0;
+  std::int64_t of = 1, places = 1;
+};
+
+Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
+  const qir::Shape &x = l.shape(node.inputs[0]), &indices = l.shape(node.inputs[1]), &updates = l.shape(node.inputs[2]);
+  const std::size_t rank = x.size();
+  Scatter out{.tuples = node.op == Op::ScatterND};
+  const auto how = scattering_of(node);
+  if (!how)
+    return refuse(ErrorId::backend_limit, node,
+                  format("found reduction '%s', expected none, add, mul, max or min",
+                         printable(node.get_string("reduction", "none")).c_str()));
+  out.how = *how;
+  if (x.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
+  if (out.tuples) {
+    out.of = indices.empty() ? 1 : indices.back(), out.places = strided::count_of(indices) / out.of;
+    if (out.of > static_cast<std::int64_t>(rank))
+      return refuse(ErrorId::backend_limit, node, "found more indices than axes");
+    std::int64_t size = 1;
+    for (std::size_t d = static_cast<std::size_t>(out.of); d < rank; ++d) size *= x[d];
+    if (strided::count_of(updates) != out.places * size)
+      return refuse(ErrorId::backend_limit, node, "found another number of updates than of indices");
+    return out;
+  }
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), rank, &out.axis));
+  if (indices.size() != rank || updates != indices)
+    return refuse(ErrorId::backend_limit, node, "found indices and updates of other dimensions");
+  out.places = indices[out.axis];
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (d == out.axis) continue;
+    if (indices[d] > x[d]) return refuse(ErrorId::backend_limit, node, "found more indices than elements");
+    out.whole = out.whole && indices[d] == x[d];
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -27,38 +73,33 @@ constexpr std::int64_t kFewPlaces = 16;
 // number, of which the greatest stays; then every element looks at one.
 Status lower_scatter(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
+  const bool nothing = strided::count_of(l.shape(ii)) == 0 || strided::count_of(l.shape(xi)) == 0;
+  Scatter s{.tuples = node.op == Op::ScatterND};
+  if (!nothing) {
+    QR_ASSIGN_OR_RETURN(s, match_scatter(l, node));
+  }
   View x = l.view(xi);
   const std::size_t rank = x.rank();
-  const bool tuples = node.op == Op::ScatterND;
+  const bool tuples = s.tuples;
   const View indices = tuples ? l.dense(ii) : l.view(ii), updates = tuples ? l.dense(ui) : l.view(ui);
-  if (strided::count_of(indices.dims) == 0 || strided::count_of(x.dims) == 0) {
+  if (nothing) {
     l.define(yi, x);
     return {};
   }
-  std::int64_t places = 1, i_step = 0, u_step = 1, of = 1, tuple_step = 0;
-  std::size_t axis = 0;
+  const bool whole = s.whole;
+  const std::size_t axis = s.axis;
+  const std::int64_t of = s.of, places = s.places;
+  std::int64_t i_step = 0, u_step = 1, tuple_step = 0;
   View y = l.result(yi), to = y, index{indices.value, indices.offset, {}, Dims(rank, 0)},
        update{updates.value, updates.offset, {}, Dims(rank, 0)};
   if (tuples) {
-    of = indices.dims.back(), places = strided::count_of(indices.dims) / of, i_step = of, tuple_step = 1;
-    if (of > static_cast<std::int64_t>(rank))
-      return refuse(ErrorId::backend_limit, node, "found more indices than axes");
+    i_step = of, tuple_step = 1;
     for (std::size_t d = rank; d-- > static_cast<std::size_t>(of);) update.strides[d] = u_step, u_step *= x.dims[d];
-    if (strided::count_of(updates.dims) != places * u_step)
-      return refuse(ErrorId::backend_limit, node, "found another number of updates than of indices");
   } else {
-    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), rank, &axis));
-    if (indices.rank() != rank || updates.dims != indices.dims)
-      return refuse(ErrorId::backend_limit, node, "found indices and updates of other extents");
-    places = indices.dims[axis], i_step = indices.strides[axis], u_step = updates.strides[axis];
-    bool whole = true;
-    for (std::size_t d = 0; d < rank; ++d) {
-      if (d == axis) continue;
-      if (indices.dims[d] > x.dims[d]) return refuse(ErrorId::backend_limit, node, "found more indices than elements");
-      index.strides[d] = indices.strides[d], update.strides[d] = updates.strides[d];
-      whole = whole && indices.dims[d] == x.dims[d];
-    }
-    // FusedExpression that no index can name are copied; the others then read what is copied, each its own.
+    i_step = indices.strides[axis], u_step = updates.strides[axis];
+    for (std::size_t d = 0; d < rank; ++d)
+      if (d != axis) index.strides[d] = indices.strides[d], update.strides[d] = updates.strides[d];
+    // Elements that no index can name are copied; the others then read what is copied, each its own.
     if (!whole) {
       QR_RETURN_IF_ERROR(l.copy({x, l.dtype(xi)}, {y, l.dtype(yi)}));
       for (std::size_t d = 0; d < rank; ++d)
@@ -66,64 +107,61 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
       x = to;
     }
   }
-  if (x.dims.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
-  Vector<std::int64_t> fields{
-      reduction_of(node), places, i_step, u_step, of, tuple_step, static_cast<std::int64_t>(axis)};
-  for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
-  if (reduction_of(node) == 0 && places > kFewPlaces) {
+  const auto extent = [&](std::size_t d) { return d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1; };
+  if (s.how == Scattering::Replace && places > kFewPlaces) {
     // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
     const Dims named = tuples ? Dims(to.dims.begin(), to.dims.begin() + static_cast<std::ptrdiff_t>(of)) : to.dims;
     const View winners = l.between(named, DType::I32);
     FusedExpression none;
     none.at = none.code.constant(Number::Int, -1);
     QR_RETURN_IF_ERROR(l.emit_elements(none, {winners, DType::I32}));
-    Vector<std::int64_t> told{of, tuple_step, static_cast<std::int64_t>(axis)};
-    for (std::size_t d = 0; d < kMaxRank; ++d) told.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
-    for (std::size_t d = 0; d < kMaxRank; ++d)
-      told.push_back(d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0);
+    ScatterWinnerParams p{.COUNT_OF = of, .TUPLE_STEP = tuple_step, .AXIS = static_cast<std::int64_t>(axis)};
+    for (std::size_t d = 0; d < kMaxRank; ++d) {
+      p.EXTENT[d] = extent(d);
+      p.STEP[d] = d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0;
+    }
     View from{indices.value, indices.offset, {places}, {i_step}}, place{winners.value, winners.offset, {places}, {0}};
     if (!tuples) {
       from = indices, place = {winners.value, winners.offset, indices.dims, winners.strides};
       place.strides[axis] = 0;
     }
     const Arg number[] = {{from, l.dtype(ii)}};
-    QR_RETURN_IF_ERROR(l.emit(Kernel::ScatterWinner, from.dims, told, number, {}, {place, DType::I32}));
+    QR_RETURN_IF_ERROR(l.emit(p, from.dims, number, {}, {place, DType::I32}));
     View winner{winners.value, winners.offset, to.dims, winners.strides};
     winner.strides.resize(rank, 0);
     update.dims = to.dims;
-    const std::int64_t taken[] = {places, u_step};
     const Arg take[] = {{x, l.dtype(xi)}, {winner, DType::I32}, {update, l.dtype(ui)}};
-    return l.emit(Kernel::ScatterTake, to.dims, taken, take, {}, {to, l.dtype(yi)});
+    return l.emit(ScatterTakeParams{.PLACES = places, .U_STEP = u_step}, to.dims, take, {}, {to, l.dtype(yi)});
   }
+  ScatterParams p{.HOW = field_of(s.how), .PLACES = places, .I_STEP = i_step, .U_STEP = u_step};
+  p.COUNT_OF = of, p.TUPLE_STEP = tuple_step, p.AXIS = static_cast<std::int64_t>(axis);
+  for (std::size_t d = 0; d < kMaxRank; ++d) p.EXTENT[d] = extent(d);
   index.dims = update.dims = to.dims;
   const Arg base[] = {{x, l.dtype(xi)}, {index, l.dtype(ii)}, {update, l.dtype(ui)}};
-  return l.emit(Kernel::Scatter, to.dims, fields, base, {}, {to, l.dtype(yi)});
+  return l.emit(p, to.dims, base, {}, {to, l.dtype(yi)});
 }
 
 Status lower_roi_align(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]), rois = l.view(node.inputs[1]), images = l.view(node.inputs[2]);
-  for (std::size_t i = 0; i < 2; ++i)
-    if (*number_of(l.dtype(node.inputs[i])) != Number::Float)
-      return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   const Dims &dims = l.shape(node.outputs[0]);
   if (x.rank() != 4 || rois.rank() != 2 || images.rank() != 1 || rois.dims[1] != 4 || images.dims[0] != rois.dims[0] ||
       strided::count_of(x.dims) == 0)
     return refuse(ErrorId::backend_limit, node, "found no images, or regions that are not four numbers each");
-  const std::int64_t fields[] = {node.get_string("mode", "avg") != "avg",
-                                 node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel",
-                                 std::clamp<std::int64_t>(node.get_int("sampling_ratio", 0), 0, 4096),
-                                 std::bit_cast<std::int32_t>(node.get_float("spatial_scale", 1.0F)),
-                                 x.dims[0],
-                                 x.strides[0],
-                                 rois.strides[1],
-                                 x.dims[2],
-                                 x.dims[3],
-                                 x.strides[2],
-                                 x.strides[3]};
+  const RoiAlignParams p{
+      .HOW = field_of(node.get_string("mode", "avg") == "avg" ? RoiMode::Average : RoiMode::Max),
+      .HALF = node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel",
+      .RATIO = std::clamp<std::int64_t>(node.get_int("sampling_ratio", 0), 0, 4096),
+      .SCALE = std::bit_cast<std::int32_t>(node.get_float("spatial_scale", 1.0F)),
+      .IMAGES = x.dims[0],
+      .X_IMAGE = x.strides[0],
+      .ROI_STEP = rois.strides[1],
+      .IN = {x.dims[2], x.dims[3]},
+      .X = {x.strides[2], x.strides[3]},
+  };
   const Arg base[] = {{{x.value, x.offset, dims, {0, x.strides[1], 0, 0}}, l.dtype(node.inputs[0])},
                       {{rois.value, rois.offset, dims, {rois.strides[0], 0, 0, 0}}, l.dtype(node.inputs[1])},
                       {{images.value, images.offset, dims, {images.strides[0], 0, 0, 0}}, l.dtype(node.inputs[2])}};
-  return l.emit(Kernel::RoiAlign, dims, fields, base, {}, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, {}, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
 }
 
 }  // namespace quarry::gpu

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backends/common/node_event.h"
 #include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "base/checked.h"
 #include "base/float16.h"
+#include "graph/ops/op_spec.h"
 #include "quarry/backend.h"
 
 namespace quarry::gpu {
@@ -16,7 +18,8 @@ namespace quarry::gpu {
 namespace {
 
 constexpr OperatorRow kOperators[] = {
-#define QR_GPU_OPERATOR(op, rule, note) {qir::Op::op, rule, note},
+#define QR_GPU_OPERATOR(op, rule, types, refuses, remark) \
+  {qir::Op::op, rule, OperatorRow::Types::types, sizeof(refuses) > 1 ? "not: " refuses : remark},
 #include "backends/gpu/lower/operators.inc"
 #undef QR_GPU_OPERATOR
 };
@@ -33,6 +36,26 @@ const OperatorRow *find_operator(qir::Op op) noexcept {
   for (const OperatorRow &row : kOperators)
     if (row.op == op) return &row;
   return nullptr;
+}
+
+bool takes(const OperatorRow &row, DType dtype) noexcept {
+  return number_of(dtype) && (row.types != OperatorRow::Types::NoF64 || dtype != DType::F64);
+}
+
+const char *types_text(const OperatorRow &row) noexcept {
+  // Without or with integers, without or with bool.
+  static constexpr const char *kTexts[3][2][2] = {
+      {{"", "bool"}, {"integers", "integers bool"}},
+      {{"f32 f16 bf16", "f32 f16 bf16 bool"}, {"f32 f16 bf16 integers", "f32 f16 bf16 integers bool"}},
+      {{"floats", "floats bool"}, {"floats integers", "floats integers bool"}}};
+  const qir::TypeSpec spec(qir::op_row(row.op).types);
+  std::string_view list = spec.inputs().empty() ? spec.outputs() : spec.inputs();
+  qir::TypeSlot slot;
+  if (!qir::TypeSpec::next(&list, &slot)) return "";
+  const std::uint32_t mask = spec.mask(slot.type);
+  const auto has = [&](DType dtype) { return (mask & qir::dtype_bit(dtype)) != 0 && takes(row, dtype); };
+  if (mask == qir::dtype_bit(DType::I64)) return "i64";
+  return kTexts[has(DType::F64) ? 2 : has(DType::F32) ? 1 : 0][has(DType::I32)][has(DType::Bool)];
 }
 
 Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint) {
@@ -181,13 +204,24 @@ const qir::Bytes *Lowering::contents(const View &view) const {
   return found == entries_.end() ? nullptr : &constants_.entries[found->second].contents;
 }
 
-const View &Lowering::view(std::int32_t id) {
+void Lowering::define(std::int32_t id, View view) {
   View &known = views_[static_cast<std::size_t>(id)];
+  views_before_.emplace_back(id, std::exchange(known, std::move(view)));
+}
+
+const View &Lowering::view(std::int32_t id) {
+  const View &known = views_[static_cast<std::size_t>(id)];
   if (known.value == strided::kNoValue && tensor(id).is_constant) {
-    known = constant(tensor(id).data, shape(id));
+    define(id, constant(tensor(id).data, shape(id)));
     if (tensor(id).quant) quants_[known.value] = &*tensor(id).quant;
   }
   return known;
+}
+
+View Lowering::layout(std::int32_t id) const {
+  const View &known = views_[static_cast<std::size_t>(id)];
+  if (known.value != strided::kNoValue) return known;
+  return {strided::kNoValue, 0, shape(id), strided::row_major(shape(id))};
 }
 
 View Lowering::dense(std::int32_t id) {
@@ -195,7 +229,7 @@ View Lowering::dense(std::int32_t id) {
   if (strided::is_row_major(v)) return v;
   View made = between(v.dims, dtype(id));
   if (!copy({v, dtype(id)}, {made, dtype(id)}).ok()) return v;  // whatever is wrong is found again by who reads it
-  views_[static_cast<std::size_t>(id)] = made;
+  define(id, made);
   if (tensor(id).quant) quants_[made.value] = &*tensor(id).quant;
   return made;
 }
@@ -247,7 +281,7 @@ Status Lowering::emit_elements(const FusedExpression &elements, const Arg &resul
   if (elements.code.reads_coordinates()) {
     FusedExpression whole = elements;
     for (std::size_t i = 0; i < views.size(); ++i) whole.operands[i].view = views[i];
-    return emit(Kernel::Elementwise, result.view.dims, {}, {}, whole, result);
+    return emit(ElementwiseParams(), result.view.dims, {}, whole, result);
   }
   Vector<const View *> all{&result.view};
   for (const View &v : views) all.push_back(&v);
@@ -256,12 +290,12 @@ Status Lowering::emit_elements(const FusedExpression &elements, const Arg &resul
   FusedExpression merged = elements;
   for (std::size_t i = 0; i < views.size(); ++i)
     merged.operands[i].view = {views[i].value, views[i].offset, nest.dims, nest.strides[i + 1]};
-  return emit(Kernel::Elementwise, nest.dims, {}, {}, merged,
+  return emit(ElementwiseParams(), nest.dims, {}, merged,
               {{result.view.value, result.view.offset, nest.dims, nest.strides[0]}, result.dtype});
 }
 
-Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-                      const FusedExpression &elements, const Arg &result) {
+Status Lowering::emit_step(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields,
+                           std::span<const Arg> base, const FusedExpression &elements, const Arg &result) {
   const KernelRow &row = kernel_row(kernel);
   const auto bad = [&](const char *what) {
     return Status::error(ErrorId::internal,
@@ -276,51 +310,53 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
     if (!same) return bad("an operand cannot be walked so");
     args[i].view = std::move(*same);
   }
-  if (args.size() > kMaxOperands || dims.size() > kMaxRank || elements.code.size() > kMaxCode)
+  // From here on a refusal is a limit of kernels.
+  if (args.size() > kMaxOperands || dims.size() > kMaxRank || elements.code.size() > kMaxCode) {
+    emission_refused_ = true;
     return refuse(ErrorId::backend_limit, at_ ? *at_ : qir::Node(),
                   format("found %zu operands, expected at most %zu", args.size(), kMaxOperands));
+  }
 
   Step step;
   step.kernel = static_cast<std::uint32_t>(kernel);
   step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
   step.operand_count = static_cast<std::uint32_t>(args.size());
+  Vector<std::int32_t> numbers;
   step.numbers = static_cast<std::uint32_t>(plan_.numbers.size());
   step.first_code = static_cast<std::uint32_t>(plan_.code.size());
   bool fits = true;
   const auto put = [&](std::int64_t number) {
     fits &= number >= INT32_MIN && number <= INT32_MAX;
-    plan_.numbers.push_back(static_cast<std::int32_t>(number));
+    numbers.push_back(static_cast<std::int32_t>(number));
   };
   Form form;
   form.kernel = kernel;
   for (const std::int64_t field : fields) put(field);
   put(static_cast<std::int64_t>(dims.size()));
   form.nest.rank = static_cast<std::uint32_t>(dims.size());
-  for (std::size_t d = 0; d < dims.size(); ++d) put(dims[d]), form.nest.dims[d] = plan_.numbers.back();
+  for (std::size_t d = 0; d < dims.size(); ++d) put(dims[d]), form.nest.dims[d] = numbers.back();
   Vector<StepOperand> operands;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const View &v = args[i].view;
     if (v.rank() != dims.size()) return bad("an operand of other coordinates");
-    for (std::size_t d = 0; d < dims.size(); ++d) put(v.strides[d]), form.nest.strides[i][d] = plan_.numbers.back();
+    for (std::size_t d = 0; d < dims.size(); ++d) put(v.strides[d]), form.nest.strides[i][d] = numbers.back();
     fits &= v.offset <= INT32_MAX;
     StepOperand &operand = operands.emplace_back(StepOperand{args[i].dtype, static_cast<std::int32_t>(v.offset)});
     if (scales_ && kernel != Kernel::Elementwise)
       if (const qir::Quantization *const quant = scaled(v))
         operand.scale = quant->scales[0], operand.zero = quant->zero_points[0];
-    plan_.operands.push_back({static_cast<std::uint32_t>(v.value), static_cast<std::uint32_t>(args[i].dtype),
-                              operand.offset, operand.zero, operand.scale, 0});
   }
   if (!fits) {
+    emission_refused_ = true;
     Status status = Status::error(ErrorId::backend_limit, "found a tensor of more elements than kernels count (2^31)");
     return at_ ? refuse(ErrorId::backend_limit, *at_, String(status.message())) : std::move(status);
   }
-  for (const Instruction &one :
-       elements.code.numbered(static_cast<std::uint32_t>(elements.operands.size()), row.value != 0))
-    plan_.code.push_back(one);
-  step.code_count = static_cast<std::uint32_t>(plan_.code.size()) - step.first_code;
+  const Vector<Instruction> code =
+      elements.code.numbered(static_cast<std::uint32_t>(elements.operands.size()), row.value != 0);
+  step.code_count = static_cast<std::uint32_t>(code.size());
   form.operands = operands;
-  form.fields = std::span(plan_.numbers).subspan(step.numbers, fields.size());
-  form.code = std::span(plan_.code).subspan(step.first_code);
+  form.fields = std::span(numbers).first(fields.size());
+  form.code = code;
   Bounds bounds;
   if (const Status found = find_bounds(form, bounds); !found.ok()) return bad(String(found.message()).c_str());
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -329,6 +365,12 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
     if (bytes > plan_.values[static_cast<std::size_t>(args[i].view.value)].bytes)
       return bad(format("operand %zu reaches behind its value", i).c_str());
   }
+  // Nothing refuses behind this.
+  for (std::size_t i = 0; i < args.size(); ++i)
+    plan_.operands.push_back({static_cast<std::uint32_t>(args[i].view.value), static_cast<std::uint32_t>(args[i].dtype),
+                              operands[i].offset, operands[i].zero, operands[i].scale, 0});
+  plan_.numbers.insert(plan_.numbers.end(), numbers.begin(), numbers.end());
+  plan_.code.insert(plan_.code.end(), code.begin(), code.end());
   plugin::ShapesText shapes;
   String fused;
   if (at_) {
@@ -338,15 +380,7 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
       if (id != qir::kAbsent) shapes.output(dtype(id), shape(id).data(), shape(id).size());
     step.source = at_->source;
     step.name = name(at_->name), step.op = name(qir::op_name(at_->op));
-    if (at_->source >= 0 && static_cast<std::size_t>(at_->source) < kernels_.size()) {
-      String &text = kernels_[static_cast<std::size_t>(at_->source)];
-      if (text.find(row.file) == String::npos) text += (text.empty() ? "" : ", ") + String(row.file);
-    }
-    for (const qir::Node *node : elements.fused) {
-      fused += (fused.empty() ? "" : ", ") + node->name;
-      if (node->source >= 0 && static_cast<std::size_t>(node->source) < into_.size())
-        into_[static_cast<std::size_t>(node->source)] = at_->source;
-    }
+    for (const qir::Node *node : elements.fused) fused += (fused.empty() ? "" : ", ") + node->name;
   } else {
     step.name = name("output"), step.op = name("Copy");
   }
@@ -380,6 +414,7 @@ void Lowering::fuse_with(FusedExpression &elements, bool (*fits)(const void *, c
     more.fused.push_back(&node);
     elements = std::move(more);
     done_[n] = true;
+    fused_.push_back(n);
   }
 }
 
@@ -418,6 +453,9 @@ Status Lowering::lower(const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   if (!row) return refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
   QR_RETURN_IF_ERROR(check_types(node));
+  for (const std::int32_t id : node.inputs)
+    if (id != qir::kAbsent && !takes(*row, dtype(id)))
+      return refuse(ErrorId::backend_type, node, format("found %s, expected f32 or f16", dtype_name(dtype(id))));
   bool empty = true;
   for (const std::int32_t id : node.outputs) empty = empty && (id == qir::kAbsent || strided::count_of(shape(id)) == 0);
   if (empty) {
@@ -425,9 +463,66 @@ Status Lowering::lower(const qir::Node &node) {
       if (id != qir::kAbsent) (void)result(id);
     return {};
   }
+  return apply(row->rule, node);
+}
+
+Lowering::Mark Lowering::mark() const noexcept {
+  return {plan_.values.size(), plan_.operands.size(), plan_.steps.size(),       plan_.numbers.size(),
+          plan_.code.size(),   plan_.names.size(),    constants_.entries.size()};
+}
+
+// Constants that a rule looked at are no trace: they are values from the first look on, and go with the refusal.
+bool Lowering::wrote_since(const Mark &mark) const {
+  return plan_.steps.size() != mark.steps || plan_.operands.size() != mark.operands ||
+         plan_.numbers.size() != mark.numbers || plan_.code.size() != mark.code ||
+         std::any_of(plan_.values.begin() + static_cast<std::ptrdiff_t>(mark.values), plan_.values.end(),
+                     [](const Value &value) { return value.storage != StorageKind::Constant; });
+}
+
+void Lowering::rewind(const Mark &mark) {
+  for (std::size_t i = views_before_.size(); i-- > 0;)
+    views_[static_cast<std::size_t>(views_before_[i].first)] = std::move(views_before_[i].second);
+  for (const std::size_t n : fused_) done_[n] = false;
+  std::erase_if(quants_, [&](const auto &one) { return one.first >= static_cast<std::int64_t>(mark.values); });
+  std::erase_if(constant_values_, [&](const auto &one) { return one.second >= mark.values; });
+  std::erase_if(entries_, [&](const auto &one) { return one.first >= mark.values; });
+  std::erase_if(names_, [&](const auto &one) { return one.second >= mark.names; });
+  plan_.values.resize(mark.values), plan_.operands.resize(mark.operands), plan_.steps.resize(mark.steps);
+  plan_.numbers.resize(mark.numbers), plan_.code.resize(mark.code), plan_.names.resize(mark.names);
+  constants_.entries.resize(mark.entries);
+}
+
+// By what the node's steps run, and where the nodes went that they took in.
+void Lowering::report_kernels(const qir::Node &node, const Mark &mark) {
+  if (node.source >= 0 && static_cast<std::size_t>(node.source) < kernels_.size()) {
+    String &text = kernels_[static_cast<std::size_t>(node.source)];
+    for (std::size_t i = mark.steps; i < plan_.steps.size(); ++i) {
+      const char *const file = kernel_row(static_cast<Kernel>(plan_.steps[i].kernel)).file;
+      if (text.find(file) == String::npos) text += (text.empty() ? "" : ", ") + String(file);
+    }
+  }
+  for (const std::size_t n : fused_)
+    if (const std::int32_t source = graph_.nodes[n].source; source >= 0 && source < std::ssize(into_))
+      into_[static_cast<std::size_t>(source)] = node.source;
+}
+
+Status Lowering::apply(Rule rule, const qir::Node &node) {
+  const Mark before = mark();
+  views_before_.clear(), fused_.clear();
+  emission_refused_ = false;
   scales_ = scales_stored(graph_, node);
-  Status status = row->rule(*this, node);
+  Status status = rule(*this, node);
   scales_ = false;
+  if (status.ok()) {
+    report_kernels(node, before);
+    return status;
+  }
+#ifndef NDEBUG
+  if (wrote_since(before) && !emission_refused_)
+    status = Status::error(ErrorId::internal, format("gpu: the rule of %s wrote into the plan before it refused: %s",
+                                                     qir::op_text(node).c_str(), String(status.message()).c_str()));
+#endif
+  rewind(before);
   return status;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // QIR to a plan. Each operator has a rule (operators.inc) that writes steps; this is what rules write with.
 //
+// A rule first matches, then emits: it refuses before it writes, and a refusal leaves the plan's tables as they were.
+//
 // Every tensor is a view of a value (backends/common/view.h): Reshape, Transpose, Slice and the like are other views
 // and cost nothing; kernels read by strides, and a rule that needs a tensor row by row asks for `dense`. Elementwise
 // operators behind a step that somebody else does not read become code of that step (element_code.h).
@@ -9,6 +11,7 @@
 #include <span>
 
 #include "backends/common/view.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/program/plan.h"
 #include "backends/gpu/program/target.h"
 #include "graph/edit/graph_edit.h"
@@ -89,6 +92,7 @@ class Lowering {
   }
   const View &view(std::int32_t id);
   View dense(std::int32_t id);
+  View layout(std::int32_t id) const;  // as `view`, for who matches: nothing is made, and a constant has no value yet
   Arg arg(std::int32_t id) { return {view(id), dtype(id)}; }
   View constant(qir::Bytes contents, Dims dims);       // lives as long as graph or store
   const qir::Bytes *contents(const View &view) const;  // of a constant; else null
@@ -99,13 +103,16 @@ class Lowering {
   // In what a node computes with the tensor: reals, where it reads and writes stored integers as what they mean
   // (scales_stored).
   Number number(std::int32_t id) const;
-  void define(std::int32_t id, View view) { views_[static_cast<std::size_t>(id)] = std::move(view); }
+  void define(std::int32_t id, View view);
 
   // ---- steps
   // `dims`: the coordinates of the nest; views of `base` have a stride for each. Operands of the elements, and the
-  // result, are reshaped to them. Fields in the order of the row.
-  Status emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
-              const FusedExpression &elements, const Arg &result);
+  // result, are reshaped to them. `params`: of the kernel's row (params.h).
+  template <class Params>
+  Status emit(const Params &params, const Dims &dims, std::span<const Arg> base, const FusedExpression &elements,
+              const Arg &result) {
+    return emit_step(Params::kKernel, dims, numbers_of(params), base, elements, result);
+  }
   // Elementwise: axes are merged where all operands can walk them as one.
   Status emit_elements(const FusedExpression &elements, const Arg &result);
   Status copy(const Arg &from, const Arg &to);
@@ -118,18 +125,31 @@ class Lowering {
     fuse_with(elements, test, &fits);
   }
 
+  // Runs a rule. Where it refuses, everything that it wrote is taken back; a rule that wrote steps or values before it
+  // refused is wrong, and a build with assertions says so (internal error).
+  Status apply(Status (*rule)(Lowering &, const qir::Node &), const qir::Node &node);
   // Runs the rules of all nodes. `refused` has one entry per node that was given; a refused node's results are taken as
   // if they were there, so that the rest is judged too.
   Status run(Vector<Status> &refused);
   std::uint32_t name(std::string_view text);
 
  private:
+  Status emit_step(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
+                   const FusedExpression &elements, const Arg &result);
   void fuse_with(FusedExpression &elements, bool (*fits)(const void *, const View &), const void *self);
   Status lower(const qir::Node &node);
   const qir::Quantization *scaled(const View &view) const;
   Status check_types(const qir::Node &node) const;
   Status finish_outputs();
   std::uint32_t new_value(std::uint64_t bytes);
+  // How long the plan's tables are.
+  struct Mark {
+    std::size_t values, operands, steps, numbers, code, names, entries;
+  };
+  Mark mark() const noexcept;
+  bool wrote_since(const Mark &mark) const;
+  void rewind(const Mark &mark);
+  void report_kernels(const qir::Node &node, const Mark &mark);
 
   const qir::Graph &graph_;
   qir::Store &store_;
@@ -140,6 +160,10 @@ class Lowering {
   Vector<View> views_;  // per tensor
   Vector<bool> done_;   // per node
   const qir::Node *at_ = nullptr;
+  // What the rule that runs has changed: views as they were before, nodes that it fused.
+  Vector<std::pair<std::int32_t, View>> views_before_;
+  Vector<std::size_t> fused_;
+  bool emission_refused_ = false;                            // a limit that only `emit` finds
   bool scales_ = false;                                      // it does scales_stored
   HashMap<std::int32_t, const qir::Quantization *> quants_;  // per value of stored integers
   StringMap<std::uint32_t> names_;
@@ -159,9 +183,13 @@ using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
-  const char *note;  // "not: " and what it does not take; empty: nothing
+  enum class Types : std::uint8_t { Any, NoF64 } types;
+  const char *note;  // "not: " and what it refuses, or a remark; empty: nothing
 };
 const OperatorRow *find_operator(qir::Op op) noexcept;
+// Whether the row's node may have an input of the type, and as a text all types that its first input may have.
+bool takes(const OperatorRow &row, DType dtype) noexcept;
+const char *types_text(const OperatorRow &row) noexcept;
 // It has no rule of its own: passes may write it as others.
 bool is_rewritten(qir::Op op) noexcept;
 

@@ -62,9 +62,10 @@ Status lower_view(Lowering &l, const qir::Node &node) {
     case Op::Split: {
       std::size_t axis = 0;
       QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
+      if (std::ranges::find(node.outputs, qir::kAbsent) != node.outputs.end())
+        return refuse(ErrorId::backend_limit, node, "found a part that nobody wants");
       std::int64_t start = 0;
       for (const std::int32_t out : node.outputs) {
-        if (out == qir::kAbsent) return refuse(ErrorId::backend_limit, node, "found a part that nobody wants");
         l.define(out, strided::sliced(x, axis, start, l.shape(out)[axis]));
         start += l.shape(out)[axis];
       }
@@ -96,9 +97,9 @@ Status lower_tile(Lowering &l, const qir::Node &node) {
 }
 
 Status lower_concat(Lowering &l, const qir::Node &node) {
-  const View y = l.result(node.outputs[0]);
   std::size_t axis = 0;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), y.rank(), &axis));
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), l.shape(node.outputs[0]).size(), &axis));
+  const View y = l.result(node.outputs[0]);
   std::int64_t start = 0;
   for (const std::int32_t id : node.inputs) {
     const View part = strided::sliced(y, axis, start, l.shape(id)[axis]);
@@ -143,7 +144,6 @@ Status lower_gather(Lowering &l, const qir::Node &node) {
   std::size_t axis = 0;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found nothing to take from");
-  const std::int64_t fields[] = {x.dims[axis], x.strides[axis]};
   Dims dims;
   View from{x.value, x.offset, {}, {}}, index{indices.value, indices.offset, {}, {}};
   if (node.op == Op::Gather) {
@@ -168,7 +168,8 @@ Status lower_gather(Lowering &l, const qir::Node &node) {
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Arg base[] = {{from, l.dtype(xi)}, {index, l.dtype(ii)}};
   const View y = l.result(elements.result);
-  return l.emit(Kernel::Gather, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(GatherParams{.EXTENT = x.dims[axis], .STEP = x.strides[axis]}, dims, base, elements,
+                {y, l.dtype(elements.result)});
 }
 
 Status lower_gather_nd(Lowering &l, const qir::Node &node) {
@@ -180,9 +181,11 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
   const auto axes = static_cast<std::size_t>(indices.dims.back());
   if (axes == 0 || batch + axes > x.rank() || batch >= indices.rank())
     return refuse(ErrorId::backend_limit, node, "found no indices");
-  Vector<std::int64_t> fields{indices.dims.back(), indices.strides.back()};
-  for (std::size_t d = 0; d < 8; ++d) fields.push_back(d < axes ? x.dims[batch + d] : 1);
-  for (std::size_t d = 0; d < 8; ++d) fields.push_back(d < axes ? x.strides[batch + d] : 0);
+  GatherNDParams p{.COUNT_OF = indices.dims.back(), .I_STEP = indices.strides.back()};
+  for (std::size_t d = 0; d < kMaxRank; ++d) {
+    p.EXTENT[d] = d < axes ? x.dims[batch + d] : 1;
+    p.STEP[d] = d < axes ? x.strides[batch + d] : 0;
+  }
   // [batch, places, what a place holds]
   Dims dims;
   View from{x.value, x.offset, {}, {}}, index{indices.value, indices.offset, {}, {}};
@@ -196,7 +199,7 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
   from.dims = index.dims = dims;
   const Arg base[] = {{from, l.dtype(xi)}, {index, l.dtype(ii)}};
   const View y = l.result(node.outputs[0]);
-  return l.emit(Kernel::GatherND, dims, fields, base, {}, {y, l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, {}, {y, l.dtype(node.outputs[0])});
 }
 
 Status lower_pad(Lowering &l, const qir::Node &node) {
@@ -207,17 +210,17 @@ Status lower_pad(Lowering &l, const qir::Node &node) {
   qir::PadGeometry pad;
   QR_RETURN_IF_ERROR(qir::resolve_pad(node, x.dims, pads, node.inputs[3] != qir::kAbsent, axes, &pad));
   const std::string_view mode = node.get_string("mode", "constant");
-  if (strided::count_of(x.dims) == 0 && mode != "constant")
-    return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  const Dims &dims = l.shape(node.outputs[0]);
-  Vector<std::int64_t> fields{mode == "reflect" ? 1 : mode == "edge" ? 2 : mode == "wrap" ? 3 : 0};
-  const auto put = [&](auto &&at) {
-    for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < x.rank() ? at(d) : 1);
-  };
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  put([&](std::size_t d) { return pad.begin[d]; });
-  put([&](std::size_t d) { return x.dims[d]; });
-  put([&](std::size_t d) { return x.strides[d]; });
+  const Dims &dims = l.shape(node.outputs[0]);
+  PadParams p{.MODE = field_of(mode == "reflect" ? Padding::Reflect
+                               : mode == "edge"  ? Padding::Edge
+                               : mode == "wrap"  ? Padding::Wrap
+                                                 : Padding::Constant)};
+  for (std::size_t d = 0; d < kMaxRank; ++d) {
+    const bool is_there = d < x.rank();
+    p.BEGIN[d] = is_there ? pad.begin[d] : 1, p.IN[d] = is_there ? x.dims[d] : 1;
+    p.X[d] = is_there ? x.strides[d] : 1;
+  }
   Arg with;
   if (const auto &quant = l.tensor(xi).quant) {  // what a stored zero is
     const std::int32_t zero = quant->zero_points[0];
@@ -232,7 +235,7 @@ Status lower_pad(Lowering &l, const qir::Node &node) {
   FusedExpression elements;
   elements.result = node.outputs[0];
   const View y = l.result(node.outputs[0]);
-  return l.emit(Kernel::Pad, dims, fields, base, elements, {y, l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, elements, {y, l.dtype(node.outputs[0])});
 }
 
 // What compares coordinates: Trilu, EyeLike, OneHot.

@@ -196,7 +196,7 @@ bool sums_are_wide(const qir::Tensor &x, const qir::Tensor &w, std::int64_t coun
 }
 
 // The code behind a sum: bias, the real number that it means, and how that is stored. `axis`: channels of the result.
-Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
+void finish_product(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
   const std::int32_t bi = node.inputs[2];
   Code &code = elements.code;
@@ -225,7 +225,6 @@ Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, Fuse
   elements.at = at_once ? stored_steps(code, y, r) : y.quant ? stored_of(code, y, r) : r;
   elements.result = node.outputs[0];
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, y.shape);
-  return {};
 }
 
 struct Reshapes {
@@ -285,7 +284,7 @@ bool is_of_bytes(const qir::Tensor &x, const qir::Tensor &w) {
   return dtype_bits(x.dtype) == 8 && range.low - most >= INT8_MIN && range.high - least <= INT8_MAX;
 }
 
-constexpr std::int64_t kTileOfDots[] = {2, 8, 16, 1};  // tune.cpp fits it to the device
+constexpr TileParams kTileOfDots{.ROWS = 2, .COLS = 8, .GROUP_X = 16, .GROUP_Y = 1};  // tune.cpp fits it to the device
 
 // Weights [C, M/group, taps] without their zero points, as they lie.
 template <class T>
@@ -320,25 +319,16 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
                                 : qir::resolve_conv(node, x_tensor.shape, w_tensor.shape, &c));
   const View x = l.view(xi);
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
-               dilation[3] = {1, 1, 1}, pad[3] = {}, taps = 1, pixels = 1;
-  for (std::uint32_t i = 0; i < c.rank; ++i) {
-    const std::size_t to = 3 - c.rank + i;
-    in[to] = c.in[i], steps[to] = x.strides[2 + i], out[to] = c.out[i], kernel[to] = c.kernel[i];
-    stride[to] = c.stride[i], dilation[to] = c.dilation[i], pad[to] = c.pad_begin[i];
-    taps *= c.kernel[i], pixels *= c.out[i];
-  }
+  const WindowParams window = window_of(c, x);
+  std::int64_t taps = 1, pixels = 1;
+  for (std::uint32_t i = 0; i < c.rank; ++i) taps *= c.kernel[i], pixels *= c.out[i];
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group, row = per_in * taps;
   const bool wide = sums_are_wide(x_tensor, w_tensor, row);
   const bool by_fours = l.target().dots && !transposed && per_in >= 4 && !wide && is_of_bytes(x_tensor, w_tensor);
   const Dims dims{c.batch, c.group, per_out, pixels};
-  Vector<std::int64_t> fields;
-  if (!by_fours) fields.push_back(wide);
-  fields.insert(fields.end(), {x_tensor.quant->zero_points[0], per_in, x.strides[1]});
-  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
-  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
+  const std::int64_t x_zero = x_tensor.quant->zero_points[0];
   FusedExpression elements;
-  QR_RETURN_IF_ERROR(finish_product(l, node, 1, elements));
+  finish_product(l, node, 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const View y = l.result(elements.result);
@@ -352,8 +342,9 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
                  zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
         });
     const Arg base[] = {images, {{w.value, 0, dims, {0, w.dims[0] / c.group, 0, 0}}, DType::I8}};
-    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
-    return l.emit(Kernel::ConvDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+    const ConvDotParams p{
+        .X_ZERO = x_zero, .CHANNELS = per_in, .X_CHANNEL = x.strides[1], .window = window, .tile = kTileOfDots};
+    return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
   }
   const auto [w, packed] = narrowest(w_tensor, [&](auto zero) {
     using T = decltype(zero);
@@ -362,8 +353,20 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
   });
   const std::int64_t per_group = transposed ? row * per_out : (per_out + kTile - 1) / kTile * row * kTile;
   const Arg base[] = {images, {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
-  return l.emit(transposed ? Kernel::ConvTransposeInteger : Kernel::ConvInteger, dims, fields, base, elements,
-                {y, l.dtype(elements.result)});
+  const Arg to{y, l.dtype(elements.result)};
+  if (!transposed)
+    return l.emit(
+        ConvIntegerParams{
+            .WIDE = wide, .X_ZERO = x_zero, .CHANNELS = per_in, .X_CHANNEL = x.strides[1], .window = window},
+        dims, base, elements, to);
+  return l.emit(ConvTransposeIntegerParams{.WIDE = wide,
+                                           .X_ZERO = x_zero,
+                                           .CHANNELS = per_in,
+                                           .X_CHANNEL = x.strides[1],
+                                           .W_CHANNEL = per_out * taps,
+                                           .W_OUT = taps,
+                                           .window = window},
+                dims, base, elements, to);
 }
 
 // y[batch, m, n] as lower_matmul and lower_gemm have it, with the distance along k beside the views.
@@ -399,7 +402,7 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
   const qir::Tensor &a_tensor = l.tensor(ai), &b_tensor = l.tensor(bi);
   FusedExpression elements;
   const std::size_t rank = l.shape(node.outputs[0]).size();
-  QR_RETURN_IF_ERROR(finish_product(l, node, rank == 0 ? 0 : rank - 1, elements));
+  finish_product(l, node, rank == 0 ? 0 : rank - 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const bool wide = sums_are_wide(a_tensor, b_tensor, k);
@@ -416,13 +419,16 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
                  b_tensor.quant->zero_points[0];
         });
     const Arg base[] = {left, {{w.value, 0, dims, Dims(dims.size(), 0)}, DType::I8}};
-    Vector<std::int64_t> fields{k};
-    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
-    return l.emit(Kernel::MatMulDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+    return l.emit(MatMulDotParams{.K = k, .tile = kTileOfDots}, dims, base, elements, {y, l.dtype(elements.result)});
   }
-  const std::int64_t fields[] = {wide, k, a_k, b_k, a_tensor.quant->zero_points[0], b_tensor.quant->zero_points[0]};
+  const MatMulIntegerParams p{.WIDE = wide,
+                              .K = k,
+                              .A_K = a_k,
+                              .B_K = b_k,
+                              .A_ZERO = a_tensor.quant->zero_points[0],
+                              .B_ZERO = b_tensor.quant->zero_points[0]};
   const Arg base[] = {left, {bv, b_tensor.dtype}};
-  return l.emit(Kernel::MatMulInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 }  // namespace

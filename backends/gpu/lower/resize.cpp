@@ -20,72 +20,62 @@ Status lower_pool(Lowering &l, const qir::Node &node) {
   qir::Window w;
   QR_RETURN_IF_ERROR(qir::resolve_pool(node, x.dims, &w));
   if (w.rank > 3)
-    return refuse(ErrorId::backend_limit, node, format("found %u axes of space, expected at most 3", w.rank));
+    return refuse(ErrorId::backend_limit, node, format("found %u spatial axes, expected at most 3", w.rank));
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
-               dilation[3] = {1, 1, 1}, pad[3] = {}, end[3] = {}, pixels = 1;
-  for (std::uint32_t i = 0; i < w.rank; ++i) {
-    const std::size_t to = 3 - w.rank + i;
-    in[to] = w.in[i], steps[to] = x.strides[2 + i], out[to] = w.out[i], kernel[to] = w.kernel[i];
-    stride[to] = w.stride[i], dilation[to] = w.dilation[i], pad[to] = w.pad_begin[i], end[to] = w.pad_end[i];
-    pixels *= w.out[i];
-  }
-  const Dims dims{x.dims[0], x.dims[1], pixels};
-  Vector<std::int64_t> fields{node.op == Op::MaxPool       ? 0
-                              : node.op == Op::AveragePool ? 1
-                                                           : 2,
-                              node.get_int("p", 2), node.get_int("count_include_pad", 0) != 0};
-  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad, end})
-    fields.insert(fields.end(), list, list + 3);
+  PoolParams p{.HOW = field_of(node.op == Op::MaxPool       ? Pooling::Max
+                               : node.op == Op::AveragePool ? Pooling::Average
+                                                            : Pooling::Lp),
+               .EXPONENT = node.get_int("p", 2),
+               .WITH_PADDING = node.get_int("count_include_pad", 0) != 0,
+               .window = window_of(w, x)};
+  for (std::uint32_t i = 0; i < w.rank; ++i) p.PAD_END[3 - w.rank + i] = w.pad_end[i];
+  const Dims dims{x.dims[0], x.dims[1], p.window.OUT[0] * p.window.OUT[1] * p.window.OUT[2]};
   FusedExpression elements;
   elements.result = node.outputs[0];
   l.fuse(elements, [&](const View &v) { return strided::reshaped(v, dims).has_value(); });
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1], 0}}, l.dtype(node.inputs[0])}};
   const View y = l.result(elements.result);
-  return l.emit(Kernel::Pool, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 Status lower_lrn(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
-  if (x.rank() < 2 || l.number(node.inputs[0]) != Number::Float)
-    return refuse(ErrorId::backend_type, node, "found f64 or no channels, expected images of f32 or f16");
+  if (x.rank() < 2) return refuse(ErrorId::backend_limit, node, "found no channels, expected images");
   const std::int64_t size = node.get_int("size", 1);
   const auto bits = [](float value) -> std::int64_t { return std::bit_cast<std::int32_t>(value); };
-  const std::int64_t fields[] = {std::min(size, 2 * x.dims[1]),  // there are no more
-                                 x.dims[1],
-                                 x.strides[1],
-                                 bits(node.get_float("alpha", 1e-4f) / static_cast<float>(size)),
-                                 bits(node.get_float("beta", 0.75f)),
-                                 bits(node.get_float("bias", 1))};
+  const LrnParams p{.SIZE = std::min(size, 2 * x.dims[1]),  // there are no more
+                    .CHANNELS = x.dims[1],
+                    .STEP = x.strides[1],
+                    .ALPHA = bits(node.get_float("alpha", 1e-4f) / static_cast<float>(size)),
+                    .BETA = bits(node.get_float("beta", 0.75f)),
+                    .BIAS = bits(node.get_float("bias", 1))};
   FusedExpression elements;
   elements.result = node.outputs[0];
   l.fuse(elements, [](const View &) { return true; });
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Arg base[] = {l.arg(node.inputs[0])};
   const View y = l.result(elements.result);
-  return l.emit(Kernel::Lrn, x.dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, x.dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 Status lower_grid_sample(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]), grid = l.view(node.inputs[1]);
   const std::size_t space = x.rank() - 2;
-  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three axes of space");
-  if (l.number(node.inputs[0]) == Number::Double || l.number(node.inputs[1]) != Number::Float)
-    return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three spatial axes");
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");
-  std::int64_t in[3] = {1, 1, 1}, steps[3] = {};
-  for (std::size_t i = 0; i < space; ++i) in[3 - space + i] = x.dims[2 + i], steps[3 - space + i] = x.strides[2 + i];
-  Vector<std::int64_t> fields{mode == "nearest" ? 0
-                              : mode == "cubic" ? 2
-                                                : 1,
-                              padding == "border"       ? 1
-                              : padding == "reflection" ? 2
-                                                        : 0,
-                              node.get_int("align_corners", 0) != 0, static_cast<std::int64_t>(space),
-                              grid.strides.back()};
-  for (const auto *list : {in, steps}) fields.insert(fields.end(), list, list + 3);
+  GridSampleParams p{.MODE = field_of(mode == "nearest" ? GridMode::Nearest
+                                      : mode == "cubic" ? GridMode::Cubic
+                                                        : GridMode::Linear),
+                     .PADDING = field_of(padding == "border"       ? GridPadding::Border
+                                         : padding == "reflection" ? GridPadding::Reflection
+                                                                   : GridPadding::Zeros),
+                     .ALIGNED = node.get_int("align_corners", 0) != 0,
+                     .SPACE = static_cast<std::int64_t>(space),
+                     .GRID_STEP = grid.strides.back(),
+                     .IN = {1, 1, 1}};
+  for (std::size_t i = 0; i < space; ++i) p.IN[3 - space + i] = x.dims[2 + i], p.X[3 - space + i] = x.strides[2 + i];
   const Dims &dims = l.shape(node.outputs[0]);
   View from{x.value, x.offset, dims, Dims(dims.size(), 0)}, at{grid.value, grid.offset, dims, Dims(dims.size(), 0)};
   from.strides[0] = x.strides[0], from.strides[1] = x.strides[1];
@@ -95,7 +85,7 @@ Status lower_grid_sample(Lowering &l, const qir::Node &node) {
   FusedExpression elements;
   elements.result = node.outputs[0];
   const View y = l.result(elements.result);
-  return l.emit(Kernel::GridSample, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 namespace {
@@ -163,7 +153,7 @@ Status lower_resize(Lowering &l, const qir::Node &node) {
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const Dims &dims = l.shape(node.outputs[0]);
   View from{x.value, x.offset, dims, x.strides};
-  std::int64_t taps[4] = {1, 1, 1, 1}, table[4] = {}, axes[4] = {}, in[4] = {1, 1, 1, 1}, steps[4] = {};
+  ResizeParams p{.TAPS = {1, 1, 1, 1}, .IN = {1, 1, 1, 1}};
   Vector<std::int32_t> indices(static_cast<std::size_t>(dims[0]), 0);  // of axes that are not there
   Vector<float> weights(static_cast<std::size_t>(dims[0]), 1);
   std::size_t count = 0;
@@ -172,15 +162,13 @@ Status lower_resize(Lowering &l, const qir::Node &node) {
     if (axis.in == axis.out && axis.scale == 1) continue;
     if (count == 4) return refuse(ErrorId::backend_limit, node, "found more than 4 axes that are resized");
     QR_ASSIGN_OR_RETURN(const Taps made, taps_of(node, axis));
-    taps[count] = made.count, table[count] = static_cast<std::int64_t>(indices.size()),
-    axes[count] = static_cast<std::int64_t>(d);
-    in[count] = axis.in, steps[count] = x.strides[d], from.strides[d] = 0;
+    p.TAPS[count] = made.count, p.TABLE[count] = static_cast<std::int64_t>(indices.size());
+    p.AXIS[count] = static_cast<std::int64_t>(d);
+    p.IN[count] = axis.in, p.STEP[count] = x.strides[d], from.strides[d] = 0;
     indices.insert(indices.end(), made.index.begin(), made.index.end());
     weights.insert(weights.end(), made.weight.begin(), made.weight.end());
     ++count;
   }
-  Vector<std::int64_t> fields;
-  for (const auto *list : {taps, table, axes, in, steps}) fields.insert(fields.end(), list, list + 4);
   const auto kept = [&](const auto &list) {
     const View v = l.constant(l.store().copy(list.data(), list.size() * 4), {static_cast<std::int64_t>(list.size())});
     return View{v.value, 0, dims, Dims(dims.size(), 0)};
@@ -191,7 +179,7 @@ Status lower_resize(Lowering &l, const qir::Node &node) {
   l.fuse(elements, [](const View &) { return true; });
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const View y = l.result(elements.result);
-  return l.emit(Kernel::Resize, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 }  // namespace quarry::gpu

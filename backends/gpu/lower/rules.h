@@ -23,9 +23,21 @@ Status lower_coordinates(Lowering &l, const qir::Node &node);
 Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp
 Status lower_matmul(Lowering &l, const qir::Node &node);
 Status lower_gemm(Lowering &l, const qir::Node &node);
-// The fields of a product in tiles, of weights whose columns lie in panels (or `panel` 0).
-Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std::int64_t k, std::int64_t a_k,
-                                    std::int64_t b_k, std::int64_t panel, std::int64_t halves = 0);
+// The tile of a product of so many rows and columns, for any device.
+TileParams tile_of(std::int64_t rows, std::int64_t columns);
+// The window of a pool or a convolution over x: three axes of space, of which those that are not there have one
+// element.
+template <class Geometry>
+WindowParams window_of(const Geometry &g, const View &x) {
+  WindowParams w;
+  for (std::uint32_t i = 0; i < 3; ++i) w.IN[i] = w.OUT[i] = w.KERNEL[i] = w.STRIDE[i] = w.DILATION[i] = 1;
+  for (std::uint32_t i = 0; i < g.rank; ++i) {
+    const std::size_t to = 3 - g.rank + i;
+    w.IN[to] = g.in[i], w.X[to] = x.strides[2 + i], w.OUT[to] = g.out[i], w.KERNEL[to] = g.kernel[i];
+    w.STRIDE[to] = g.stride[i], w.DILATION[to] = g.dilation[i], w.PAD[to] = g.pad_begin[i];
+  }
+  return w;
+}
 // lower_winograd.cpp: the patches' pixels along an axis where a convolution goes by Winograd's form, else 0; and its
 // steps.
 std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c);

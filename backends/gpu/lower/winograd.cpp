@@ -80,10 +80,14 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
   {
     const Dims nest{c.batch, channels, down * across};
     const Arg base[] = {{{x.value, x.offset, nest, {x.strides[0], x.strides[1], 0}}, DType::F32}};
-    const std::int64_t fields[] = {1, c.in[0],        c.in[1],       0, x.strides[2], x.strides[3], 1, down, across,
-                                   1, side,           side,          1, step,         step,         1, 1,    1,
-                                   0, c.pad_begin[0], c.pad_begin[1]};
-    QR_RETURN_IF_ERROR(l.emit(Kernel::WinogradInput, nest, fields, base, {},
+    const WindowParams window{.IN = {1, c.in[0], c.in[1]},
+                              .X = {0, x.strides[2], x.strides[3]},
+                              .OUT = {1, down, across},
+                              .KERNEL = {1, side, side},
+                              .STRIDE = {1, step, step},
+                              .DILATION = {1, 1, 1},
+                              .PAD = {0, c.pad_begin[0], c.pad_begin[1]}};
+    QR_RETURN_IF_ERROR(l.emit(WinogradInputParams{.window = window}, nest, base, {},
                               {{patched.value, patched.offset, nest, Dims(3, 0)}, DType::F32}));
   }
   {
@@ -91,19 +95,24 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
     const Arg base[] = {{{w.value, w.offset, nest, {filters * channels, channels, 0}}, DType::F32},
                         {{patched.value, patched.offset, nest, {panels * channels * kPanel, 0, 0}}, DType::F32}};
     FusedExpression none;
-    QR_RETURN_IF_ERROR(l.emit(Kernel::MatMulTile, nest, product_fields(filters, patches, channels, 1, kPanel, kPanel),
-                              base, none, {products, DType::F32}));
+    const MatMulTileParams p{
+        .K = channels, .A_K = 1, .B_K = kPanel, .PANEL = kPanel, .tile = tile_of(filters, patches)};
+    QR_RETURN_IF_ERROR(l.emit(p, nest, base, none, {products, DType::F32}));
   }
-  const std::int64_t fields[] = {step,         c.out[0],       c.out[1],      down,    across,
-                                 channels,     x.strides[1],   c.in[0],       c.in[1], x.strides[2],
-                                 x.strides[3], c.pad_begin[0], c.pad_begin[1]};
+  const WinogradOutputParams p{.STEP = step,
+                               .OUT = {c.out[0], c.out[1]},
+                               .PATCHES = {down, across},
+                               .CHANNELS = channels,
+                               .X_CHANNEL = x.strides[1],
+                               .IN = {c.in[0], c.in[1]},
+                               .X = {x.strides[2], x.strides[3]},
+                               .PAD = {c.pad_begin[0], c.pad_begin[1]}};
   Dims images(dims.size(), 0);
   images[0] = x.strides[0];
   const Arg base[] = {{{products.value, products.offset, dims, Dims(dims.size(), 0)}, DType::F32},
                       {{x.value, x.offset, dims, images}, DType::F32},
                       {{w.value, w.offset, dims, Dims(dims.size(), 0)}, DType::F32}};
-  return l.emit(Kernel::WinogradOutput, dims, fields, base, elements,
-                {l.result(elements.result), l.dtype(elements.result)});
+  return l.emit(p, dims, base, elements, {l.result(elements.result), l.dtype(elements.result)});
 }
 
 }  // namespace quarry::gpu

@@ -2,9 +2,11 @@
 #include "backends/gpu/program/images.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/program/compiled_plan.h"
 #include "base/checked.h"
 
@@ -20,8 +22,12 @@ bool has_images(std::uint32_t kernel) {
   return kernel == static_cast<std::uint32_t>(Kernel::MatMulTile) ||
          kernel == static_cast<std::uint32_t>(Kernel::ConvTile);
 }
+// Where field IMAGES is among the plan's numbers.
 std::size_t place_of(const Step &step) {
-  return step.numbers + Fields::place(kernel_row(static_cast<Kernel>(step.kernel)).fields, "IMAGES");
+  const std::size_t offset = step.kernel == static_cast<std::uint32_t>(Kernel::MatMulTile)
+                                 ? offsetof(MatMulTileParams, IMAGES)
+                                 : offsetof(ConvTileParams, IMAGES);
+  return step.numbers + offset / sizeof(std::int64_t);
 }
 std::size_t operand_of(std::int32_t way) { return (way & images_of_operand(0)) != 0 ? 0 : 1; }
 std::uint64_t element_of(DType dtype) { return dtype == DType::F16 ? 2 : 4; }
@@ -156,11 +162,10 @@ ConstantImages constant_images(const Plan &plan, std::span<const std::int32_t> w
         continue;
       }
       const ImageSize &size = bounds[s].images[o];
-      // Rows are of K elements; panels of as many steps as the image has rows.
-      const std::int64_t steps =
-          way == kRowsOfLeft
-              ? plan.numbers[step.numbers + Fields::place(kernel_row(static_cast<Kernel>(step.kernel)).fields, "K")]
-              : size.height;
+      // Rows are of K elements; panels of as many steps as the image has rows. The left is a matrix multiplication's.
+      const std::int64_t steps = way == kRowsOfLeft
+                                     ? read_params<MatMulTileParams>(std::span(plan.numbers).subspan(step.numbers)).K
+                                     : size.height;
       const ConstantImages::Entry entry{operand.value, way, static_cast<DType>(operand.dtype), steps, size};
       const auto [first, last] = of_value.equal_range(operand.value);
       const auto same = std::find_if(first, last, [&](const auto &one) {

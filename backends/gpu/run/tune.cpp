@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/kernels/text.h"
 #include "backends/gpu/program/images.h"
 
@@ -23,17 +23,9 @@ struct Tile {
 // Whether products of the kernel may go by way of local memory.
 bool has_local(Kernel kernel) { return kernel == Kernel::MatMulTile || kernel == Kernel::ConvTile; }
 
-// The tile of a step lies in four of its numbers, one behind the other, or six.
-std::int32_t *tile_numbers(Plan &plan, const Step &step) {
-  const auto kernel = static_cast<Kernel>(step.kernel);
-  switch (kernel) {
-    case Kernel::MatMulTile:
-    case Kernel::ConvTile:
-    case Kernel::MatMulDot:
-    case Kernel::ConvDot: break;
-    default: return nullptr;
-  }
-  return plan.numbers.data() + step.numbers + Fields::place(kernel_row(kernel).fields, "ROWS");
+// The fields of a step that has a tile, else null.
+std::int32_t *tiled_fields(Plan &plan, const Step &step) {
+  return is_tiled(static_cast<Kernel>(step.kernel)) ? plan.numbers.data() + step.numbers : nullptr;
 }
 
 // What is counted by ROWS, and what by COLS.
@@ -51,9 +43,11 @@ Tile cut(Tile tile, const Form &form) {
   return tile;
 }
 
-void put(const Form &form, std::int32_t *numbers, const Tile &tile) {
-  numbers[0] = tile.rows, numbers[1] = tile.cols, numbers[2] = tile.group_x, numbers[3] = tile.group_y;
-  if (has_local(form.kernel)) numbers[4] = tile.local, numbers[5] = tile.images;
+void put(const Form &form, std::int32_t *fields, const Tile &tile) {
+  edit_tiled(form.kernel, fields, [&](auto &p) {
+    p.tile = {.ROWS = tile.rows, .COLS = tile.cols, .GROUP_X = tile.group_x, .GROUP_Y = tile.group_y};
+    if constexpr (requires { p.IMAGES; }) p.LOCAL = tile.local, p.IMAGES = tile.images;
+  });
 }
 
 // A processor wants what fills its registers, by vectors as wide as it has them, and few work items; a graphics
@@ -190,16 +184,16 @@ class Tuner {
       const Step &step = plan.steps[i];
       Vector<StepOperand> operands;
       Form form;
-      std::int32_t *const numbers = tile_numbers(plan, step);
-      const bool is_timed = times && (numbers || is_winograd(static_cast<Kernel>(step.kernel)));
-      if ((!numbers && !is_timed) || !form_of(plan, step, operands, form)) continue;
+      std::int32_t *const fields = tiled_fields(plan, step);
+      const bool is_timed = times && (fields || is_winograd(static_cast<Kernel>(step.kernel)));
+      if ((!fields && !is_timed) || !form_of(plan, step, operands, form)) continue;
       if (stop_.stopped()) return stop_.status("compile");
-      if (numbers) put(form, numbers, tile_by_rule(engine_.device(), form));
+      if (fields) put(form, fields, tile_by_rule(engine_.device(), form));
       // What can be an image is a part of what is known: it is not a part of the form.
-      if (numbers && images_ != Images::None && has_local(form.kernel))
-        numbers[5] = possible_images(plan, step, &engine_.device());
-      QR_ASSIGN_OR_RETURN(const Found found, measured(plan, step, form, numbers, is_timed));
-      if (numbers) put(form, numbers, found.tile);
+      if (std::int32_t *const images = image_field(plan, step); images && images_ != Images::None)
+        *images = possible_images(plan, step, &engine_.device());
+      QR_ASSIGN_OR_RETURN(const Found found, measured(plan, step, form, fields, is_timed));
+      if (fields) put(form, fields, found.tile);
       if (times) (*times)[i] = found.seconds;
     }
     return {};
@@ -212,7 +206,7 @@ class Tuner {
     bool is_timed;
     Found found;
   };
-  Result<Found> measured(const Plan &plan, const Step &step, const Form &form, std::int32_t *numbers, bool is_timed) {
+  Result<Found> measured(const Plan &plan, const Step &step, const Form &form, std::int32_t *fields, bool is_timed) {
     const std::uint32_t number = different_.kernel(form);
     const auto same = std::ranges::find_if(
         known_, [&](const Known &one) { return one.form == number && (one.is_timed || !is_timed); });
@@ -227,12 +221,12 @@ class Tuner {
       candidate.kernel = text.kernel(form);
       if (text.kernel_count() != before) candidates.push_back(candidate);
     };
-    if (numbers) {
+    if (fields) {
       found.tile = tile_by_rule(engine_.device(), form);
-      const std::int32_t images = has_local(form.kernel) ? numbers[5] : 0;
+      const std::int32_t images = image_ways(plan, step);
       found.tile.images = images_ == Images::All ? images : 0;
       const auto try_way = [&](Tile way) {
-        put(form, numbers, way);
+        put(form, fields, way);
         add(way);
       };
       for (const Tile &way : tiles_for(engine_.device(), form.kernel)) {
@@ -279,9 +273,9 @@ Target target_of(const opencl::Device &device) {
 void fit_tiles(Plan &plan, const opencl::Device &device) {
   Vector<StepOperand> operands;
   for (const Step &step : plan.steps) {
-    std::int32_t *const numbers = tile_numbers(plan, step);
+    std::int32_t *const fields = tiled_fields(plan, step);
     Form form;
-    if (numbers && form_of(plan, step, operands, form)) put(form, numbers, tile_by_rule(device, form));
+    if (fields && form_of(plan, step, operands, form)) put(form, fields, tile_by_rule(device, form));
   }
 }
 

@@ -2,7 +2,7 @@
 // Products that read weights and values between steps as images, against cpu-reference, and what becomes of such plans
 // where images are too small or missing.
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "backends/gpu/program/images.h"
 #include "tests/unit/gpu/kernel_case.h"
 
@@ -21,10 +21,10 @@ Cases::Change with_images(std::int32_t rows, std::int32_t cols, const opencl::De
     for (const gpu::Step &step : plan.steps) {
       std::int32_t *const field = gpu::image_field(plan, step);
       if (!field) continue;
-      const char *const names = gpu::kernel_row(static_cast<gpu::Kernel>(step.kernel)).fields;
-      std::int32_t *const tile = plan.numbers.data() + step.numbers + gpu::Fields::place(names, "ROWS");
-      tile[0] = rows;
-      tile[1] = std::min(tile[1], cols);
+      gpu::edit_tiled(static_cast<gpu::Kernel>(step.kernel), plan.numbers.data() + step.numbers, [&](auto &p) {
+        p.tile.ROWS = rows;
+        p.tile.COLS = std::min<std::int64_t>(p.tile.COLS, cols);
+      });
     }
     auto note = gpu::fit_images(plan, kAll, device);
     REQUIRE_OK(note);

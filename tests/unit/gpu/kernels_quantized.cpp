@@ -4,7 +4,7 @@
 
 #include "backends/common/view.h"
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -111,8 +111,9 @@ TEST_CASE("products of integers of 8 bits by dot products of four: to the same b
       for (const gpu::Step &step : plan.steps) {
         const auto kernel = static_cast<gpu::Kernel>(step.kernel);
         CHECK((kernel == gpu::Kernel::ConvDot || kernel == gpu::Kernel::MatMulDot));
-        std::copy_n(tile.data(), 4,
-                    plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
+        gpu::edit_tiled(kernel, plan.numbers.data() + step.numbers, [&](auto &p) {
+          p.tile = {tile[0], tile[1], tile[2], tile[3]};
+        });
       }
     });
     struct Case {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -19,8 +19,10 @@ Cases::Change with_tile(const std::array<std::int32_t, 5> &tile) {
     for (const gpu::Step &step : plan.steps) {
       const auto kernel = static_cast<gpu::Kernel>(step.kernel);
       if (kernel != gpu::Kernel::MatMulTile && kernel != gpu::Kernel::ConvTile) continue;
-      std::copy_n(tile.data(), 5,
-                  plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
+      gpu::edit_tiled(kernel, plan.numbers.data() + step.numbers, [&](auto &p) {
+        p.tile = {tile[0], tile[1], tile[2], tile[3]};
+        if constexpr (requires { p.LOCAL; }) p.LOCAL = tile[4];
+      });
       ++count;
     }
     CHECK_GT(count, 0u);
@@ -90,9 +92,10 @@ TEST_CASE("products of f16 in 16 bits") {
       auto compiled = gpu::compile(p.graph, {}, target);
       REQUIRE_OK(compiled);
       for (const gpu::Step &step : compiled->plan.steps) {
-        const gpu::KernelRow &row = gpu::kernel_row(static_cast<gpu::Kernel>(step.kernel));
-        if (String(row.fields).find("HALVES") == String::npos) continue;
-        CHECK_EQ(compiled->plan.numbers[step.numbers + gpu::Fields::place(row.fields, "HALVES")], 16);
+        gpu::edit_tiled(static_cast<gpu::Kernel>(step.kernel), compiled->plan.numbers.data() + step.numbers,
+                        [](auto &tiled) {
+                          if constexpr (requires { tiled.HALVES; }) CHECK_EQ(tiled.HALVES, 16);
+                        });
       }
     };
     for (const auto &[a, b] :

@@ -2,7 +2,8 @@
 // What becomes a step and what does not, what is refused and how, and that no blob, however it is damaged, reaches
 // outside its memory.
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/kernels/params.h"
+#include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/program/blob.h"
 #include "backends/gpu/program/images.h"
 #include "backends/gpu/run/context.h"
@@ -104,6 +105,51 @@ TEST_CASE("a refused node says what was found and what was expected") {
   CHECK(compiled(p, true).refused[0].ok());
 }
 
+namespace {
+
+// A rule that is wrong: it has copied its input, and made a constant, when it refuses.
+Status refuse_in_the_middle(gpu::Lowering &l, const qir::Node &node) {
+  static constexpr float kOne = 1;
+  const gpu::View y = l.result(node.outputs[0]);
+  (void)l.constant({&kOne, sizeof kOne}, {1});
+  QR_RETURN_IF_ERROR(l.copy(l.arg(node.inputs[0]), {y, l.dtype(node.outputs[0])}));
+  return gpu::refuse(ErrorId::backend_limit, node, "found what the test wants refused");
+}
+// A rule as they should be: it has only looked at what there is.
+Status refuse_at_once(gpu::Lowering &l, const qir::Node &node) {
+  (void)l.view(node.inputs[0]);
+  return gpu::refuse(ErrorId::backend_limit, node, "found what the test wants refused");
+}
+
+std::vector<std::size_t> table_sizes(const gpu::Plan &plan, const gpu::Constants &constants) {
+  return {plan.values.size(), plan.operands.size(), plan.steps.size(),       plan.numbers.size(),
+          plan.code.size(),   plan.names.size(),    constants.entries.size()};
+}
+
+}  // namespace
+
+TEST_CASE("a refusal leaves no trace, and a rule that writes before it refuses is found") {
+  Pieces p;
+  p.gives({p.of(Op::Exp, p.column(6, {6})), p.of(Op::Tanh, p.input({6}))});
+  qir::Store store;
+  const gpu::Target target;
+  gpu::Plan plan;
+  gpu::Constants constants;
+  gpu::Lowering l(p.graph, store, target, plan, constants);
+  const auto before = table_sizes(plan, constants);
+  const qir::Node &node = p.graph.nodes[0];
+  CHECK_EQ(l.apply(refuse_at_once, node).id(), "QR-B0004");
+  CHECK_EQ(table_sizes(plan, constants), before);
+  CHECK(!l.is_there(node.outputs[0]));
+  CHECK_EQ(l.apply(refuse_in_the_middle, node).id(), "QR-C0010");
+  CHECK_EQ(table_sizes(plan, constants), before);
+  CHECK(!l.is_there(node.outputs[0]));
+  // What was taken back can be made again.
+  Vector<Status> refused(p.graph.nodes.size());
+  REQUIRE_OK(l.run(refused));
+  CHECK_EQ(kernels(plan), "Elementwise Elementwise");
+}
+
 // Where every element looked at every update, a table of an embedding's gradients would never end.
 TEST_CASE(
     "many scattered updates that replace are found by their numbers; few, and those that are joined, are looked at") {
@@ -128,7 +174,6 @@ TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
   gpu::Compiled made = compiled(p);
   const gpu::Step &step = made.plan.steps.front();
   REQUIRE_EQ(step.kernel, static_cast<std::uint32_t>(gpu::Kernel::MatMulTile));
-  const std::size_t rows = step.numbers + gpu::Fields::place(gpu::kernel_row(gpu::Kernel::MatMulTile).fields, "ROWS");
   // 32 x 192 items of 4 x 4 elements are 256 for each of 24 units.
   const std::pair<std::uint32_t, std::int32_t> expected[] = {{24, 4}, {25, 2}, {48, 2}, {49, 1}, {1000, 1}};
   for (const auto &[units, height] : expected) {
@@ -136,8 +181,28 @@ TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
     opencl::Device device;
     device.type = CL_DEVICE_TYPE_GPU, device.compute_units = units;
     gpu::fit_tiles(made.plan, device);
-    CHECK_EQ(made.plan.numbers[rows], height);
-    CHECK_EQ(made.plan.numbers[rows + 1], 4);
+    const auto tiled = gpu::read_params<gpu::MatMulTileParams>(std::span(made.plan.numbers).subspan(step.numbers));
+    CHECK_EQ(tiled.tile.ROWS, height);
+    CHECK_EQ(tiled.tile.COLS, 4);
+  }
+}
+
+TEST_CASE("a choice that no kernel has is refused, of a blob too") {
+  Pieces p;
+  p.gives({p.node(Op::ReduceLogSumExp, {p.input({4, 6})}, {Pieces::attribute("keepdims", std::int64_t{1})})});
+  gpu::Compiled made = compiled(p);
+  REQUIRE_EQ(kernels(made.plan), "Reduce");
+  const gpu::Step &step = made.plan.steps[0];
+  std::int32_t &how = made.plan.numbers[step.numbers];
+  CHECK_EQ(how, gpu::field_of(gpu::Reduction::LogSumExp));
+  for (const std::int64_t number : {gpu::field_of(gpu::Reduction::Count), std::int64_t{-1}, std::int64_t{1000}}) {
+    how = static_cast<std::int32_t>(number);
+    Vector<gpu::StepOperand> operands;
+    gpu::Form form;
+    gpu::Bounds bounds;
+    REQUIRE(gpu::form_of(made.plan, step, operands, form));
+    const Status status = gpu::find_bounds(form, bounds);
+    CHECK_EQ(status.message(), "gpu plan: Reduce: found a reduction that is not known");
   }
 }
 
