@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant folding: a node is run by cpu-reference, so that folding has the meaning that running has.
+// Constant folding: a node is run by cpu-reference, so that folding gives what running gives.
 #pragma once
 
 #include "graph/store.h"

@@ -15,7 +15,7 @@ inline constexpr std::string_view kProfiledKernel = "reference";
 
 class HostEnvironment final : public Environment {
  public:
-  // `events`: how many the run has told of before, and then with these; nullptr: it begins here.
+  // `events`: how many the run has reported before, and then with these; nullptr: it begins here.
   HostEnvironment(const qr_host &host, const qr_run_request &request, std::uint64_t *events = nullptr) noexcept
       : host_(host), request_(request), stop_(request.signal, host), events_(events ? events : &own_events_) {}
 

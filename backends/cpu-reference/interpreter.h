@@ -79,7 +79,7 @@ class Execution : public HeapObject {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  // Allocates nothing after the first run where all extents are known. Results left in the execution's memory are valid
+  // Allocates nothing after the first run where all shapes are known. Results left in the execution's memory are valid
   // until the next run.
   Status run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count,
              Environment &environment);

@@ -17,7 +17,7 @@ enum class StorageKind : std::uint8_t {
   Input,
   Output,   // made by a node, and a graph output: lies in the caller's memory where that fits
   Arena,    // at a fixed offset
-  Dynamic,  // extents unknown until the run: memory of its own
+  Dynamic,  // shape unknown until the run: memory of its own
 };
 
 struct TensorPlan {
@@ -41,7 +41,7 @@ inline bool writes_stored(const qir::Node &node, std::size_t output) noexcept {
   return node.op == qir::Op::QuantizeLinear && output == 0;
 }
 
-// Why this backend cannot run a node: backend_op, backend_type or backend_limit. ok() where it can. Judges subgraphs
+// Why this backend cannot run a node: backend_op, backend_type or backend_limit. ok() where it can. Checks subgraphs
 // too.
 Status check_node(const qir::Graph &graph, const qir::Node &node);
 
@@ -59,7 +59,7 @@ class Program : public HeapObject {
   std::uint64_t arena_bytes() const noexcept { return arena_bytes_; }
   std::uint64_t total_arena_bytes() const noexcept;  // with subgraphs
   std::uint64_t conversion_bytes()
-      const noexcept;  // the most that a node's operands need in the forms of kernels; known extents only
+      const noexcept;  // the most that a node's operands need in the forms of kernels; known shapes only
   std::uint64_t constant_bytes() const noexcept;
 
   // The plan as numbers: per graph the arena's size and the offset of every tensor, subgraphs after their graph.

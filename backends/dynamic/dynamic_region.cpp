@@ -37,10 +37,10 @@ const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources
                         std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results) {
   if (graph.nodes.size() != sources.size() || graph.inputs.size() != operands.size() ||
       graph.outputs.size() != results.size())
-    return "a tail of another graph";
+    return "a dynamic region of another graph";
   for (std::size_t n = 0; n < sources.size(); ++n) {
     if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(nodes))
-      return "a node of the tail that is none";
+      return "a node of the dynamic region that is none";
     graph.nodes[n].source = sources[n];
   }
   const auto fit = [&](const Vector<std::int32_t> &ids, std::span<const BlobTensorType> types) {
@@ -48,8 +48,8 @@ const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources
       return qir::at(graph, id).dtype == type.dtype && qir::at(graph, id).shape == *type.shape;
     });
   };
-  if (!fit(graph.inputs, operands)) return "an operand of the tail of another type or shape";
-  if (!fit(graph.outputs, results)) return "an output of the tail of another type or shape";
+  if (!fit(graph.inputs, operands)) return "an operand of the dynamic region of another type or shape";
+  if (!fit(graph.outputs, results)) return "an output of the dynamic region of another type or shape";
   return nullptr;
 }
 

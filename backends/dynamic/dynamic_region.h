@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the part of a graph behind the first extents that are known only at run time (README.md says how).
+// Runs the dynamic region of a plan: the nodes behind the first data-dependent shape (README.md says how). Called by
+// the executions of the backends that plan, as the last step of a run.
 #pragma once
 
 #include "backends/common/plugin_support.h"
@@ -8,10 +9,10 @@
 
 namespace quarry::dynamic {
 
-// A tail as it is loaded, cut once more. Shared by executions.
+// A dynamic region as it is loaded, cut once more. Shared by executions.
 struct Pieces {
   struct Read {
-    bool made = false;  // by the nodes that tell extents; else an input of the tail
+    bool made = false;  // by the nodes that give shapes; else an input of the region
     std::uint32_t index = 0;
   };
   struct Piece {
@@ -20,23 +21,23 @@ struct Pieces {
     qir::Graph graph;    // the part as cpu-reference runs it
     Unique<reference::Program> program;
   };
-  Piece telling, rest;  // the nodes that tell extents; what hangs on them
+  Piece telling, rest;  // the nodes that give shapes; what depends on them
   bool rest_has_products = false;
 };
 // The graph's constants outlive the pieces.
 Status take_pieces(const qir::Graph &graph, Pieces &out);
 
-// A tensor as the blob has it that a tail is a part of.
+// A tensor as the blob has it that a region is a part of.
 struct BlobTensorType {
   DType dtype;
   const qir::Shape *shape;
 };
-// Compares the graph of a tail, as it was read, with the blob around it, and gives its nodes their sources among the
+// Compares the graph of a region, as it was read, with the blob around it, and gives its nodes their sources among the
 // `nodes` of the model. What does not fit, or null.
 const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources, std::size_t nodes,
                         std::span<const BlobTensorType> operands, std::span<const BlobTensorType> results);
 
-// A plan for extents that are known.
+// A plan for shapes that are known.
 class PlannedRun : public HeapObject {
  public:
   virtual ~PlannedRun() = default;
@@ -44,9 +45,9 @@ class PlannedRun : public HeapObject {
 };
 class Planner {
  public:
-  // `elements`: so many are in the rest's operands whose extents were not known before.
+  // `elements`: so many are in the rest's operands whose shapes were not known before.
   virtual bool wants_plan(std::int64_t elements) const = 0;
-  // All extents of the graph are known, or hang on nodes that tell more. It and its constants end with the call. Null:
+  // All shapes of the graph are known, or depend on nodes that give more. It and its constants end with the call. Null:
   // there is no plan, and cpu-reference runs it.
   virtual Result<Unique<PlannedRun>> plan(qir::Graph &&graph) = 0;
 
@@ -59,7 +60,7 @@ class Execution : public HeapObject {
   // Both outlive the execution.
   Execution(const Pieces &pieces, Planner &planner);
   ~Execution();
-  // Inputs and outputs are the tail's; threads, signal and profile those of the request. Results for which the caller
+  // Inputs and outputs are the region's; threads, signal and profile those of the request. Results for which the caller
   // gave no room are valid until the next run.
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events);

@@ -31,7 +31,7 @@ func (c *callback) outcome(err error) error {
 	return err
 }
 
-// failed keeps the first error, and gives the number that C is told.
+// failed keeps the first error, and gives the number that C gets.
 func (c *callback) failed(err error) C.int32_t {
 	if c.err == nil {
 		c.err = err

@@ -164,7 +164,7 @@ func (m *Model) Properties() (map[string]string, error) {
 	return found, nil
 }
 
-// Inputs says what the model takes, with the names of symbolic extents.
+// Inputs says what the model takes, with the names of symbolic dimensions.
 func (m *Model) Inputs() ([]TensorInfo, error) {
 	m.mutex.RLock()
 	defer m.mutex.RUnlock()
@@ -265,12 +265,12 @@ type Quantization struct {
 	BlockSize  int
 }
 
-// TensorInfo is what is known of an input or output. An extent is -1 where it is symbolic, or known only after a run.
+// TensorInfo is what is known of an input or output. A dimension is -1 where it is symbolic, or known only after a run.
 type TensorInfo struct {
 	Name         string
 	DType        DType
 	Shape        []int
-	DimNames     []string      // of symbolic extents, from a Model; "" where an extent has none
+	DimNames     []string      // of symbolic dimensions, from a Model; "" where a dimension has none
 	Quantization *Quantization // nil: the values are what they say
 }
 

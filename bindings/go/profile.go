@@ -7,7 +7,7 @@ import "C"
 
 import "unsafe"
 
-// Profile is what runs did and how long it took, as a tree of events; profile.h tells of their names.
+// Profile is what runs did and how long it took, as a tree of events; profile.h lists their names.
 type Profile struct {
 	object[*C.qr_profile]
 }

@@ -12,13 +12,13 @@ import (
 	"unsafe"
 )
 
-// Progress is told how far a long call has come: done of total steps (total 0: not known), and what it is doing. On whichever
+// Progress is called with how far a long call has come: done of total steps (total 0: not known), and what it is doing. On whichever
 // thread is inside Quarry. An error of its stops the call and is found in the call's by errors.Is and errors.As.
 type Progress func(done, total uint64, what string) error
 
 type progressKey struct{}
 
-// WithProgress gives a context whose calls that open, compile, check, create or verify tell the function how far they are.
+// WithProgress gives a context whose calls that open, compile, check, create or verify report to the function how far they are.
 func WithProgress(ctx context.Context, report Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }

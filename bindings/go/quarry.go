@@ -344,7 +344,7 @@ func called(ctx context.Context, r *C.qr_runtime, work func(*C.qr_call_options) 
 	})
 }
 
-// byContext has a call's error tell of the context that ended it.
+// byContext has a call's error name the context that ended it.
 func byContext(ctx context.Context, err error) error {
 	var failed *Error
 	if errors.As(err, &failed) && (failed.Code == Cancelled || failed.Code == DeadlineExceeded) && ctx != nil && ctx.Err() != nil {

@@ -43,7 +43,7 @@ func (r *reading) lend(source *C.qr_model_source) func() {
 	}
 }
 
-// first is the reading that the call is told by: of external data that of the model.
+// first is the reading that the call is named by: of external data that of the model.
 func (r *reading) first() *reading {
 	if r.whole != nil {
 		return r.whole

@@ -446,7 +446,7 @@ func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, lent *lent)
 		count := uint64(1)
 		for _, extent := range info.Shape {
 			if extent < 0 {
-				count = 0 // only the run tells: it lies in the session's memory, and take() copies it
+				count = 0 // known only at run time: it lies in the session's memory, and take() copies it
 				break
 			}
 			count *= uint64(extent)

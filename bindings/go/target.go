@@ -28,7 +28,7 @@ type Target struct {
 	Folder *os.File  // a relative Path begins there; nil: in the working folder
 }
 
-// FileWriter is a writer that is told of the files that it gets, one after the other, and at the end whether all are whole.
+// FileWriter is a writer that is given the names of the files that it gets, one after the other, and at the end whether all are whole.
 type FileWriter interface {
 	io.Writer
 	Begin(name string, size, more uint64) error // more files follow

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// files takes several, and fails where it is told to.
+// files takes several, and fails where it is asked to.
 type files struct {
 	names   []string
 	content map[string]*bytes.Buffer

@@ -57,8 +57,8 @@ struct TensorInfo {
   String name;
   DType dtype = DType::Unknown;
   qir::Shape dims;  // qir::kUnknownDim: differs between buckets, or known only after the run
-  Vector<String>
-      dim_names;  // empty, or one per dimension ("" where it has none): the ONNX names of symbolic dimensions
+  // Empty, or one per dimension ("" where it has none): the ONNX names of symbolic dimensions.
+  Vector<String> dim_names;
   std::optional<qir::Quantization> quant;
 };
 

@@ -14,9 +14,9 @@
 
 namespace qr {
 
-// Told how far a long call has come: `done` of `total` steps, total 0 where that is not known. From a function that
-// gives a bool, false stops the call; one that gives nothing stops none. What it throws stops the call and comes out of
-// it.
+// Called with how far a long call has come: `done` of `total` steps, total 0 where that is not known. From a function
+// that gives a bool, false stops the call; one that gives nothing stops none. What it throws stops the call and comes
+// out of it.
 class Progress {
  public:
   Progress() noexcept = default;

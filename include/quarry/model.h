@@ -54,8 +54,8 @@ typedef struct qr_model_source {
   { sizeof(qr_model_source), QR_SOURCE_READER, {NULL, 0}, NULL, 0, size_bytes, -1, -1, self, read, NULL }
 
 /* Opens a model. A .qrm is mapped where it is a file, or read into memory with the option "container.map" at 0; an
- * .onnx is parsed and checked, and its external data are opened now, and mapped or read likewise. The kind is told from
- * the content. A mapped file must not be cut or written to in place as long as the model or a session of it lives:
+ * .onnx is parsed and checked, and its external data are opened now, and mapped or read likewise. The kind is found
+ * from the content. A mapped file must not be cut or written to in place as long as the model or a session of it lives:
  * replace it by renaming another over it.
  * @param runtime    borrows: kept alive by the model.
  * @param source     borrows.
@@ -85,7 +85,7 @@ QR_API uint64_t qr_model_input_count(const qr_model *model);
  * @since   0.1 */
 QR_API uint64_t qr_model_output_count(const qr_model *model);
 
-/* What the model says of an input. With several shape buckets the extents that differ are QR_DIM_UNKNOWN.
+/* What the model says of an input. With several shape buckets the dimensions that differ are QR_DIM_UNKNOWN.
  * @param model     borrows.
  * @param index     under qr_model_input_count.
  * @param out_info  borrows: set its struct_size; its strings live as long as the model.
@@ -103,7 +103,7 @@ QR_API QR_MUST_USE qr_status *qr_model_input(const qr_model *model, uint64_t ind
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_model_output(const qr_model *model, uint64_t index, qr_tensor_info *out_info);
 
-/* The name of a symbolic extent ("batch"); empty where the extent has none.
+/* The name of a symbolic dimension ("batch"); empty where the dimension has none.
  * @param model     borrows.
  * @param index     of the input.
  * @param axis      under its rank.
@@ -154,7 +154,7 @@ QR_API QR_MUST_USE qr_status *qr_model_property(const qr_model *model, uint64_t 
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_model_inspect(const qr_model *model, const qr_call_options *call, char **out_json);
 
-/* Reads every byte of a .qrm and checks all sums and rules. Of an .onnx, what was not judged when it was opened: all
+/* Reads every byte of a .qrm and checks all sums and rules. Of an .onnx, what was not checked when it was opened: all
  * data, external ones too, are there and whole, and each value is made by a node, an input or an initializer.
  * @param model  borrows.
  * @param call   borrows: may be NULL.

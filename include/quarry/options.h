@@ -89,7 +89,7 @@ typedef struct qr_option_info {
   qr_string default_value; /* may be empty */
   qr_string scope;         /* "runtime", "model", "session", or the ids of the backends it is for */
   qr_string help;          /* one sentence */
-  uint64_t applies;        /* QR_OPTION_*: when it is looked at; what comes later has no effect; 0: not told */
+  uint64_t applies;        /* QR_OPTION_*: when it is looked at; what comes later has no effect; 0: not known */
 } qr_option_info;
 #define QR_OPTION_INFO_FIRST_SIZE 96u
 #define QR_OPTION_INFO_INIT \

@@ -61,15 +61,14 @@ inline constexpr Refusal kOutOfMemory{QR_RESOURCE_EXHAUSTED, "QR-C0001", "the pr
 inline constexpr Refusal kOtherType{QR_INVALID_ARGUMENT, "QR-R0002",
                                     "a tensor was asked for as another type than it has",
                                     "ask for the type that its dtype names"};
-inline constexpr Refusal kManyExtents{QR_INVALID_ARGUMENT, "QR-R0003", "a tensor has more than QR_MAX_RANK dimensions",
-                                      "give it fewer"};
-inline constexpr Refusal kNegativeExtent{QR_INVALID_ARGUMENT, "QR-R0003",
-                                         "a tensor has a negative extent (QR_DIM_UNKNOWN is one)",
-                                         "give each extent; an output whose extents only the run tells has room by its "
-                                         "number of elements, or none"};
+inline constexpr Refusal kManyDimensions{QR_INVALID_ARGUMENT, "QR-R0003",
+                                         "a tensor has more than QR_MAX_RANK dimensions", "give it fewer"};
+inline constexpr Refusal kNegativeDimension{QR_INVALID_ARGUMENT, "QR-R0003",
+                                            "a tensor has a negative dimension (QR_DIM_UNKNOWN is one)",
+                                            "give each dimension; an output of data-dependent shape has room by its "
+                                            "number of elements, or none"};
 inline constexpr Refusal kHugeShape{QR_INVALID_ARGUMENT, "QR-R0003",
-                                    "a tensor's shape has more bytes than there can be",
-                                    "give the extents of the data"};
+                                    "a tensor's shape has more bytes than there can be", "give the shape of the data"};
 inline constexpr Refusal kSmallRoom{QR_OUT_OF_RANGE, "QR-R0005",
                                     "a tensor's shape has more elements than the array that it is to lie in",
                                     "give a shape that fits into the array, or a larger array"};

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The caller's memory functions. Size and alignment are told on free. `align_bytes` is a power of two, at least 16.
+/* The caller's memory functions. Size and alignment are given on free. `align_bytes` is a power of two, at least 16.
  * Both are called from any thread, several at a time. */
 typedef struct qr_allocator {
   uint32_t struct_size;

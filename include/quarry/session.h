@@ -103,7 +103,7 @@ QR_API QR_MUST_USE qr_status *qr_session_output(const qr_session *session, uint6
  * @since   0.1 */
 QR_API uint64_t qr_session_bucket_count(const qr_session *session);
 
-/* What a shape bucket expects as an input: qr_session_input with the bucket's extents.
+/* What a shape bucket expects as an input: qr_session_input with the bucket's dimensions.
  * @param session   borrows.
  * @param bucket    under qr_session_bucket_count.
  * @param index     under qr_session_input_count.
@@ -114,7 +114,7 @@ QR_API uint64_t qr_session_bucket_count(const qr_session *session);
 QR_API QR_MUST_USE qr_status *qr_session_bucket_input(const qr_session *session, uint64_t bucket, uint64_t index,
                                                       qr_tensor_info *out_info);
 
-/* What a shape bucket gives as an output; as qr_session_bucket_input. Extents that only the run knows are
+/* What a shape bucket gives as an output; as qr_session_bucket_input. Dimensions that only the run knows are
  * QR_DIM_UNKNOWN.
  * @param session   borrows.
  * @param bucket    under qr_session_bucket_count.
@@ -228,7 +228,7 @@ QR_API QR_MUST_USE qr_status *qr_session_submit(qr_session *session, const qr_su
  * @param signal     borrows: aborts or limits the waiting, not the run; may be NULL. A waiting that it ends has an id
  * of its own, QR-R0019 (CANCELLED) or QR-R0020 (DEADLINE_EXCEEDED): wait again, or qr_session_abort.
  * @param out_ended  borrows: may be NULL. 1: the run has ended, as the status says, and its tensors and their data are
- *                   the caller's again. 0: they may still be in use; nothing was told of the run.
+ *                   the caller's again. 0: they may still be in use; nothing was reported of the run.
  * @thread  [thread-safe] [blocking]
  * @errors  those of the run; NOT_FOUND (no such ticket, or its status was given before), CANCELLED, DEADLINE_EXCEEDED,
  *          FAILED_PRECONDITION (called by a run's callback)
@@ -266,7 +266,7 @@ QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session, const qr_c
 
 /* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
  * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes
- * and by what they run ("node_paths", as in qr_model_check, where the backend tells), the compile-time options that the
+ * and by what they run ("node_paths", as in qr_model_check, where the backend says), the compile-time options that the
  * context was compiled with ("compiled_with") and those of them that were asked to be otherwise ("asked_for"), memory
  * plan, options in force, options given that are for other backends.
  * @param session   borrows.

@@ -41,7 +41,7 @@ typedef struct qr_tensor {
  * one of its last two runs are refused. */
 #define QR_TENSOR_OF_SESSION 1u
 
-/* What is known of an input or output. `dims` holds QR_DIM_UNKNOWN for an extent that is symbolic (its name is in
+/* What is known of an input or output. `dims` holds QR_DIM_UNKNOWN for a dimension that is symbolic (its name is in
  * qr_model_input_dim_name) or known only after the run. */
 typedef struct qr_tensor_info {
   uint32_t struct_size;
@@ -49,7 +49,7 @@ typedef struct qr_tensor_info {
   uint32_t rank;
   uint32_t is_quantized; /* QR_QUANTIZED_...; 0: the values are what they say */
   int64_t dims[QR_MAX_RANK];
-  uint64_t size_bytes; /* 0 where an extent is unknown */
+  uint64_t size_bytes; /* 0 where a dimension is unknown */
   qr_string name;
   double scale; /* per tensor: a value q means (q - zero_point) * scale; else 0, or NaN where the scales below hold */
   int64_t zero_point;

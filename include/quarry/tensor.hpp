@@ -17,7 +17,7 @@ namespace qr {
 struct TensorInfo {
   std::string name;
   qr_dtype dtype = QR_DTYPE_UNKNOWN;
-  std::vector<std::int64_t> dims;  // QR_DIM_UNKNOWN where an extent is symbolic or known only after a run
+  std::vector<std::int64_t> dims;  // QR_DIM_UNKNOWN where a dimension is symbolic or known only after a run
   std::uint64_t size_bytes = 0;
   std::uint32_t is_quantized = 0;  // QR_QUANTIZED_...; 0: the values are what they say
   double scale = 0;                // per tensor; NaN where the scales below hold
@@ -93,7 +93,7 @@ constexpr qr_dtype dtype_of() {
   else return QR_DTYPE_UNKNOWN;
 }
 
-// The extents of a tensor, outermost first. Those past QR_MAX_RANK are counted and not kept.
+// The dimensions of a tensor, outermost first. Those past QR_MAX_RANK are counted and not kept.
 class Shape {
  public:
   Shape(const std::int64_t *dims, std::size_t rank) noexcept : rank_(rank) {
@@ -112,8 +112,8 @@ class Shape {
 
 // A view of data, as qr_tensor is; owns nothing.
 //
-// A shape that no data can have (a negative extent, more bytes than there can be, more elements than the array has)
-// gives a tensor that says so: ok() is false, status() tells why, every call that is given it refuses it with that
+// A shape that no data can have (a negative dimension, more bytes than there can be, more elements than the array has)
+// gives a tensor that says so: ok() is false, status() says why, every call that is given it refuses it with that
 // status, and of the array nothing is touched.
 class Tensor : public qr_tensor {
  public:
@@ -135,7 +135,7 @@ class Tensor : public qr_tensor {
     if constexpr (std::is_pointer_v<std::remove_reference_t<Elements>>) return of_type(elements, shape, unknown_room);
     else return of_type(std::data(elements), shape, std::size(elements) * sizeof *std::data(elements));
   }
-  // The whole of an array as one dimension: room for an output whose extents only the run tells.
+  // The whole of an array as one dimension: room for an output of data-dependent shape.
   template <class Elements>
   static Tensor of(Elements &&elements) noexcept {
     return of(elements, {static_cast<std::int64_t>(std::size(elements))});
@@ -181,12 +181,12 @@ class Tensor : public qr_tensor {
   void place(const void *elements) noexcept { const_data = elements; }  // an input alone: a run refuses it as an output
   // Sets rank, dims and size_bytes; gives why that cannot be.
   const detail::Refusal *set_shape(const Shape &shape, std::uint64_t room_bytes) noexcept {
-    if (shape.rank() > QR_MAX_RANK) return &detail::kManyExtents;
+    if (shape.rank() > QR_MAX_RANK) return &detail::kManyDimensions;
     constexpr std::uint64_t kMost = std::uint64_t{1} << 56;  // elements: so many of any type have room in 64 bits
     std::uint64_t count = 1;
     bool huge = false, empty = false;
     for (const std::int64_t extent : shape) {
-      if (extent < 0) return &detail::kNegativeExtent;
+      if (extent < 0) return &detail::kNegativeDimension;
       const auto many = static_cast<std::uint64_t>(extent);
       empty = empty || many == 0;
       huge = huge || (many != 0 && count > kMost / many);

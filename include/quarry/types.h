@@ -49,7 +49,7 @@ extern "C" {
 /* The largest number of dimensions of a tensor. */
 #define QR_MAX_RANK 8
 
-/* An extent that is not known before the run (an output of NonZero, say). */
+/* A dimension that is not known before the run (an output of NonZero, say). */
 #define QR_DIM_UNKNOWN (-1ll)
 
 /* `size` of a qr_string whose data ends at a NUL byte. */
@@ -117,7 +117,7 @@ typedef int32_t qr_log_level;
 #define QR_LOG_DEBUG 4
 #define QR_LOG_TRACE 5
 
-/* Flags of a log line: its level is QR_LOG_ERROR, and it tells that somebody broke the contract. */
+/* Flags of a log line: its level is QR_LOG_ERROR, and it says that somebody broke the contract. */
 #define QR_LOG_CALLER_MISBEHAVES 1u
 #define QR_LOG_PLUGIN_MISBEHAVES 2u
 

@@ -74,7 +74,7 @@ for path in files:
                 if not (elsewhere and elsewhere.search(path)):
                     problems += [f'{path}:{number}: "{m[0]}", expected: {instead} (tests/tidy/retired_words.txt)' for m in expression.finditer(line)]
         looked_at += 1
-    elif path.endswith((".c", ".cpp", ".h", ".hpp", ".inc")) and (covered(path, "texts") or covered(path, "comments")):
+    elif path.endswith((".c", ".cpp", ".h", ".hpp", ".inc", ".go", ".rs")) and (covered(path, "texts") or covered(path, "comments")):
         source = read(path)
         for match in PIECE.finditer(source):
             if match["text"] and covered(path, "texts") and " " in match["text"]:

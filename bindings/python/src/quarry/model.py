@@ -15,7 +15,7 @@ from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all
 from .targets import OpenTarget, Target
 
 Progress = Callable[[int, int, str], Optional[bool]]
-"""Told how far a long call has come: done, total (0: not known), what it is doing. Where it gives False the call raises Cancelled; where it gives anything
+"""Called with how far a long call has come: done, total (0: not known), what it is doing. Where it gives False the call raises Cancelled; where it gives anything
 else, or nothing, it goes on. What it raises stops the call and comes out of it."""
 
 
@@ -63,9 +63,9 @@ class TensorInfo:
     name: str
     dtype: DType
     shape: Tuple[Optional[int], ...]
-    """None for an extent that is symbolic, or known only after a run."""
+    """None for a dimension that is symbolic, or known only after a run."""
     dim_names: Tuple[str, ...]
-    """Names of the symbolic extents of a model's inputs and outputs; empty where an extent has none."""
+    """Names of the symbolic dimensions of a model's inputs and outputs; empty where a dimension has none."""
     quantization: Optional[Quantization]
 
 

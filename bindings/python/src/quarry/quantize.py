@@ -75,7 +75,7 @@ class Quantizer(Handle):
 
     @property
     def inputs(self) -> List[TensorInfo]:
-        """What a sample has, with all extents known; from the first time on options are fixed."""
+        """What a sample has, with all dimensions known; from the first time on options are fixed."""
         return self._inputs(None)
 
     def _inputs(self, signal: Optional[Signal]) -> List[TensorInfo]:

@@ -82,7 +82,7 @@ class OptionInfo:
 Log = Union[logging.Logger, Callable[[int, str, str], None]]
 """Where log lines go: a logger, whose children have the lines' topics, or a function of level (as logging has them), topic and message.
 
-A logger's records have `misbehaves`: "caller" or "plugin" where the line tells that one of them broke the contract, else ""."""
+A logger's records have `misbehaves`: "caller" or "plugin" where the line says that one of them broke the contract, else ""."""
 
 # Each level of the library's as logging has it.
 _LEVELS: Dict[int, int] = {

@@ -271,7 +271,7 @@ class Session(SessionHandle):
         """run() for asyncio: the loop goes on meanwhile. Waits for its turn where the queue is full; a cancelled task aborts its run."""
         loop = asyncio.get_running_loop()
         if out is None and any(size is None for size in self._out.sizes):
-            # Queued runs need room for their outputs; how much only the run tells.
+            # Queued runs need room for their outputs; how much is known only at run time.
             own = Signal(runtime=self.model.runtime)
             if signal is not None:
                 own._timeout_ns = signal._left_ns()

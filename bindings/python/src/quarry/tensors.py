@@ -107,7 +107,7 @@ class Tensors:
             self.shapes[index] = shape
 
     def set_output(self, index: int, value: Optional[ArrayLike], own: bool) -> None:
-        """Room for a result: a MemoryTensor, an array, or, for None, a new array; `own`: where the extents are not
+        """Room for a result: a MemoryTensor, an array, or, for None, a new array; `own`: where the dimensions are not
         known, in the session's memory."""
         item = self.items[index]
         self.shapes[index] = None  # the run writes there
@@ -123,7 +123,7 @@ class Tensors:
             if self.sizes[index] is None or self.dtypes[index] in PACKED:
                 if not own:
                     if self.sizes[index] is None:
-                        raise ValueError(f"output '{self.infos[index].name}' has extents that only a run tells: give an array that it fits in (out=)")
+                        raise ValueError(f"output '{self.infos[index].name}' has a data-dependent shape: give an array that it fits in (out=)")
                     value = np.empty(self.sizes[index] or 0, np.uint8)
                 else:
                     item.data, item.size_bytes, self.kept[index] = NULL, 0, None

@@ -149,7 +149,7 @@ pub struct qr_profile {
 }
 
 /// ```text
-/// The caller's memory functions. Size and alignment are told on free. `align_bytes` is a power of two, at least 16.
+/// The caller's memory functions. Size and alignment are given on free. `align_bytes` is a power of two, at least 16.
 /// Both are called from any thread, several at a time.
 /// ```
 #[repr(C)]
@@ -382,7 +382,7 @@ pub const QR_STOP: u32 = 1;
 /// ```text
 /// Called with how far a long call has come: `done` of `total` steps (total 0: not known) and what it is doing. On
 /// whichever thread is inside Quarry, one call at a time. Where it answers QR_STOP the call ends as soon as it can, with
-/// CANCELLED and the id QR-C0013, as if its signal were aborted, and tells no more; the signal itself stays as it is.
+/// CANCELLED and the id QR-C0013, as if its signal were aborted, and reports no more; the signal itself stays as it is.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -439,7 +439,7 @@ pub const QR_TENSOR_FIRST_SIZE: u32 = 120;
 pub const QR_TENSOR_OF_SESSION: u32 = 1;
 
 /// ```text
-/// What is known of an input or output. `dims` holds QR_DIM_UNKNOWN for an extent that is symbolic (its name is in
+/// What is known of an input or output. `dims` holds QR_DIM_UNKNOWN for a dimension that is symbolic (its name is in
 /// qr_model_input_dim_name) or known only after the run.
 /// ```
 #[repr(C)]
@@ -1006,7 +1006,7 @@ unsafe extern "C" {
     pub fn qr_profile_event_at(profile: *const qr_profile, index: u64, out_event: *mut qr_profile_event) -> *mut qr_status;
 
     /// ```text
-    /// Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both tell
+    /// Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both say
     /// how many events were lost.
     /// @param profile  borrows.
     /// @param format   borrows.
@@ -1037,8 +1037,8 @@ unsafe extern "C" {
 
     /// ```text
     /// Opens a model. A .qrm is mapped where it is a file, or read into memory with the option "container.map" at 0; an
-    /// .onnx is parsed and checked, and its external data are opened now, and mapped or read likewise. The kind is told from
-    /// the content. A mapped file must not be cut or written to in place as long as the model or a session of it lives:
+    /// .onnx is parsed and checked, and its external data are opened now, and mapped or read likewise. The kind is found
+    /// from the content. A mapped file must not be cut or written to in place as long as the model or a session of it lives:
     /// replace it by renaming another over it.
     /// @param runtime    borrows: kept alive by the model.
     /// @param source     borrows.
@@ -1072,7 +1072,7 @@ unsafe extern "C" {
     pub fn qr_model_output_count(model: *const qr_model) -> u64;
 
     /// ```text
-    /// What the model says of an input. With several shape buckets the extents that differ are QR_DIM_UNKNOWN.
+    /// What the model says of an input. With several shape buckets the dimensions that differ are QR_DIM_UNKNOWN.
     /// @param model     borrows.
     /// @param index     under qr_model_input_count.
     /// @param out_info  borrows: set its struct_size; its strings live as long as the model.
@@ -1094,7 +1094,7 @@ unsafe extern "C" {
     pub fn qr_model_output(model: *const qr_model, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
 
     /// ```text
-    /// The name of a symbolic extent ("batch"); empty where the extent has none.
+    /// The name of a symbolic dimension ("batch"); empty where the dimension has none.
     /// @param model     borrows.
     /// @param index     of the input.
     /// @param axis      under its rank.
@@ -1152,7 +1152,7 @@ unsafe extern "C" {
     pub fn qr_model_inspect(model: *const qr_model, call: *const qr_call_options, out_json: *mut *mut c_char) -> *mut qr_status;
 
     /// ```text
-    /// Reads every byte of a .qrm and checks all sums and rules. Of an .onnx, what was not judged when it was opened: all
+    /// Reads every byte of a .qrm and checks all sums and rules. Of an .onnx, what was not checked when it was opened: all
     /// data, external ones too, are there and whole, and each value is made by a node, an input or an initializer.
     /// @param model  borrows.
     /// @param call   borrows: may be NULL.
@@ -1444,7 +1444,7 @@ unsafe extern "C" {
     pub fn qr_session_bucket_count(session: *const qr_session) -> u64;
 
     /// ```text
-    /// What a shape bucket expects as an input: qr_session_input with the bucket's extents.
+    /// What a shape bucket expects as an input: qr_session_input with the bucket's dimensions.
     /// @param session   borrows.
     /// @param bucket    under qr_session_bucket_count.
     /// @param index     under qr_session_input_count.
@@ -1456,7 +1456,7 @@ unsafe extern "C" {
     pub fn qr_session_bucket_input(session: *const qr_session, bucket: u64, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
 
     /// ```text
-    /// What a shape bucket gives as an output; as qr_session_bucket_input. Extents that only the run knows are
+    /// What a shape bucket gives as an output; as qr_session_bucket_input. Dimensions that only the run knows are
     /// QR_DIM_UNKNOWN.
     /// @param session   borrows.
     /// @param bucket    under qr_session_bucket_count.
@@ -1537,7 +1537,7 @@ unsafe extern "C" {
     /// @param signal     borrows: aborts or limits the waiting, not the run; may be NULL. A waiting that it ends has an id
     /// of its own, QR-R0019 (CANCELLED) or QR-R0020 (DEADLINE_EXCEEDED): wait again, or qr_session_abort.
     /// @param out_ended  borrows: may be NULL. 1: the run has ended, as the status says, and its tensors and their data are
-    ///                   the caller's again. 0: they may still be in use; nothing was told of the run.
+    ///                   the caller's again. 0: they may still be in use; nothing was reported of the run.
     /// @thread  [thread-safe] [blocking]
     /// @errors  those of the run; NOT_FOUND (no such ticket, or its status was given before), CANCELLED, DEADLINE_EXCEEDED,
     ///          FAILED_PRECONDITION (called by a run's callback)
@@ -1582,7 +1582,7 @@ unsafe extern "C" {
     /// ```text
     /// What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
     /// "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes
-    /// and by what they run ("node_paths", as in qr_model_check, where the backend tells), the compile-time options that the
+    /// and by what they run ("node_paths", as in qr_model_check, where the backend says), the compile-time options that the
     /// context was compiled with ("compiled_with") and those of them that were asked to be otherwise ("asked_for"), memory
     /// plan, options in force, options given that are for other backends.
     /// @param session   borrows.

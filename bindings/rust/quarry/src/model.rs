@@ -58,7 +58,7 @@ pub struct TensorInfo {
     pub name: String,
     /// Its type.
     pub dtype: DType,
-    /// None for an extent that is symbolic, or known only after a run.
+    /// None for a dimension that is symbolic, or known only after a run.
     pub shape: Vec<Option<usize>>,
     /// None: the values are what they say.
     pub quantization: Option<Quantization>,
@@ -80,7 +80,7 @@ impl TensorInfo {
     }
 }
 
-/// What is told how far a call is: done, total (0: not known), of what.
+/// What is called with how far a call is: done, total (0: not known), of what.
 type Report<'a> = dyn FnMut(u64, u64, &str) -> ControlFlow<()> + Send + 'a;
 
 /// How a call that may take long is watched, stopped and measured.
@@ -111,7 +111,7 @@ impl<'a> Call<'a> {
         self.profile = Some(profile);
         self
     }
-    /// What is told how far the call is: done, total (0: not known), of what. On whichever thread is inside Quarry. `ControlFlow::Break` stops
+    /// What is called with how far the call is: done, total (0: not known), of what. On whichever thread is inside Quarry. `ControlFlow::Break` stops
     /// the call, whose error is then `Code::Cancelled`; a panic stops it too, and comes out of it.
     pub fn progress(mut self, report: &'a mut (dyn FnMut(u64, u64, &str) -> ControlFlow<()> + Send + 'a)) -> Self {
         self.progress = Some(report);
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
         let mut reporter = Reporter { report, panicked: None };
         let mut progress = sys::qr_progress::INIT;
         progress.self_ = (&raw mut reporter).cast();
-        progress.report = Some(told);
+        progress.report = Some(reported);
         c.progress = &progress;
         let result = work(&c);
         match reporter.panicked {
@@ -136,7 +136,7 @@ impl<'a> Call<'a> {
     }
 }
 
-unsafe extern "C" fn told(reporter: *mut c_void, done: u64, total: u64, what: sys::qr_string) -> i32 {
+unsafe extern "C" fn reported(reporter: *mut c_void, done: u64, total: u64, what: sys::qr_string) -> i32 {
     // SAFETY: the Reporter of with(), which waits for the call; one call at a time. A panic stops the call and waits for its end.
     let (reporter, what) = unsafe { (&mut *reporter.cast::<Reporter<'_, '_>>(), string(what)) };
     if reporter.panicked.is_none() {
@@ -348,7 +348,7 @@ impl<'d> Model<'d> {
         // SAFETY: [thread-safe]
         unsafe { (0..sys::qr_model_output_count(self.get())).map(|i| TensorInfo::ask(|out| sys::qr_model_output(self.get(), i, out))).collect() }
     }
-    /// The name of a symbolic extent of an input; empty where it has none.
+    /// The name of a symbolic dimension of an input; empty where it has none.
     pub fn dim_name(&self, input: usize, axis: usize) -> Result<String> {
         let mut name = sys::qr_string::new("");
         // SAFETY: [thread-safe]; lives as long as the model.

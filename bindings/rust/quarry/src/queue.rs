@@ -42,7 +42,7 @@ impl OwnedTensor {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// Its extents.
+    /// Its dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

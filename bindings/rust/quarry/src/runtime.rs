@@ -77,9 +77,9 @@ pub struct LogLine<'a> {
     pub topic: &'a str,
     /// The line.
     pub message: &'a str,
-    /// It tells that the program broke the contract.
+    /// It says that the program broke the contract.
     pub caller_misbehaves: bool,
-    /// It tells that a plugin did.
+    /// It says that a plugin did.
     pub plugin_misbehaves: bool,
 }
 

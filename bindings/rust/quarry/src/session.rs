@@ -180,7 +180,7 @@ impl<'d> Session<'d> {
         unsafe { run_tensors(session, options, inputs.as_ptr().cast(), inputs.len(), |i| results.add(i), self.results.len()) }?;
         Ok(Outputs { tensors: &self.results })
     }
-    /// Runs the network into the caller's room, whose tensors then tell the results' shapes. Room of another type than the output is an error.
+    /// Runs the network into the caller's room, whose tensors then have the results' shapes. Room of another type than the output is an error.
     #[inline]
     pub fn run_into(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>], options: RunOptions<'_>) -> Result<()> {
         self.check_types(outputs.iter().map(TensorMut::wanted))?;
@@ -273,7 +273,7 @@ impl<'s> Outputs<'s> {
     pub fn dtype(&self, index: usize) -> DType {
         DType::of(self.tensors[index].dtype)
     }
-    /// The extents of one.
+    /// The dimensions of one.
     pub fn shape(&self, index: usize) -> Vec<usize> {
         shape_of(&self.tensors[index])
     }

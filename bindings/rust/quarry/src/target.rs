@@ -126,7 +126,7 @@ impl<'a> Target<'a> {
 
 /// # Safety
 /// `writing` is the Writing of with(), which waits for the call; one call at a time.
-unsafe fn told(writing: *mut c_void, body: impl FnOnce(&mut dyn Files) -> io::Result<()>) -> i32 {
+unsafe fn passed_on(writing: *mut c_void, body: impl FnOnce(&mut dyn Files) -> io::Result<()>) -> i32 {
     const EIO: i32 = 5;
     // SAFETY: as promised.
     let writing = unsafe { &mut *writing.cast::<Writing<'_>>() };
@@ -142,15 +142,15 @@ unsafe fn told(writing: *mut c_void, body: impl FnOnce(&mut dyn Files) -> io::Re
 
 unsafe extern "C" fn begin(writing: *mut c_void, name: sys::qr_string, size_bytes: u64, more: u64) -> i32 {
     // SAFETY: the name is there for the call.
-    unsafe { told(writing, |files| files.begin(&string(name), size_bytes, more)) }
+    unsafe { passed_on(writing, |files| files.begin(&string(name), size_bytes, more)) }
 }
 
 unsafe extern "C" fn write(writing: *mut c_void, data: *const c_void, size_bytes: u64) -> i32 {
     // SAFETY: so many bytes are there for the call.
-    unsafe { told(writing, |files| files.write(std::slice::from_raw_parts(data.cast::<u8>(), size_bytes as usize))) }
+    unsafe { passed_on(writing, |files| files.write(std::slice::from_raw_parts(data.cast::<u8>(), size_bytes as usize))) }
 }
 
 unsafe extern "C" fn end(writing: *mut c_void, committed: i32) -> i32 {
-    // SAFETY: as told().
-    unsafe { told(writing, |files| files.end(committed != 0)) }
+    // SAFETY: as passed_on().
+    unsafe { passed_on(writing, |files| files.end(committed != 0)) }
 }

@@ -219,7 +219,7 @@ impl<'a> TensorMut<'a> {
     pub fn dtype(&self) -> DType {
         DType::of(self.c.dtype)
     }
-    /// The result's extents.
+    /// The result's dimensions.
     pub fn shape(&self) -> Vec<usize> {
         shape_of(&self.c)
     }

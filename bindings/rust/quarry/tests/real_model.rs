@@ -3,7 +3,7 @@
 use quarry::*;
 use std::path::PathBuf;
 
-/// The raw data and the extents of a TensorProto of f32 whose data are raw: field 1 has the extents, 9 the bytes.
+/// The raw data and the dimensions of a TensorProto of f32 whose data are raw: field 1 has the dimensions, 9 the bytes.
 fn tensor_proto(path: PathBuf) -> (Vec<usize>, Vec<f32>) {
     let file = std::fs::read(path).unwrap();
     let (mut at, mut dims, mut values) = (0, Vec::new(), Vec::new());

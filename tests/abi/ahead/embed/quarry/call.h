@@ -17,7 +17,8 @@ extern "C" {
 
 /* Called with how far a long call has come: `done` of `total` steps (total 0: not known) and what it is doing. On
  * whichever thread is inside Quarry, one call at a time. Where it answers QR_STOP the call ends as soon as it can, with
- * CANCELLED and the id QR-C0013, as if its signal were aborted, and tells no more; the signal itself stays as it is. */
+ * CANCELLED and the id QR-C0013, as if its signal were aborted, and reports no more; the signal itself stays as it is.
+ */
 typedef struct qr_progress {
   uint32_t struct_size;
   uint32_t reserved;
@@ -37,7 +38,7 @@ typedef struct qr_call_options {
   uint64_t flags;              /* none yet: must be 0 */
   qr_signal *signal;           /* borrows: aborts or limits the call */
   qr_profile *profile;         /* borrows: receives the events of compiling and loading, see profile.h */
-  const qr_progress *progress; /* borrows: is told how far the call is */
+  const qr_progress *progress; /* borrows: gets how far the call is */
   /* since one minor later */
   uint64_t later;
 } qr_call_options;

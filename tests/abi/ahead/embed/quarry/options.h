@@ -90,7 +90,7 @@ typedef struct qr_option_info {
   qr_string default_value; /* may be empty */
   qr_string scope;         /* "runtime", "model", "session", or the ids of the backends it is for */
   qr_string help;          /* one sentence */
-  uint64_t applies;        /* QR_OPTION_*: when it is looked at; what comes later has no effect; 0: not told */
+  uint64_t applies;        /* QR_OPTION_*: when it is looked at; what comes later has no effect; 0: not known */
   /* since one minor later */
   uint64_t later;
 } qr_option_info;

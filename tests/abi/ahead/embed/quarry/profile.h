@@ -9,11 +9,11 @@
  *
  * Parts of "compile", "check" and "load" are phases, in the order in which they occur: "open backend"; "grade contexts"
  * (of a container); "import" (ONNX to graphs, or those that a container kept); "read graphs"; "check" (the backend
- * judges the nodes of a graph); "compile program"; "write container"; "load context"; "plan"; "create execution"; "warm
+ * checks the nodes of a graph); "compile program"; "write container"; "load context"; "plan"; "create execution"; "warm
  * up" (with the option "warm_up"). Where one is about a graph with a name (a shape bucket), the attribute "graph" says
- * which. What a backend tells is a part of the phase in which it was called.
+ * which. What a backend reports is a part of the phase in which it was called.
  *
- * Parts of "run" are what the backend tells. Where it tells of nodes, each has, from the level "linting" on and as far
+ * Parts of "run" are what the backend reports. Where it reports nodes, each has, from the level "linting" on and as far
  * as the backend knows: the attributes "kernel", "shapes" ("1x3x8x8 f32, 4x3x3x3 f32 -> 1x4x8x8 f32") and "fused"
  * (names of other nodes that ran with this one, ", " between them); the counters "bytes read" and "bytes written", in
  * bytes, of its tensors and weights. */
@@ -111,7 +111,7 @@ QR_API uint64_t qr_profile_lost_count(const qr_profile *profile);
 QR_API QR_MUST_USE qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index,
                                                   qr_profile_event *out_event);
 
-/* Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both tell
+/* Writes the events, the file "profile": "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv". Both say
  * how many events were lost.
  * @param profile  borrows.
  * @param format   borrows.

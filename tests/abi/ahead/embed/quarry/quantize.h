@@ -77,13 +77,13 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_set(qr_quantizer *quantizer, qr_strin
  * @param call       borrows: may be NULL; its signal aborts it, and the next call begins anew.
  * @param out_count  borrows: the number.
  * @thread  [exclusive:quantizer] [blocking]
- * @errors  INVALID_ARGUMENT (an extent that no shape binds, a model that is quantised already), UNSUPPORTED (all
+ * @errors  INVALID_ARGUMENT (a dimension that no shape binds, a model that is quantised already), UNSUPPORTED (all
  *          reasons as details), RESOURCE_EXHAUSTED, CANCELLED, DEADLINE_EXCEEDED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, const qr_call_options *call,
                                                        uint64_t *out_count);
 
-/* What a sample has for an input: type, and shape with every extent known.
+/* What a sample has for an input: type, and shape with every dimension known.
  * @param quantizer  borrows.
  * @param index      under qr_quantizer_input_count.
  * @param out_info   borrows: set its struct_size; its strings live as long as the quantizer.
@@ -114,7 +114,7 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, c
 QR_API QR_MUST_USE qr_status *qr_quantizer_sample_count(qr_quantizer *quantizer, uint64_t *out_count);
 
 /* Writes all that is known of the samples so far, the file "calibration", from which another process can go on. It may
- * be written over again. Its size hangs on the model and on option "evaluate", not on the samples.
+ * be written over again. Its size depends on the model and on option "evaluate", not on the samples.
  * @param quantizer  borrows.
  * @param target     borrows: where it goes.
  * @param note       borrows: UTF-8, may be empty: given back by qr_quantizer_restore; which samples these were, say.

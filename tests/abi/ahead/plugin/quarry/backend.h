@@ -15,8 +15,8 @@
  * struct_size of the host: the plugin fills in as far as that reaches.
  *
  * Slots are marked (required) or (optional: what the host does instead); the host calls none that lies past a table's
- * end or is NULL. Unless said otherwise a slot returns a qr_plugin_code, 0 on success, and has told the error sink why
- * otherwise; outputs are written on success only, and are then all written.
+ * end or is NULL. Unless said otherwise a slot returns a qr_plugin_code, 0 on success, and has given the error sink the
+ * reason otherwise; outputs are written on success only, and are then all written.
  *
  * Threads: slots of one backend object may be called from several threads at once; slots of one execution object are
  * called by one thread at a time, but for `wait`, which may run beside `submit`. A slot may call any host service on
@@ -124,7 +124,7 @@ typedef struct qr_plugin_note {
 #else
 #define QR_PLUGIN_BUILD_OS "unknown"
 #endif
-/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has told its name, where
+/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has its name, where
  * it has one: musl has none on purpose. */
 #if defined(__BIONIC__) || defined(__ANDROID__)
 #define QR_PLUGIN_BUILD_LIBC "bionic"
@@ -223,7 +223,7 @@ typedef struct qr_plugin_attribute {
   qr_plugin_string value;
 } qr_plugin_attribute;
 
-/* An event for the profile; everything is copied. A child may be told before its parent. See qr_profile_event. */
+/* An event for the profile; everything is copied. A child may be reported before its parent. See qr_profile_event. */
 typedef struct qr_plugin_event {
   uint32_t struct_size;
   uint32_t level;  /* QR_PLUGIN_PROFILE_* */
@@ -343,7 +343,7 @@ typedef struct qr_plugin_device_info {
   qr_plugin_string name;
   qr_plugin_string target;  /* stands in the container and is compared on load */
   qr_plugin_string why_not; /* required where not usable */
-  /* since 0.2. What `quarry doctor` tells of the device and what it stands on, lines with '\n' between; may be empty */
+  /* since 0.2. What `quarry doctor` says of the device and what it stands on, lines with '\n' between; may be empty */
   qr_plugin_string details;
   /* since one minor later */
   uint64_t later;
@@ -365,7 +365,7 @@ typedef struct qr_plugin_graph {
 } qr_plugin_graph;
 #define QR_PLUGIN_GRAPH_FIRST_SIZE 56u
 
-/* What to judge or compile. */
+/* What to check or compile. */
 typedef struct qr_compile_request {
   uint32_t struct_size;
   uint32_t device;                      /* index of the device; it need not be usable */
@@ -607,7 +607,7 @@ typedef struct qr_plugin_device_api {
                          const qr_error_sink *errors);
   /* since 0.2. Brings a device back after a slot returned QR_DEVICE_LOST (15), with all its contexts, executions and
    * registrations: their handles stay valid, what was in device memory is undefined. `signal` (may be NULL): of the
-   * call that asks for it; who is told to stop leaves the device lost, and can be asked again. (optional: it cannot
+   * call that asks for it; who must stop leaves the device lost, and can be asked again. (optional: it cannot
    * recover) */
   qr_plugin_code (*recover)(qr_backend *backend, uint64_t index, const qr_error_sink *errors,
                             const qr_plugin_signal *signal);
@@ -631,10 +631,10 @@ typedef struct qr_plugin_option_api {
 typedef struct qr_plugin_compiler_api {
   uint32_t struct_size;
   uint32_t reserved;
-  /* Judges every node of one graph. (required) */
+  /* Gives a verdict on every node of one graph. (required) */
   qr_plugin_code (*check)(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                           const qr_error_sink *errors);
-  /* Compiles one graph of which every node was judged supported. (required) */
+  /* Compiles one graph of which every node was found supported. (required) */
   qr_plugin_code (*compile)(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                             const qr_error_sink *errors);
   /* Says whether an operator is in the backend's repertoire, by its name and the newest version of it that the host
@@ -700,7 +700,7 @@ typedef struct qr_plugin_context_api {
   /* since 0.2. How many graphs the context has: as many as qr_blob.graph_count said, or the load has failed.
    * (optional: one) */
   uint64_t (*graph_count)(qr_context *context);
-  /* since 0.2. By what each node of a graph runs, as far as the blob tells: verdicts with `supported` 1. Unlike in
+  /* since 0.2. By what each node of a graph runs, as far as the blob says: verdicts with `supported` 1. Unlike in
    * `check` a node may be left out. (optional: the report says nothing of nodes) */
   qr_plugin_code (*nodes)(qr_context *context, uint64_t graph, const qr_verdict_sink *verdicts,
                           const qr_error_sink *errors);

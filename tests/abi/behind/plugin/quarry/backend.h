@@ -15,8 +15,8 @@
  * struct_size of the host: the plugin fills in as far as that reaches.
  *
  * Slots are marked (required) or (optional: what the host does instead); the host calls none that lies past a table's
- * end or is NULL. Unless said otherwise a slot returns a qr_plugin_code, 0 on success, and has told the error sink why
- * otherwise; outputs are written on success only, and are then all written.
+ * end or is NULL. Unless said otherwise a slot returns a qr_plugin_code, 0 on success, and has given the error sink the
+ * reason otherwise; outputs are written on success only, and are then all written.
  *
  * Threads: slots of one backend object may be called from several threads at once; slots of one execution object are
  * called by one thread at a time, but for `wait`, which may run beside `submit`. A slot may call any host service on
@@ -124,7 +124,7 @@ typedef struct qr_plugin_note {
 #else
 #define QR_PLUGIN_BUILD_OS "unknown"
 #endif
-/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has told its name, where
+/* The C library, and with it the loader: plugins of two do not mix in one process. <stdint.h> has its name, where
  * it has one: musl has none on purpose. */
 #if defined(__BIONIC__) || defined(__ANDROID__)
 #define QR_PLUGIN_BUILD_LIBC "bionic"
@@ -214,7 +214,7 @@ typedef struct qr_plugin_attribute {
   qr_plugin_string value;
 } qr_plugin_attribute;
 
-/* An event for the profile; everything is copied. A child may be told before its parent. See qr_profile_event. */
+/* An event for the profile; everything is copied. A child may be reported before its parent. See qr_profile_event. */
 typedef struct qr_plugin_event {
   uint32_t struct_size;
   uint32_t level;  /* QR_PLUGIN_PROFILE_* */
@@ -336,7 +336,7 @@ typedef struct qr_plugin_graph {
 } qr_plugin_graph;
 #define QR_PLUGIN_GRAPH_FIRST_SIZE 56u
 
-/* What to judge or compile. */
+/* What to check or compile. */
 typedef struct qr_compile_request {
   uint32_t struct_size;
   uint32_t device;                      /* index of the device; it need not be usable */
@@ -554,10 +554,10 @@ typedef struct qr_plugin_option_api {
 typedef struct qr_plugin_compiler_api {
   uint32_t struct_size;
   uint32_t reserved;
-  /* Judges every node of one graph. (required) */
+  /* Gives a verdict on every node of one graph. (required) */
   qr_plugin_code (*check)(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                           const qr_error_sink *errors);
-  /* Compiles one graph of which every node was judged supported. (required) */
+  /* Compiles one graph of which every node was found supported. (required) */
   qr_plugin_code (*compile)(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                             const qr_error_sink *errors);
   /* Says whether an operator is in the backend's repertoire, by its name and the newest version of it that the host
