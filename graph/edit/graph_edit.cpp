@@ -111,18 +111,7 @@ void number_sources(Graph &graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].source = static_cast<std::int32_t>(i);
 }
 
-bool is_random(Op op) noexcept {
-  switch (op) {
-    case Op::RandomNormal:
-    case Op::RandomNormalLike:
-    case Op::RandomUniform:
-    case Op::RandomUniformLike:
-    case Op::Bernoulli:
-    case Op::Multinomial:
-    case Op::Dropout: return true;
-    default: return false;
-  }
-}
+bool is_random(Op op) noexcept { return op_row(op).family == OpFamily::Random; }
 
 String fresh_name(const Graph &graph, std::string_view wanted) { return Names(graph).fresh(wanted); }
 

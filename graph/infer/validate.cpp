@@ -299,8 +299,7 @@ class Validator {
   // ---- subgraphs: graph.h says what each operator passes to its bodies --------------------------
 
   Status bodies(const Graph &graph, const Node &n, const Subject &subject, std::uint32_t depth) {
-    const std::size_t expected = n.op == Op::If ? 2 : n.op == Op::Loop || n.op == Op::Scan ? 1 : 0;
-    if (n.subgraphs.size() != expected)
+    if (const std::size_t expected = subgraph_count(n.op); n.subgraphs.size() != expected)
       return Status::errorf(ErrorId::qir_bad, "%s: found %zu subgraphs, expected %zu", subject.c_str(),
                             n.subgraphs.size(), expected);
     for (const Graph &body : n.subgraphs) QR_RETURN_IF_ERROR(this->graph(body, depth + 1));

@@ -313,9 +313,7 @@ bool has_control_flow(const qir::Graph &graph) {
 
 }  // namespace
 
-bool is_control_flow(const qir::Node &node) noexcept {
-  return node.op == Op::If || node.op == Op::Loop || node.op == Op::Scan;
-}
+bool is_control_flow(const qir::Node &node) noexcept { return qir::op_row(node.op).family == qir::OpFamily::Control; }
 
 void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times) {
   std::size_t left = kMostInAll;
