@@ -34,7 +34,7 @@
 namespace quarry::qir {
 
 inline constexpr std::int64_t kNormalOpset = 28;
-inline constexpr std::int64_t kUnknownDim = -1;  // an extent known only at run time
+inline constexpr std::int64_t kUnknownDim = -1;  // a dimension known only at run time
 inline constexpr std::size_t kMaxRank = 8;
 
 enum class Op : std::uint16_t {
@@ -83,7 +83,7 @@ struct Attribute {
   Vector<qir::Tensor> tensors;  // constants; one of kind Tensor. Custom operators alone have them
 };
 
-// What tells a custom operator.
+// Which custom operator it is.
 struct CustomOp {
   String domain;             // neither empty nor "ai.onnx"
   String type;               // the operator's name in its domain

@@ -68,7 +68,7 @@ const float *constant_floats(const Graph &graph, std::int32_t id) {
   return static_cast<const float *>(at(graph, id).data.data);
 }
 
-// Who is told to stop leaves a graph that is whole, with what is not wanted in it.
+// Who is asked to stop leaves a graph that is whole, with what is not wanted in it.
 void compact(Graph &graph, const Vector<bool> &dead) {
   if (stop_asked()) return;
   std::size_t kept = 0;
