@@ -180,7 +180,7 @@ class Unfolded {
     const std::size_t carried = static_cast<std::size_t>(node_.get_int("carried", 0));
     const std::int64_t count = *begins ? std::max<std::int64_t>(*times, 0) : 0;
     const std::size_t collected = from.outputs.size() - 1 - carried;
-    // Results of a body that ends early, or never begins, have other extents.
+    // Results of a body that ends early, or never begins, have other shapes.
     const bool goes_on = always_goes_on(from);
     if (!fits(count) || (collected > 0 && (!goes_on || count == 0))) return false;
     const auto go = [&](std::uint8_t value) {

@@ -125,7 +125,7 @@ bool has_products(const qir::Graph &graph) noexcept {
 
 namespace {
 
-// A list of extents, or their product: what Shape and Size give.
+// A list of dimensions, or their product: what Shape and Size give.
 void make_constant(qir::Tensor &tensor, std::span<const std::int64_t> values, qir::Store &store) {
   tensor.is_constant = true;
   tensor.data = store.copy(values.data(), values.size() * sizeof(std::int64_t));
