@@ -34,7 +34,7 @@
 namespace quarry::qir {
 
 inline constexpr std::int64_t kNormalOpset = 28;
-inline constexpr std::int64_t kUnknownDim = -1;  // an extent known only at run time
+inline constexpr std::int64_t kUnknownDim = -1;  // a dimension known only at run time
 inline constexpr std::size_t kMaxRank = 8;
 
 enum class Op : std::uint16_t {
@@ -83,7 +83,7 @@ struct Attribute {
   Vector<qir::Tensor> tensors;  // constants; one of kind Tensor. Custom operators alone have them
 };
 
-// What tells a custom operator.
+// Which custom operator it is.
 struct CustomOp {
   String domain;             // neither empty nor "ai.onnx"
   String type;               // the operator's name in its domain
@@ -167,8 +167,53 @@ struct InferType {
 };
 using ShapeRule = Status (*)(const Node &node, const Vector<InferValue> &inputs, Vector<InferType> &outputs);
 
+// The folder or file of an operator on every floor: path = layer + family (kernels/reference/<family>, ...).
+enum class OpFamily : std::uint8_t {
+  Contraction,
+  Convolution,
+  Elementwise,
+  Reduction,
+  Normalization,
+  Movement,
+  Indexing,
+  Pooling,
+  Resize,
+  Quantization,
+  Recurrent,
+  Attention,
+  Random,
+  Signal,
+  Control,
+  Custom,
+};
+
+// How the values of the results come from those of the data inputs.
+enum class OpValue : std::uint8_t {
+  Computes,  // none of the following
+  Function,  // each from the same element of input 0 alone, real to real; further inputs and attributes are parameters
+  Monotone,  // results are elements of input 0, chosen by their order: a larger stored integer is a larger real number
+  Moves,     // results are elements of the data inputs, whatever these mean; attributes may forbid it (moves_values)
+};
+
+// What else is true of an operator.
+enum class OpTraits : std::uint8_t {
+  None = 0,
+  Promised = 1,   // of the conformance cases that use promised operators alone, 95 % must pass (tests/conformance)
+  Products = 2,   // adds up products of elements: where the time of a network goes
+  Bias = 4,       // input 2 is a bias, added to the products of inputs 0 and 1
+  Quantized = 8,  // has a reference result on quantised tensors, although its value does not say so
+  Keeps = 16,     // gives input 0 unchanged if the output has its type and the operator has no second data input
+};
+constexpr OpTraits operator|(OpTraits a, OpTraits b) noexcept {
+  return static_cast<OpTraits>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
 struct OpRow {
   Op op;
+  OpFamily family;
+  OpValue value;
+  std::uint8_t opset;  // the lowest ONNX opset that has the operator as the row says; 21: that, or an older one
+  OpTraits traits;
   const char *name;                     // ONNX's
   const char *domain;                   // "", "com.microsoft", "ai.onnx.ml", "quarry" (ours)
   std::int16_t min_inputs, max_inputs;  // max -1: any number
@@ -179,11 +224,14 @@ struct OpRow {
   // Constraint of inputs and outputs, ONNX style: "T,T->T; T=f16,bf16,f32,f64" (see docs/formats/qir.md). Checked for
   // unquantised tensors.
   const char *types;
+
+  constexpr bool has(OpTraits trait) const noexcept { return (traits | trait) == traits; }
 };
 
 const OpRow &op_row(Op op) noexcept;
 std::size_t op_count() noexcept;
 const OpRow *find_op(std::string_view domain, std::string_view name) noexcept;  // "ai.onnx" is ""
+std::size_t subgraph_count(Op op) noexcept;                                     // of its nodes: If 2, Loop and Scan 1
 inline const char *op_name(Op op) noexcept { return op_row(op).name; }
 // The operator of a node, for messages and listings: "Conv", or "my.domain::MyOp" of a custom one.
 String op_text(const Node &node);

@@ -11,6 +11,7 @@
 namespace quarry::passes {
 
 using qir::Store;
+using NodeTest = bool (*)(const qir::Graph &graph, const qir::Node &node);
 
 // Nodes that change nothing (Reshape to the same shape, Transpose in order, Cast to the same type, ...) go; and what
 // nobody uses: nodes, and tensors. Graph inputs stay. Bodies too.
@@ -33,27 +34,29 @@ void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const 
 // graph/graph.h). Bodies too.
 void put_together_quantized(qir::Graph &graph);
 
-// The reverse, for a backend that has no integer way for a node: an operator on quantised tensors becomes
+// The reverse, for a backend that has no integer path for a node: an operator on quantised tensors becomes
 // DequantizeLinear -> operator -> QuantizeLinear. `keep` says which nodes stay as they are. Nodes whose types no
 // QuantizeLinear gives (i32 and wider results) stay too. Rounding differs where an operator's result was quantised
 // once and would now be read by another as f32: never, for each result still passes its QuantizeLinear.
-void take_apart_quantized(qir::Graph &graph, Store &store, bool (*keep)(const qir::Graph &, const qir::Node &));
+void take_apart_quantized(qir::Graph &graph, Store &store, NodeTest keep);
 
 // MatMulInteger or ConvInteger -> Cast to f32 -> Mul becomes DequantizeLinear -> MatMul or Conv -> Mul, with sums that
-// half precision has room for. Weights must be constant. Rounding differs.
+// float16 has room for. Weights must be constant. Rounding differs.
 void scale_integer_products(qir::Graph &graph, Store &store);
 
 // Einsum of two f32 tensors, where each label is a batch, a row, a column or summed over, becomes MatMul between
-// Transpose and Reshape. Rounding differs. Extents must be known.
+// Transpose and Reshape. Rounding differs. Shapes must be known.
 Status einsum_to_matmul(qir::Graph &graph, Store &store);
 
-// Of f32: MaxPool and AveragePool of three axes as one of two and one of one, linear Resize along one axis, three, or
-// of channels-last images as of images, ConvTranspose of three axes (constant weights) by slices, Gemm of a transposed
-// first operand with a Transpose before it, DeformConv of images as GridSample and Conv, Conv of images by weights of
-// the run as MatMul, Einsum of one operand or of more than two as sums and Einsum of two; and MatMulInteger of weights
-// that are not constant as MatMul of at most 256 products. Rounding differs but for the last. A node that `stays`
-// stays.
-void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &) = nullptr);
+// Operators that kernels take with fewer axes or other operands, as such. f32; rounding differs. A node that `stays`
+// stays. decompose_spatial: MaxPool and AveragePool of three axes as one of two and one of one, linear Resize along one
+// axis, three, or of channels-last images as of images, ConvTranspose of three axes (constant weights) by slices,
+// DeformConv of images as GridSample and Conv, Conv of images by weights that are no constant as MatMul.
+// decompose_matmul: Gemm of a transposed first operand with a Transpose before it, Einsum of one operand or of more
+// than two as sums and Einsum of two; and to the bit MatMulInteger of weights that are no constant as MatMul of at most
+// 256 products, and QuantizeLinear by a float16 scale as Div and one of f32.
+void decompose_spatial(qir::Graph &graph, Store &store, NodeTest stays = nullptr);
+void decompose_matmul(qir::Graph &graph, Store &store, NodeTest stays = nullptr);
 
 // Of f32 images, constant weights: a convolution of what SpaceToDepth, or a Concat of Slices, made of an image of at
 // most four channels reads the image itself, by a window as much larger; convolutions of the same tensor by the same
@@ -76,13 +79,12 @@ void steady_variances(qir::Graph &graph, Store &store);
 // LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
 // them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
 // `keep` says which nodes stay as they are.
-void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
-                      bool (*keep)(const qir::Graph &, const qir::Node &) = nullptr);
+void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps, NodeTest keep = nullptr);
 
 // If, Loop and Scan become the nodes of their bodies: of If both branches, and Where behind them (one alone where the
 // condition is constant); of Loop and Scan the body for each time, where these are known and at most `most_times`. A
 // Loop that may end early goes on, and keeps what it had; one that may and collects slices stays, and so does what has
-// extents or types that are not known. What If does not choose is computed too: operators must take any numbers.
+// shapes or types that are not known. What If does not choose is computed too: operators must take any numbers.
 bool is_control_flow(const qir::Node &node) noexcept;
 void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times);
 
@@ -93,7 +95,7 @@ void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_time
 // indices, ConvInteger and MatMulInteger, QuantizeLinear and DequantizeLinear with a scale of the run or of an axis,
 // the remainder of reals, arithmetic on integers of 8 bits, CenterCropPad, CumProd, ReverseSequence,
 // NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss, STFT of reals with a constant window, ConstantOfShape.
-// `wanted` says which nodes; one that has no other spelling here stays. Shapes must be known. Rounding differs.
-void decompose_unsupported(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &));
+// `wanted` says which nodes; one that has no other form here stays. Shapes must be known. Rounding differs.
+void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted);
 
 }  // namespace quarry::passes

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 
+import op_table
+
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 AREAS = {"C": "Calls, options and objects", "F": "Files and the operating system", "M": "Containers (.qrm)", "G": "Graphs (QIR)", "O": "ONNX import",
          "L": "Loader and plugins", "B": "Backends", "R": "Runs", "T": "Tools"}
@@ -52,11 +54,21 @@ def program(quarry, *args):
 
 def microsoft():
     """The operators of com.microsoft that the importer has a rule for, or that the table of operators has itself."""
-    names = set(re.findall(r'^QR_OP\(\w+, "(\w+)", "com.microsoft"', open(os.path.join(root, "graph/ops/ops.inc"), encoding="utf-8").read(), re.M))
+    names = {row.name for row in op_table.rows().values() if row.domain == "com.microsoft"}
     for name in "attention", "contrib", "integers", "quantization":
         rules = open(os.path.join(root, f"formats/onnx/rules/{name}.cpp"), encoding="utf-8").read()
         names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("kRules[]"):]))
     return sorted(names)
+
+
+def with_families(table):
+    """The table of operators, with the family of each behind its name."""
+    family = {name: row.family for name, row in op_table.rows().items()} | {"operator": "family"}
+    lines = []
+    for line in table.splitlines():
+        name, rest = line.removeprefix("|").split("|", 1)
+        lines.append(f"|---|---|{rest}" if name == "---" else f"|{name}| {family[name.strip()]} |{rest}")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -82,8 +94,8 @@ def main():
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
-    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`. Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
-          program(quarry, "ops", "--markdown") +
+    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`, with the family of each operator from `graph/ops/ops.inc`. Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
+          with_families(program(quarry, "ops", "--markdown")) +
           "\n## com.microsoft\n\nThese operators of ONNX Runtime's own domain are read too, as the ones above: " + ", ".join(microsoft()) + ".\n")
     if check and stale:
         print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")

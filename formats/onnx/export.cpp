@@ -18,16 +18,7 @@ namespace {
 using qir::at;
 using qir::Op;
 
-constexpr std::int64_t kLowestOpset = 21;  // the forms of ops.inc, where no row below says otherwise
-
-constexpr struct {
-  Op op;
-  std::int64_t opset;
-} kNewOperators[] = {
-    {Op::Attention, 23},       {Op::BitCast, 26},          {Op::CausalConvWithState, 27}, {Op::CumProd, 26},
-    {Op::LinearAttention, 27}, {Op::RMSNormalization, 23}, {Op::RotaryEmbedding, 23},     {Op::SwiGLU, 28},
-    {Op::Swish, 24},           {Op::TensorScatter, 24},
-};
+constexpr std::int64_t kLowestOpset = 21;  // of all forms that neither a row of ops.inc nor one below says more of
 
 // Attributes that an operator got later; with its default's value such a one is left out of older models.
 constexpr struct {
@@ -115,9 +106,7 @@ std::int64_t opset_of(const qir::Graph &graph) {
   std::int64_t opset = kLowestOpset;
   for (const qir::Tensor &tensor : graph.tensors) opset = std::max(opset, opset_of(tensor.dtype));
   for (const qir::Node &node : graph.nodes) {
-    opset = std::max(opset, opset_of_form(graph, node));
-    for (const auto &row : kNewOperators)
-      if (row.op == node.op) opset = std::max(opset, row.opset);
+    opset = std::max({opset, std::int64_t{qir::op_row(node.op).opset}, opset_of_form(graph, node)});
     for (const auto &row : kNewTypes)
       if (row.op == node.op && has_operand_of(graph, node, row.types)) opset = std::max(opset, row.opset);
     for (const qir::Attribute &attribute : node.attributes)

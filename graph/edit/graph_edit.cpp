@@ -68,7 +68,7 @@ const float *constant_floats(const Graph &graph, std::int32_t id) {
   return static_cast<const float *>(at(graph, id).data.data);
 }
 
-// Who is told to stop leaves a graph that is whole, with what is not wanted in it.
+// Who is asked to stop leaves a graph that is whole, with what is not wanted in it.
 void compact(Graph &graph, const Vector<bool> &dead) {
   if (stop_asked()) return;
   std::size_t kept = 0;
@@ -111,18 +111,7 @@ void number_sources(Graph &graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].source = static_cast<std::int32_t>(i);
 }
 
-bool is_random(Op op) noexcept {
-  switch (op) {
-    case Op::RandomNormal:
-    case Op::RandomNormalLike:
-    case Op::RandomUniform:
-    case Op::RandomUniformLike:
-    case Op::Bernoulli:
-    case Op::Multinomial:
-    case Op::Dropout: return true;
-    default: return false;
-  }
-}
+bool is_random(Op op) noexcept { return op_row(op).family == OpFamily::Random; }
 
 String fresh_name(const Graph &graph, std::string_view wanted) { return Names(graph).fresh(wanted); }
 

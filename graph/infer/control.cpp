@@ -13,7 +13,7 @@ namespace {
 
 const Tensor &output_of(const Graph &graph, std::size_t i) { return at(graph, graph.outputs[i]); }
 
-// Makes `shape` cover `other` too: extents that differ become unknown. `changed` is set when it did.
+// Makes `shape` cover `other` too: dimensions that differ become unknown. `changed` is set when it did.
 Status join(const Node &node, const char *what, std::size_t i, Dims other, Shape *shape, bool *changed = nullptr) {
   if (shape->size() != other.size())
     return node_error(node, ErrorId::qir_rank,
@@ -112,7 +112,7 @@ Status infer_repeated(Node &node, const Vector<InferValue> &inputs, std::uint64_
     slice.shape.erase(slice.shape.begin() + static_cast<std::ptrdiff_t>(axis));
     slice.value = {};
   }
-  // Every round but the last makes at least one extent unknown.
+  // Every round but the last makes at least one dimension unknown.
   for (bool changed = true; changed;) {
     changed = false;
     QR_RETURN_IF_ERROR(infer_body(body, passed, left));

@@ -175,7 +175,7 @@ Status resolve_conv_transpose(const Node &node, Dims x, Dims w, ConvGeometry *ou
   const AutoPad mode = auto_pad_of(node);
   const bool same = mode == AutoPad::SameUpper || mode == AutoPad::SameLower;
   for (std::size_t i = 0; i < out->rank; ++i) {
-    std::int64_t covered, full;  // `full`: the extent without pads
+    std::int64_t covered, full;  // `full`: the dimension without pads
     QR_RETURN_IF_ERROR(covered_extent(node, *out, i, &covered));
     if (out->in[i] == 0) full = 0;
     else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators whose extents come from values: they ask for a size, count what they find, or make tensors out of nothing.
+// Operators whose shapes come from values: they ask for a size, count what they find, or make tensors out of nothing.
 #include <algorithm>
 #include <cmath>
 
@@ -46,7 +46,7 @@ Status size(const Node &, Inputs, Outputs outputs) {
 }
 
 namespace {
-// A shape that an input gives: its entries, or as many unknown extents as it has entries.
+// A shape that an input gives: its entries, or as many unknown dimensions as it has entries.
 Status shape_from(const Node &node, Inputs inputs, std::size_t i, IntList *out) {
   const Dims list = dims_of(inputs[i]);
   QR_RETURN_IF_ERROR(expect_rank(node, "the shape", list, 1));

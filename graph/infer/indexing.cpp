@@ -32,7 +32,7 @@ Status gather_elements(const Node &node, Inputs inputs, Outputs outputs) {
 }
 
 namespace {
-// The last extent of GatherND's and ScatterND's indices: how many axes an index names.
+// The last dimension of GatherND's and ScatterND's indices: how many axes an index names.
 Status index_depth(const Node &node, Dims data, Dims indices, std::size_t batch, std::size_t *out) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the data", data, 1));
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the index tensor", indices, 1));

@@ -228,7 +228,9 @@ void stated_types(const Graph &graph, const Node &node, Vector<InferType> *out) 
 namespace {
 // The last column of the op table; apart from the rows, so that a program which only reads graphs links no rule.
 constexpr ShapeRule kShapeRules[] = {
-#define QR_OP(enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types, rule) rule,
+#define QR_OP(enumerator, name, domain, family, value, opset, traits, least_in, most_in, least_out, most_out, \
+              attributes, types, rule)                                                                        \
+  rule,
 #include "graph/ops/ops.inc"
 #undef QR_OP
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameters of an operator, resolved: what auto_pad, negative axes, open slices and scales come to for given
-// extents. Shape rules and kernels call the same functions, so there is one meaning of each. Extents may be kUnknownDim
-// (what depends on them is kUnknownDim then); a kernel, which knows all extents, gets all numbers. Nothing here
+// dimensions. Shape rules and kernels call the same functions, so each is computed in one way. One may be kUnknownDim
+// (what depends on them is kUnknownDim then); a kernel, which knows all dimensions, gets all numbers. Nothing here
 // allocates unless it says so; errors name the node.
 #pragma once
 
@@ -74,7 +74,7 @@ Status resolve_conv(const Node &node, Dims x, Dims w, ConvGeometry *out);
 Status resolve_conv_transpose(const Node &node, Dims x, Dims w, ConvGeometry *out);
 // AveragePool, MaxPool, LpPool, with ceil_mode (a window that would start in the end padding is dropped).
 Status resolve_pool(const Node &node, Dims x, Window *out);
-// MaxUnpool: `out` of the window is the unpooled extent without output_shape.
+// MaxUnpool: `out` of the window is the unpooled dimension without output_shape.
 Status resolve_unpool(const Node &node, Dims x, Window *out);
 // Col2Im: `in` is the image, `out` the number of block positions per axis.
 Status resolve_col2im(const Node &node, Dims x, Dims image, Dims block, Window *out);
@@ -94,7 +94,7 @@ struct SliceGeometry {
 // `axes` and `steps` empty: the default (absent input).
 Status resolve_slice(const Node &node, Dims data, Dims starts, Dims ends, Dims axes, Dims steps, SliceGeometry *out);
 
-// Per axis: entries before, entries after (negative ones crop) and the resulting extent.
+// Per axis: entries before, entries after (negative ones crop) and the resulting dimension.
 struct PadGeometry {
   std::uint32_t rank = 0;
   std::int64_t begin[kMaxRank] = {};
@@ -131,7 +131,7 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
 
 // ---- products -----------------------------------------------------------------------------------
 
-// Y[batch, m, n] = sum over k. Batch extents are aligned to the right; an operand's extent is 1 where it is broadcast.
+// Y[batch, m, n] = sum over k. Batch dimensions are aligned to the right; an operand's is 1 where it is broadcast.
 // A rank-1 operand has its row (a) or column (b) put in, and the output lacks it (a_vector, b_vector).
 struct MatMulGeometry {
   std::int64_t m = 0, n = 0, k = 0;
@@ -151,7 +151,7 @@ struct EinsumPlan {
   struct Operand {
     std::uint32_t rank = 0;
     std::uint8_t label[kMaxRank] = {};
-    bool broadcast[kMaxRank] = {};  // extent 1 against a longer label (ellipsis, or as ONNX Runtime does)
+    bool broadcast[kMaxRank] = {};  // dimension 1 against a longer label (ellipsis, or as ONNX Runtime does)
   };
   std::uint32_t label_count = 0;
   std::int64_t extent[kMaxLabels] = {};  // per label
@@ -182,7 +182,7 @@ Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key
 // ---- subgraphs ----------------------------------------------------------------------------------
 
 // If, Loop, Scan: gives the inputs of the node's subgraphs the types of what the node passes in and infers the bodies,
-// for Loop and Scan until the carried extents settle (those that change become unknown). infer_graph does it; who calls
+// for Loop and Scan until the carried shapes settle (those that change become unknown). infer_graph does it; who calls
 // infer_node alone does it before.
 // Loops within loops take rounds of rounds: `left` counts the nodes of bodies that may still be looked at, and where
 // there are none left that is a failure (limits.h).

@@ -18,7 +18,7 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
   IntList result;
   result.size = static_cast<std::uint32_t>(shape.size());
   std::size_t open = kMaxRank;  // the -1
-  // Extents copied from the input cancel out of the division; so an unknown one that is copied need not be known.
+  // Dimensions copied from the input cancel out of the division; so an unknown one that is copied need not be known.
   std::int64_t from = 1, to = 1;
   bool cancelled[kMaxRank] = {}, zero = false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -158,7 +158,7 @@ Status resolve_split(const Node &node, std::int64_t extent, Dims sizes, Vector<s
                       ll(count), parts);
   out->assign(parts, kUnknownDim);
   if (!is_known(extent)) return {};
-  // All parts of one size; the last one is smaller when the extent does not divide (as ONNX has it from opset 18).
+  // All parts of one size; the last one is smaller when the dimension does not divide (as ONNX has it from opset 18).
   const std::int64_t size = extent / count + (extent % count != 0);
   for (std::size_t i = 0; i < parts; ++i)
     (*out)[i] = std::clamp<std::int64_t>(extent - size * static_cast<std::int64_t>(i), 0, size);

@@ -216,7 +216,7 @@ Status attention(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t scores[] = {g.batch, g.q_heads, g.q_length, g.total_length};
   if (has_input(inputs, 3)) {
     const Dims mask = dims_of(inputs[3]);
-    // The last extent may be shorter than the keys: the rest is masked.
+    // The last dimension may be shorter than the keys: the rest is masked.
     bool fits =
         !mask.empty() && mask.size() <= 4 && (!is_known(g.total_length) || mask[mask.size() - 1] <= g.total_length);
     for (std::size_t i = 1; fits && i < mask.size(); ++i) {

@@ -11,9 +11,12 @@
 namespace quarry::qir {
 namespace {
 
+using enum OpTraits;
 constexpr OpRow kRows[] = {
-#define QR_OP(enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types, rule) \
-  {Op::enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types},
+#define QR_OP(enumerator, name, domain, family, value, opset, traits, least_in, most_in, least_out, most_out, \
+              attributes, types, rule)                                                                        \
+  {Op::enumerator, OpFamily::family, OpValue::value, opset,    traits,     name, domain,                      \
+   least_in,       most_in,          least_out,      most_out, attributes, types},
 #include "graph/ops/ops.inc"
 #undef QR_OP
 };
@@ -32,13 +35,20 @@ constexpr bool slots_read(const TypeSpec &types, std::string_view list, std::int
   return variadic ? most == -1 : most == count;
 }
 
+constexpr bool properties_agree(const OpRow &row) {
+  if (row.opset < 21 || row.opset > kNormalOpset) return false;
+  if (row.value == OpValue::Function && (row.family != OpFamily::Elementwise || row.max_outputs != 1)) return false;
+  if (row.value == OpValue::Function && row.has(Quantized)) return false;  // said twice
+  return !row.has(Bias) || (row.has(Products) && row.max_inputs >= 3);
+}
+
 constexpr bool row_reads(const OpRow &row) {
   AttributeSpecs walk(row.attributes);
   AttributeSpec spec;
   while (walk.next(&spec)) {
   }
   const TypeSpec types(row.types);
-  return !walk.bad() && slots_read(types, types.inputs(), row.min_inputs, row.max_inputs) &&
+  return !walk.bad() && properties_agree(row) && slots_read(types, types.inputs(), row.min_inputs, row.max_inputs) &&
          slots_read(types, types.outputs(), row.min_outputs, row.max_outputs);
 }
 
@@ -136,6 +146,11 @@ String count_text(std::int16_t least, std::int16_t most) {
 const OpRow &op_row(Op op) noexcept { return kRows[static_cast<std::size_t>(op)]; }
 std::size_t op_count() noexcept { return std::size(kRows); }
 
+std::size_t subgraph_count(Op op) noexcept {
+  if (op_row(op).family != OpFamily::Control) return 0;
+  return op == Op::If ? 2 : 1;
+}
+
 const OpRow *find_op(std::string_view domain, std::string_view name) noexcept {
   if (domain == "ai.onnx") domain = {};
   if (name.empty()) return nullptr;
@@ -166,9 +181,8 @@ Status check_arity(const Node &node) {
   };
   QR_RETURN_IF_ERROR(check("inputs", node.inputs.size(), row.min_inputs, row.max_inputs));
   QR_RETURN_IF_ERROR(check("outputs", node.outputs.size(), row.min_outputs, row.max_outputs));
-  const std::size_t subgraphs = node.op == Op::If ? 2 : node.op == Op::Loop || node.op == Op::Scan ? 1 : 0;
-  if (node.subgraphs.size() != subgraphs)
-    return node_error(node, ErrorId::qir_bad, "%zu subgraphs, expected %zu", node.subgraphs.size(), subgraphs);
+  if (const std::size_t expected = subgraph_count(node.op); node.subgraphs.size() != expected)
+    return node_error(node, ErrorId::qir_bad, "%zu subgraphs, expected %zu", node.subgraphs.size(), expected);
   return {};
 }
 

@@ -12,7 +12,7 @@ using rules::is_known;
 
 namespace {
 
-// floor(extent * scale + bias) as an extent; false when it does not fit.
+// floor(extent * scale + bias) as a dimension; false when it does not fit.
 bool scaled_extent(std::int64_t extent, double scale, double bias, std::int64_t *out) noexcept {
   const double value = std::floor(static_cast<double>(extent) * scale + bias);
   if (!(value >= 0 && value < 9.0e18)) return false;

@@ -62,7 +62,7 @@ namespace rules {
 // ---- what rules share ---------------------------------------------------------------------------
 
 inline bool is_known(std::int64_t extent) noexcept { return extent >= 0; }
-// Whether two extents can be the same one.
+// Whether two dimensions can be the same one.
 inline bool may_equal(std::int64_t a, std::int64_t b) noexcept { return a == b || a < 0 || b < 0; }
 inline std::int64_t known_of(std::int64_t a, std::int64_t b) noexcept { return a >= 0 ? a : b; }
 bool all_known(Dims dims) noexcept;
@@ -88,14 +88,14 @@ struct DimList : IntList {
   void push(std::int64_t extent) noexcept { values[size++] = extent; }  // callers keep to 2 * kMaxRank
 };
 
-// Products and sums of extents; unknown in, unknown out; an error of the node on overflow.
+// Products and sums of dimensions; unknown in, unknown out; an error of the node on overflow.
 Status multiply(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out);
 Status add(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out);
 Status product(const Node &node, Dims dims, std::int64_t *out);
 
 Status expect_rank(const Node &node, const char *what, Dims dims, std::size_t rank);
 Status expect_rank_from(const Node &node, const char *what, Dims dims, std::size_t least);
-// "... has shape [5], expected [16]"; unknown extents fit anything.
+// "... has shape [5], expected [16]"; unknown dimensions fit anything.
 Status expect_shape(const Node &node, const char *what, Dims dims, Dims expected);
 Status expect_one_element(const Node &node, const char *what, const InferValue &value);
 // An optional input has one element, or as many as `count`.

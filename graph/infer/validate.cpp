@@ -53,7 +53,7 @@ String quant_text(const std::optional<Quantization> &quant) {
   return format("scale %g zero point %d", static_cast<double>(quant->scales[0]), quant->zero_points[0]);
 }
 
-// Extents that are known on both sides must agree; what is not known before the run is checked by whoever runs it.
+// Dimensions that are known on both sides must agree; what is not known before the run is checked by whoever runs it.
 bool shapes_agree(const Shape &a, const Shape &b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -299,8 +299,7 @@ class Validator {
   // ---- subgraphs: graph.h says what each operator passes to its bodies --------------------------
 
   Status bodies(const Graph &graph, const Node &n, const Subject &subject, std::uint32_t depth) {
-    const std::size_t expected = n.op == Op::If ? 2 : n.op == Op::Loop || n.op == Op::Scan ? 1 : 0;
-    if (n.subgraphs.size() != expected)
+    if (const std::size_t expected = subgraph_count(n.op); n.subgraphs.size() != expected)
       return Status::errorf(ErrorId::qir_bad, "%s: found %zu subgraphs, expected %zu", subject.c_str(),
                             n.subgraphs.size(), expected);
     for (const Graph &body : n.subgraphs) QR_RETURN_IF_ERROR(this->graph(body, depth + 1));
@@ -352,7 +351,7 @@ class Validator {
     QR_RETURN_IF_ERROR(captures(graph, n, body, 1, 0, subject));
     for (std::size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.outputs[i] == kAbsent) continue;
-      // The branches may give different shapes: the node's output is then of unknown extents, even of the rank that the
+      // The branches may give different shapes: the node's output is then of unknown shape, even of the rank that the
       // rule gives.
       const Tensor &outside = at(graph, n.outputs[i]), &inside = at(body, body.outputs[i]);
       QR_RETURN_IF_ERROR(passes(subject, outside, inside));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference of a whole graph, node by node, going on past failures so that all of them are told at once.
+// Inference of a whole graph, node by node, going on past failures so that all of them are reported at once.
 #include <algorithm>
 
 #include "base/stop.h"
@@ -83,7 +83,7 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *
                       values[static_cast<std::size_t>(node.inputs[i])]};
       sound &= failed[static_cast<std::size_t>(node.inputs[i])] == 0;
     }
-    if (sound) {  // what hangs on a failed node has no types to look at
+    if (sound) {  // what depends on a failed node has no types to look at
       Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments, left);
       if (node.op == Op::Custom) stated_types(graph, node, &results);
       if (status.ok()) status = infer_node(node, arguments, results);

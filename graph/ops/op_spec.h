@@ -39,7 +39,7 @@ struct TypeSlot {
   bool mixed = false;
 };
 
-// The types of one row: walks the inputs or the outputs, and tells what a variable may be.
+// The types of one row: walks the inputs or the outputs, and says what a variable may be.
 class TypeSpec {
  public:
   constexpr explicit TypeSpec(std::string_view text) noexcept;
@@ -136,7 +136,7 @@ constexpr std::uint32_t dtype_mask(std::string_view list) noexcept {
   while (!list.empty()) {
     const std::string_view name = detail::take(&list, ",");
     std::uint32_t found = 0;
-    // (The last letter tells most of them apart: nodes of unknown extents are checked in each run.)
+    // (The last letter differs in most of them: nodes of unknown shapes are checked in each run.)
     for (const auto &entry : kNames)
       if (entry.name.size() == name.size() && entry.name.back() == name.back() && entry.name == name) {
         found = entry.mask;

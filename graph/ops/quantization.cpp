@@ -148,24 +148,6 @@ bool quantize_undoes_dequantize(const Tensor &from, const Tensor &to) noexcept {
 
 bool moves_values(const Graph &graph, const Node &node) {
   switch (node.op) {
-    case Op::Identity:
-    case Op::Reshape:
-    case Op::Flatten:
-    case Op::Squeeze:
-    case Op::Unsqueeze:
-    case Op::Transpose:
-    case Op::Split:
-    case Op::Slice:
-    case Op::Gather:
-    case Op::GatherElements:
-    case Op::GatherND:
-    case Op::Compress:
-    case Op::ReverseSequence:
-    case Op::DepthToSpace:
-    case Op::SpaceToDepth:
-    case Op::Expand:
-    case Op::Tile:
-    case Op::Concat: return true;
     // Larger integers are larger numbers, and what lies beyond the border is smaller than all of them.
     case Op::MaxPool: return node.outputs.size() == 1 || node.outputs[1] == kAbsent;
     case Op::Dropout: {
@@ -176,7 +158,7 @@ bool moves_values(const Graph &graph, const Node &node) {
       return t.is_constant && t.data.size == 1 && *static_cast<const std::uint8_t *>(t.data.data) == 0;
     }
     case Op::Pad: return node.get_string("mode", "constant") != "constant";
-    default: return false;
+    default: return op_row(node.op).value == OpValue::Moves;
   }
 }
 
@@ -192,93 +174,13 @@ bool moves_real_values(const Graph &graph, const Node &node) {
 bool is_moved_input(Op op, std::size_t input) noexcept { return input == 0 || op == Op::Concat; }
 std::size_t moved_inputs(const Node &node) noexcept { return node.op == Op::Concat ? node.inputs.size() : 1; }
 
-bool is_elementwise_function(Op op) noexcept {
-  switch (op) {
-    case Op::Abs:
-    case Op::Acos:
-    case Op::Acosh:
-    case Op::Asin:
-    case Op::Asinh:
-    case Op::Atan:
-    case Op::Atanh:
-    case Op::Ceil:
-    case Op::Celu:
-    case Op::Clip:
-    case Op::Cos:
-    case Op::Cosh:
-    case Op::Elu:
-    case Op::Erf:
-    case Op::Exp:
-    case Op::Floor:
-    case Op::Gelu:
-    case Op::HardSigmoid:
-    case Op::HardSwish:
-    case Op::LeakyRelu:
-    case Op::Log:
-    case Op::Mish:
-    case Op::Neg:
-    case Op::QuickGelu:
-    case Op::Reciprocal:
-    case Op::Relu:
-    case Op::Round:
-    case Op::Selu:
-    case Op::Shrink:
-    case Op::Sigmoid:
-    case Op::Sign:
-    case Op::Sin:
-    case Op::Sinh:
-    case Op::Softplus:
-    case Op::Softsign:
-    case Op::Sqrt:
-    case Op::Swish:
-    case Op::Tan:
-    case Op::Tanh:
-    case Op::ThresholdedRelu: return true;
-    default: return false;
-  }
-}
+bool is_elementwise_function(Op op) noexcept { return op_row(op).value == OpValue::Function; }
 
 bool computes_on_quantized(const Graph &graph, const Node &node) {
-  switch (node.op) {
-    case Op::Conv:
-    case Op::ConvTranspose:
-    case Op::Gemm:
-    case Op::MatMul:
-    case Op::Add:
-    case Op::Sub:
-    case Op::Mul:
-    case Op::Div:
-    case Op::Pow:
-    case Op::Min:
-    case Op::Max:
-    case Op::Sum:
-    case Op::Mean:
-    case Op::PRelu:
-    case Op::AveragePool:
-    case Op::GlobalAveragePool:
-    case Op::GlobalMaxPool:
-    case Op::LpPool:
-    case Op::ReduceMean:
-    case Op::ReduceSum:
-    case Op::ReduceMax:
-    case Op::ReduceMin:
-    case Op::Softmax:
-    case Op::LogSoftmax:
-    case Op::LRN:
-    case Op::LpNormalization:
-    case Op::BatchNormalization:
-    case Op::InstanceNormalization:
-    case Op::LayerNormalization:
-    case Op::GroupNormalization:
-    case Op::RMSNormalization:
-    case Op::Resize:
-    case Op::Pad:
-    case Op::GridSample: return true;
-    default: return is_elementwise_function(node.op) || moves_values(graph, node);
-  }
+  return op_row(node.op).has(OpTraits::Quantized) || is_elementwise_function(node.op) || moves_values(graph, node);
 }
 
-bool takes_bias(Op op) noexcept { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm; }
+bool takes_bias(Op op) noexcept { return op_row(op).has(OpTraits::Bias); }
 
 std::optional<std::size_t> channel_axis(const Node &node, std::size_t weights_rank) noexcept {
   std::size_t axis = 0;

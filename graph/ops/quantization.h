@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What quantisation means, in one place: what an integer type holds, how one value is stored, what Q/DQ nodes say, and
 // what operators may do with stored integers. Importers, passes and backends ask here and keep no lists of their own.
-// (Arrays are converted by kernels/reference/convert.h, which is the meaning of the conversion, and by the kernels
+// (Arrays are converted by kernels/reference/convert.h, the reference of the conversion, and by the kernels
 // that tests hold to it.)
 #pragma once
 

@@ -23,23 +23,13 @@ bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
   const qir::Tensor &in = at(graph, node.inputs[0]), &out = at(graph, node.outputs[0]);
   switch (node.op) {
     case Op::Identity: return in.dtype == out.dtype && in.quant == out.quant;
-    case Op::Reshape:
-    case Op::Flatten:
-    case Op::Squeeze:
-    case Op::Unsqueeze:
-    case Op::Expand:
-    case Op::Cast:
-    case Op::CastLike:
-    case Op::Slice:
-    case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || node.inputs[4] == qir::kAbsent);
+    case Op::Slice: return same_type(in, out) && node.inputs[4] == qir::kAbsent;
     case Op::Transpose: return same_type(in, out) && in_order(node.get_ints("perm"));
-    case Op::Concat:
-    case Op::Sum:
-    case Op::Max:
-    case Op::Min:
-    case Op::Mean: return node.inputs.size() == 1 && same_type(in, out);
-    default: return false;
+    default: break;
   }
+  const qir::OpRow &row = qir::op_row(node.op);
+  const bool one_of_many = row.max_inputs < 0 && node.inputs.size() > 1;
+  return row.has(qir::OpTraits::Keeps) && !one_of_many && same_type(in, out);
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ class Unfolded {
     const std::size_t carried = static_cast<std::size_t>(node_.get_int("carried", 0));
     const std::int64_t count = *begins ? std::max<std::int64_t>(*times, 0) : 0;
     const std::size_t collected = from.outputs.size() - 1 - carried;
-    // Results of a body that ends early, or never begins, have other extents.
+    // Results of a body that ends early, or never begins, have other shapes.
     const bool goes_on = always_goes_on(from);
     if (!fits(count) || (collected > 0 && (!goes_on || count == 0))) return false;
     const auto go = [&](std::uint8_t value) {
@@ -313,9 +313,7 @@ bool has_control_flow(const qir::Graph &graph) {
 
 }  // namespace
 
-bool is_control_flow(const qir::Node &node) noexcept {
-  return node.op == Op::If || node.op == Op::Loop || node.op == Op::Scan;
-}
+bool is_control_flow(const qir::Node &node) noexcept { return qir::op_row(node.op).family == qir::OpFamily::Control; }
 
 void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times) {
   std::size_t left = kMostInAll;

@@ -65,7 +65,11 @@ class Decomposer : public Arithmetic {
 // Operand i as integers; an operand that is not there is none. Nothing: it is no constant of integers.
 std::optional<Vector<std::int64_t>> constant_integers(const Decomposer &s, std::size_t i);
 
-// False: the node has no other spelling here, and nothing was written.
+// Each node that `decompose` has a form for as others. It is asked for those of known shapes with elements, without
+// quantised tensors, whose first input and output are there; a node that `stays` stays.
+void decompose_nodes(qir::Graph &graph, Store &store, NodeTest stays, bool (*decompose)(Decomposer &));
+
+// False: there is no other form for the node, and nothing was written.
 bool decompose_composites(Decomposer &s);
 bool decompose_elements(Decomposer &s);
 bool decompose_products(Decomposer &s);
@@ -75,5 +79,6 @@ bool decompose_integers(Decomposer &s);
 bool decompose_losses(Decomposer &s);
 bool decompose_places(Decomposer &s);
 bool decompose_signals(Decomposer &s);
+bool decompose_float16_quantize(Decomposer &s);
 
 }  // namespace quarry::passes

@@ -72,9 +72,34 @@ bool has_known_shapes(const qir::Graph &graph, const qir::Node &node) {
   return true;
 }
 
+bool has_real_elements(const qir::Graph &graph, const qir::Node &node) {
+  for (const auto *list : {&node.inputs, &node.outputs}) {
+    if (list->empty() || list->front() == qir::kAbsent) return false;
+    for (const std::int32_t id : *list) {
+      if (id == qir::kAbsent) continue;
+      const qir::Tensor &one = at(graph, id);
+      if (one.quant || std::ranges::any_of(one.shape, [](std::int64_t dimension) { return dimension < 1; }))
+        return false;
+    }
+  }
+  return node.subgraphs.empty();
+}
+
 }  // namespace
 
-void decompose_unsupported(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &)) {
+void decompose_nodes(qir::Graph &graph, Store &store, NodeTest stays, bool (*decompose)(Decomposer &)) {
+  Rewriting rewriting(graph, store);
+  for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return;
+    if (has_real_elements(graph, node) && !(stays && stays(graph, node))) {
+      Decomposer decomposer(rewriting, node, DType::F32);
+      if (decompose(decomposer)) continue;
+    }
+    rewriting.keep(std::move(node));
+  }
+}
+
+void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted) {
   if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) { return wanted(graph, node); })) return;
   Rewriting rewriting(graph, store);
   bool again = false;  // a loss became another one
@@ -83,10 +108,10 @@ void decompose_unsupported(qir::Graph &graph, Store &store, bool (*wanted)(const
     if (wanted(graph, node) && node.subgraphs.empty() && has_known_shapes(graph, node)) {
       const bool half =
           !node.inputs.empty() && node.inputs[0] != qir::kAbsent && at(graph, node.inputs[0]).dtype == DType::F16;
-      Decomposer speller(rewriting, node, half ? DType::F16 : DType::F32);
-      if (decompose_composites(speller) || decompose_elements(speller) || decompose_products(speller) ||
-          decompose_pools(speller) || decompose_order(speller) || decompose_integers(speller) ||
-          decompose_losses(speller) || decompose_places(speller) || decompose_signals(speller)) {
+      Decomposer decomposer(rewriting, node, half ? DType::F16 : DType::F32);
+      if (decompose_composites(decomposer) || decompose_elements(decomposer) || decompose_products(decomposer) ||
+          decompose_pools(decomposer) || decompose_order(decomposer) || decompose_integers(decomposer) ||
+          decompose_losses(decomposer) || decompose_places(decomposer) || decompose_signals(decomposer)) {
         again |= node.op == Op::SoftmaxCrossEntropyLoss;
         continue;
       }

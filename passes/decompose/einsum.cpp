@@ -89,7 +89,7 @@ class Product {
   std::int32_t reshape(std::int32_t id, const qir::Shape &shape, std::int32_t to) {
     const std::int32_t extents = to_.integers(node_.name + "/shape", shape);
     if (to == qir::kAbsent) to = to_.tensor(node_.name + "/reshaped", DType::F32, shape);
-    // An extent of zero means zero, not "as it was".
+    // A dimension of zero means zero, not "as it was".
     to_.emit(qir::Op::Reshape, node_, {id, extents}, to).set("allowzero", std::int64_t{1});
     return to;
   }
@@ -137,7 +137,7 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store) {
       EinsumPlan plan;
       status = qir::parse_einsum(node, dims, &plan);
       Roles roles;
-      // Two more extents than the equation has batches.
+      // Two more dimensions than the equation has batches.
       if (status.ok() && find_roles(plan, &roles) && roles.batch.size() + 2 <= qir::kMaxRank) {
         Product(rewriting, node, plan).run(roles);
         continue;

@@ -177,6 +177,31 @@ bool wrapping(Decomposer &s) {
 
 }  // namespace
 
+// By one scale, where the quotient is rounded to float16 or bfloat16: the division in f32 rounds right on its way
+// there.
+bool decompose_float16_quantize(Decomposer &s) {
+  const qir::Node &node = s.node();
+  const DType x_type = s.in(0).dtype, scale_type = s.in(1).dtype;
+  const std::int64_t given = node.get_int("precision", 0);
+  const DType precision = given == 0 ? scale_type : static_cast<DType>(given);
+  if ((precision != DType::F16 && precision != DType::BF16) || x_type != precision || scale_type != precision ||
+      elements(s.in(1)) != 1 || node.get_int("block_size", 0) != 0)
+    return false;
+  const qir::Shape scale_shape = s.in(1).shape;
+  const std::int32_t zero = node.inputs[2];
+  if (scale_shape.size() > s.in(0).shape.size() || (zero != qir::kAbsent && s.tensor(zero).shape != scale_shape))
+    return false;
+  const std::int32_t x = s.cast(node.inputs[0], DType::F32), scale = s.cast(node.inputs[1], DType::F32),
+                     quotient = s.cast(s.cast(s.of(Op::Div, {x, scale}), precision), DType::F32);
+  constexpr float kOne = 1;
+  Vector<std::int32_t> inputs{quotient, s.constant(scale_shape, &kOne, sizeof kOne, DType::F32)};
+  if (zero != qir::kAbsent) inputs.push_back(zero);
+  qir::Node &made = s.give(Op::QuantizeLinear, std::move(inputs));
+  made.attributes = node.attributes;
+  made.set("precision", static_cast<std::int64_t>(DType::F32));
+  return true;
+}
+
 bool decompose_integers(Decomposer &s) {
   switch (s.node().op) {
     case Op::ConvInteger:

@@ -69,7 +69,7 @@ bool cutting_pad(Decomposer &s) {
   bool cuts = false, padded = false;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const bool cut = g.begin[i] < 0 || g.end[i]<0, grows = g.begin[i]> 0 || g.end[i] > 0;
-    // More is cut than there is: only the rest of an axis stays, which no Slice tells.
+    // More is cut than there is: only the rest of an axis stays, which no Slice says.
     if (cut && (from[i] + std::min<std::int64_t>(g.begin[i], 0) + std::min<std::int64_t>(g.end[i], 0) < 1 ||
                 (grows && !constant)))
       return false;

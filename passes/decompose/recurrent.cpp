@@ -353,7 +353,7 @@ class Unrolled : private Arithmetic {
   OrderedMap<std::int32_t, std::pair<std::int32_t, std::int32_t>> r_first_;  // of GRU: parts_of
 };
 
-bool is_recurrent(const qir::Node &node) { return node.op == Op::LSTM || node.op == Op::GRU || node.op == Op::RNN; }
+bool is_recurrent(const qir::Node &node) { return qir::op_row(node.op).family == qir::OpFamily::Recurrent; }
 
 }  // namespace
 

@@ -68,7 +68,7 @@ bool short_fourier(Decomposer &s) {
   return true;
 }
 
-// Where the extents are known: the number, everywhere.
+// Where the shape is known: the number, everywhere.
 bool filled(Decomposer &s) {
   std::int32_t value = s.node().inputs[1];
   const qir::Shape out = s.out().shape;

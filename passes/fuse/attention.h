@@ -9,7 +9,7 @@ namespace quarry::passes {
 
 struct AttentionPieces {
   Vector<std::int32_t> nodes;  // from the first product to the second
-  // Of rank 3 or 4, with the same extents before the last two. The mask may be absent.
+  // Of rank 3 or 4, with the same dimensions before the last two. The mask may be absent.
   std::int32_t q = qir::kAbsent, k_transposed = qir::kAbsent, v = qir::kAbsent, mask = qir::kAbsent;
   float scale = 1;
 };

@@ -3,6 +3,7 @@
 
 #include "base/stop.h"
 #include "graph/edit/graph_edit.h"
+#include "graph/ops/quantization.h"
 #include "passes/passes.h"
 
 namespace quarry::passes {
@@ -17,9 +18,7 @@ struct WeightLayout {
   std::int64_t outer = 1, per_group = 0, inner = 1;  // of one group's block
 };
 
-// The operators that take a normalisation over: each has its weight at input 1 and its bias at 2.
-bool has_weight(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm; }
-
+// Of the operators that take a normalisation over: those with weights at input 1 and a bias at 2 (qir::takes_bias).
 bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *out) {
   std::int64_t rest = 1;
   for (std::size_t i = 2; i < weight.size(); ++i) rest *= weight[i];
@@ -43,7 +42,7 @@ bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *ou
 
 bool fold_into(qir::Graph &graph, Store &store, qir::Names &names, const qir::Uses &uses, qir::Node &conv,
                const qir::Node &norm) {
-  if (!has_weight(conv.op) || norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
+  if (!qir::takes_bias(conv.op) || norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
   if (!uses.used_once(conv.outputs[0])) return false;
   const float *weight = constant_floats(graph, conv.inputs[1]);
   const std::int32_t bias_id = conv.inputs[2];

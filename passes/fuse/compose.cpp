@@ -102,7 +102,7 @@ class Composer {
     Vector<std::int32_t> old_inputs;
   };
 
-  // The pieces that nobody reads any more go, and are told of.
+  // The pieces that nobody reads any more go, and are reported.
   void finish(const Vector<Change> &changes) {
     if (changes.empty()) return;
     if (found_) {

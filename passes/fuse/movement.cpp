@@ -11,14 +11,14 @@ using qir::Op;
 
 namespace {
 
-// A Transpose that is written with as few axes as it has: none of extent 1, and none that keeps its neighbour.
+// A Transpose that is written with as few axes as it has: none of dimension 1, and none that keeps its neighbour.
 struct Movement {
   Vector<std::int64_t> dims, perm;
   friend bool operator==(const Movement &, const Movement &) = default;
 };
 
 Movement movement_of(const qir::Shape &shape, const Vector<std::int64_t> &perm) {
-  // Axes in the order of the result, those of extent 1 left out, in groups that stay together.
+  // Axes in the order of the result, those of dimension 1 left out, in groups that stay together.
   Vector<std::pair<std::int64_t, std::int64_t>> groups;  // first axis and elements
   std::int64_t previous = -1;
   for (const std::int64_t axis : perm) {

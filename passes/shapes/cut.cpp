@@ -119,34 +119,13 @@ Vector<bool> telling(const qir::Graph &graph) {
 }
 
 bool has_products(const qir::Graph &graph) noexcept {
-  return std::ranges::any_of(graph.nodes, [](const qir::Node &node) {
-    switch (node.op) {
-      case Op::Attention:
-      case Op::CausalConvWithState:
-      case Op::Conv:
-      case Op::ConvInteger:
-      case Op::ConvTranspose:
-      case Op::DeformConv:
-      case Op::Einsum:
-      case Op::FusedMatMul:
-      case Op::GRU:
-      case Op::Gemm:
-      case Op::LSTM:
-      case Op::LinearAttention:
-      case Op::MatMul:
-      case Op::MatMulInteger:
-      case Op::MatMulNBits:
-      case Op::QLinearConv:
-      case Op::QLinearMatMul:
-      case Op::RNN: return true;
-      default: return false;
-    }
-  });
+  return std::ranges::any_of(graph.nodes,
+                             [](const qir::Node &node) { return qir::op_row(node.op).has(qir::OpTraits::Products); });
 }
 
 namespace {
 
-// A list of extents, or their product: what Shape and Size give.
+// A list of dimensions, or their product: what Shape and Size give.
 void make_constant(qir::Tensor &tensor, std::span<const std::int64_t> values, qir::Store &store) {
   tensor.is_constant = true;
   tensor.data = store.copy(values.data(), values.size() * sizeof(std::int64_t));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph cut in two where its extents stop being known, and extents put in when a run has told them.
+// A graph cut in two where its shapes stop being known, and the shapes of a run put in when it has them.
 #pragma once
 
 #include <span>
@@ -26,17 +26,17 @@ struct Parts {
 // reads of it. Constants go where they are read.
 Parts cut(const qir::Graph &graph, const Vector<bool> &in_first);
 
-// Nodes whose operands have known extents, and those of all that they hang on: what can be planned now. `is_late` (may
-// be nullptr) names nodes that cannot, whatever their extents.
+// Nodes whose operands have known shapes, and those of all that they depend on: what can be planned now. `is_late` (may
+// be nullptr) names nodes that cannot, whatever their shapes.
 Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node &) = nullptr);
-// Nodes that read inputs of known extents and constants alone. Of a graph that nothing of can be planned these are the
-// ones that tell its extents, where no input has to.
+// Nodes that read inputs of known shapes and constants alone. Of a graph that nothing of can be planned these are the
+// ones that give its shapes, where no input has to.
 Vector<bool> telling(const qir::Graph &graph);
 
 // Products and what is as heavy: such a graph is worth a plan for every shape.
 bool has_products(const qir::Graph &graph) noexcept;
 
-// Gives the inputs the extents of a run, and works out what follows from them: shapes, and constants that are made of
+// Gives the inputs the shapes of a run, and works out what follows from them: shapes, and constants that are made of
 // shapes, which lie in the store.
 Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store);
 

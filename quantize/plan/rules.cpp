@@ -33,7 +33,7 @@ std::optional<Rule> rule_of(const qir::Graph &graph, const qir::Node &node) {
 }
 
 std::optional<std::size_t> weight_axis(const qir::Node &node, std::size_t rank) {
-  if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::Gemm) return std::nullopt;
+  if (!qir::takes_bias(node.op)) return std::nullopt;
   // A transposed convolution in groups has channels of several groups at one index.
   return qir::channel_axis(node, rank);
 }

@@ -3,7 +3,7 @@
 (graph/ops/ops.inc), or its name with a reason in `left_out`; types are drawn from the table's."""
 import os
 import random
-import re
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +11,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from judge import SHORT, Case
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+import op_table
 
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
          "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "bool": np.bool_,
@@ -51,14 +54,7 @@ class Row:
 
 
 def table():
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../graph/ops/ops.inc")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    rows = {}
-    for entry in re.findall(r"^QR_OP\((.*?)\);?$", text, re.S | re.M):
-        texts = re.findall(r'"((?:[^"\\]|\\.)*)"', entry)
-        rows[texts[0]] = Row(texts[0], texts[1], texts[-1])
-    return rows
+    return {row.name: Row(row.name, row.domain, row.types) for row in op_table.rows().values()}
 
 
 class Arg:

@@ -68,7 +68,8 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool 
   passes::fold_constants(graph, store, dry_run ? static_cast<qir::Folder &>(blanks) : folder,
                          {.wanted = conversions, .may_grow = true});
   QR_RETURN_IF_ERROR(stopped());
-  passes::fewer_axes(graph, store, integer_matrices);  // asks which weights are constant
+  passes::decompose_spatial(graph, store);  // asks which weights are constant
+  passes::decompose_matmul(graph, store, integer_matrices);
   QR_RETURN_IF_ERROR(stopped());
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   Vector<passes::Composed> found;

@@ -50,8 +50,10 @@ Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &c
   passes::fold_batch_normalization(graph, store);
   passes::compose(graph, store, kComposites, &composed);
   QR_RETURN_IF_ERROR(stopped());
-  if (std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
-    passes::fewer_axes(graph, store);  // of one operand, of more than two
+  if (std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; })) {
+    passes::decompose_spatial(graph, store);
+    passes::decompose_matmul(graph, store);  // Einsum of one operand, of more than two
+  }
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   QR_RETURN_IF_ERROR(stopped());
   passes::unroll_recurrent(graph, store, kMostSteps);

@@ -127,8 +127,8 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   QR_RETURN_IF_ERROR(stopped());
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(stopped());
-  passes::fewer_axes(g, made->store_,
-                     [](const qir::Graph &, const qir::Node &node) { return node.op != qir::Op::Einsum; });
+  passes::decompose_matmul(g, made->store_,
+                           [](const qir::Graph &, const qir::Node &node) { return node.op != qir::Op::Einsum; });
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::simplify_movements(g, made->store_);
   QR_RETURN_IF_ERROR(stopped());

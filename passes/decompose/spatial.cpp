@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators along more axes, or of more operands, than kernels take.
+// Operators over spatial axes (pools, Resize, convolutions) with more axes, or other weights, than kernels take. cpu
+// and gpu call this pass before they lower.
 #include <algorithm>
 
 #include "graph/infer/infer.h"
@@ -14,8 +15,8 @@ namespace {
 
 // ---- pools ----------------------------------------------------------------------------------------
 
-// The greatest of a box is the greatest of a line of greatest of rectangles; so are means, for boxes that reach over
-// an edge have as many elements as their part of the line times their part of the rectangle.
+// A 3-D pool is a 2-D pool over H, W and a 1-D pool over D. That holds for means too: a window that reaches over an
+// edge has as many elements as its part along D times its part in H, W.
 bool pool_of_three(Decomposer &s) {
   const qir::Node &node = s.node();
   qir::Window w;
@@ -54,7 +55,7 @@ bool pool_of_three(Decomposer &s) {
 
 // ---- Resize ---------------------------------------------------------------------------------------
 
-// Along one axis, along three, or of channels-last images: as images.
+// A 1-D, 3-D or channels-last Resize is one or two Resizes of NCHW images.
 bool resize_as_images(Decomposer &s) {
   const qir::Node &node = s.node();
   const qir::Shape in = s.in(0).shape, out = s.out().shape;
@@ -105,8 +106,8 @@ bool resize_as_images(Decomposer &s) {
 
 // ---- ConvTranspose --------------------------------------------------------------------------------
 
-// Each slice of the depth by each slice of the filter, as images of more channels; their results are added up where
-// they meet. Slice k * stride + r of the filter gives the outputs q * stride + r, q slices further down.
+// A 3-D ConvTranspose is a 2-D one of each slice along D, whose channels are the slices of the filter; the results are
+// added up where they meet. Slice k * stride + r of the filter gives the outputs q * stride + r, q slices further down.
 bool conv_transpose_of_three(Decomposer &s) {
   const qir::Node &node = s.node();
   const qir::Tensor weights = s.in(1);
@@ -118,7 +119,7 @@ bool conv_transpose_of_three(Decomposer &s) {
     if (g.in[i] < 1 || g.out[i] < 1 || g.kernel[i] < 1 || g.kernel[i] > 64 || g.stride[i] < 1 || g.stride[i] > 64 ||
         g.pad_begin[i] < 0 || g.pad_end[i] < 0)
       return false;
-  // What the pads and the extents leave over at the end.
+  // output_padding: what is left at the end of H and W.
   Vector<std::int64_t> extra;
   for (std::size_t i = 1; i < 3; ++i)
     extra.push_back(g.out[i] - ((g.in[i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1 - g.pad_begin[i] -
@@ -175,18 +176,19 @@ bool conv_transpose_of_three(Decomposer &s) {
   return true;
 }
 
-// ---- Conv with weights of the run -------------------------------------------------------------------
+// ---- Conv whose weights are no constant ---------------------------------------------------------------
 
-// What each tap sees, side by side, is one matrix; kernels pack the filters of a convolution when they compile.
-bool conv_of_run(Decomposer &s) {
+// Kernels pack the weights of a convolution when they compile; these are known only at run time. So the elements that
+// each tap reads, tap after tap, are one operand of a matrix multiplication, the weights the other.
+bool conv_by_matmul(Decomposer &s) {
   constexpr std::int64_t kMostTaps = 64, kMostElements = std::int64_t{1} << 24;
   const qir::Node &node = s.node();
   const qir::Shape weights = s.in(1).shape;
   qir::ConvGeometry g;
   if (s.in(1).is_constant || !qir::resolve_conv(node, s.in(0).shape, weights, &g).ok() || g.rank != 2 || g.group != 1)
     return false;
-  const std::int64_t taps = g.kernel[0] * g.kernel[1], places = g.out[0] * g.out[1];
-  if (taps > kMostTaps || g.batch * g.in_channels * taps * places > kMostElements) return false;
+  const std::int64_t taps = g.kernel[0] * g.kernel[1], positions = g.out[0] * g.out[1];
+  if (taps > kMostTaps || g.batch * g.in_channels * taps * positions > kMostElements) return false;
   std::int32_t x = node.inputs[0];
   Vector<std::int64_t> pads(8);
   qir::Shape padded = s.in(0).shape;
@@ -201,11 +203,11 @@ bool conv_of_run(Decomposer &s) {
     const std::int64_t row = k / g.kernel[1] * g.dilation[0], column = k % g.kernel[1] * g.dilation[1];
     const std::int32_t rows = s.slice(x, 2, row, row + (g.out[0] - 1) * g.stride[0] + 1, g.stride[0]),
                        part = s.slice(rows, 3, column, column + (g.out[1] - 1) * g.stride[1] + 1, g.stride[1]);
-    seen.push_back(s.reshape(part, {g.batch, g.in_channels, 1, places}));
+    seen.push_back(s.reshape(part, {g.batch, g.in_channels, 1, positions}));
   }
-  const std::int32_t matrix = s.reshape(s.concat(std::move(seen), 2), {g.batch, g.in_channels * taps, places});
+  const std::int32_t matrix = s.reshape(s.concat(std::move(seen), 2), {g.batch, g.in_channels * taps, positions});
   std::int32_t made = s.of(Op::MatMul, {s.reshape(node.inputs[1], {g.out_channels, g.in_channels * taps}), matrix},
-                           DType::F32, {g.batch, g.out_channels, places});
+                           DType::F32, {g.batch, g.out_channels, positions});
   if (const std::int32_t bias = node.inputs[2]; bias != qir::kAbsent)
     made = s.of(Op::Add, {made, s.reshape(bias, {g.out_channels, 1})});
   s.give(Op::Reshape, {made, s.integers(s.out().shape)});
@@ -214,7 +216,7 @@ bool conv_of_run(Decomposer &s) {
 
 // ---- DeformConv -----------------------------------------------------------------------------------
 
-// What each tap sees at each place is read as GridSample reads, side by side as channels of a convolution of 1 x 1.
+// GridSample reads the element of each tap at each position; a 1 x 1 Conv over the taps as channels adds them up.
 bool deformable_conv(Decomposer &s) {
   const qir::Node &node = s.node();
   const qir::Tensor weights = s.in(1), offsets = s.in(2);
@@ -224,23 +226,23 @@ bool deformable_conv(Decomposer &s) {
   if (!weights.is_constant || weights.dtype != DType::F32 || offsets.dtype != DType::F32 || groups < 1 ||
       !qir::resolve_conv(node, s.in(0).shape, weights.shape, &g).ok() || g.rank != 2 || g.in_channels % groups != 0)
     return false;
-  const std::int64_t taps = g.kernel[0] * g.kernel[1], places = g.out[0] * g.out[1], images = g.batch * groups;
-  if (elements(offsets.shape) != images * taps * 2 * places ||
-      (mask != qir::kAbsent && elements(s.tensor(mask).shape) != images * taps * places))
+  const std::int64_t taps = g.kernel[0] * g.kernel[1], positions = g.out[0] * g.out[1], images = g.batch * groups;
+  if (elements(offsets.shape) != images * taps * 2 * positions ||
+      (mask != qir::kAbsent && elements(s.tensor(mask).shape) != images * taps * positions))
     return false;
   // Pixel p of n is (2 p + 1) / n - 1 of GridSample.
   Vector<float> base, factor;
   for (std::int64_t k = 0; k < taps; ++k)
     for (std::size_t axis = 0; axis < 2; ++axis)
-      for (std::int64_t at = 0; at < places; ++at) {
+      for (std::int64_t at = 0; at < positions; ++at) {
         const std::int64_t tap = axis == 0 ? k / g.kernel[1] : k % g.kernel[1],
-                           place = axis == 0 ? at / g.out[1] : at % g.out[1];
-        const auto pixel = static_cast<double>(place * g.stride[axis] + tap * g.dilation[axis] - g.pad_begin[axis]);
+                           position = axis == 0 ? at / g.out[1] : at % g.out[1];
+        const auto pixel = static_cast<double>(position * g.stride[axis] + tap * g.dilation[axis] - g.pad_begin[axis]);
         base.push_back(static_cast<float>((2 * pixel + 1) / static_cast<double>(g.in[axis]) - 1));
       }
   for (std::size_t axis = 0; axis < 2; ++axis) factor.push_back(2 / static_cast<float>(g.in[axis]));
-  std::int32_t grid = s.reshape(node.inputs[2], {images, taps, 2, places});
-  grid = s.of(Op::Add, {s.of(Op::Mul, {grid, s.floats({2, 1}, factor)}), s.floats({taps, 2, places}, base)});
+  std::int32_t grid = s.reshape(node.inputs[2], {images, taps, 2, positions});
+  grid = s.of(Op::Add, {s.of(Op::Mul, {grid, s.floats({2, 1}, factor)}), s.floats({taps, 2, positions}, base)});
   grid = s.concat({s.slice(grid, 2, 1, 2, 1), s.slice(grid, 2, 0, 1, 1)}, 2);
   grid = s.reshape(s.transpose(grid, {0, 1, 3, 2}), {images, taps * g.out[0], g.out[1], 2});
   const std::int32_t x = s.reshape(node.inputs[0], {images, g.in_channels / groups, g.in[0], g.in[1]});
@@ -256,237 +258,23 @@ bool deformable_conv(Decomposer &s) {
   return true;
 }
 
-// ---- products -------------------------------------------------------------------------------------
-
-// The sums of 256 products of two bytes fit into the digits of f32.
-bool integer_product(Decomposer &s) {
-  constexpr std::int64_t kExact = 256, kMostParts = 16;
-  const qir::Node &node = s.node();
-  const qir::Shape a = s.in(0).shape, b = s.in(1).shape;
-  if (s.in(1).is_constant || a.size() < 2 || b.size() < 2 || a.back() > kExact * kMostParts) return false;
-  std::int32_t operands[2];
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::int32_t zero = node.inputs[2 + i];
-    if (zero != qir::kAbsent && elements(s.tensor(zero).shape) != 1) return false;
-    operands[i] = s.cast(node.inputs[i], DType::F32);
-    if (zero != qir::kAbsent) operands[i] = s.of(Op::Sub, {operands[i], s.reshape(s.cast(zero, DType::F32), {})});
-  }
-  const qir::Shape shape = s.out().shape;
-  std::int32_t sum = qir::kAbsent;
-  for (std::int64_t k = 0; k < a.back(); k += kExact) {
-    const std::int64_t end = std::min(a.back(), k + kExact);
-    const std::int32_t part = s.cast(
-        s.of(Op::MatMul, {s.slice(operands[0], a.size() - 1, k, end, 1), s.slice(operands[1], b.size() - 2, k, end, 1)},
-             DType::F32, shape),
-        DType::I32);
-    sum = sum == qir::kAbsent ? part : s.of(Op::Add, {sum, part});
-  }
-  s.give(Op::Identity, {sum});
-  return true;
-}
-
-// By one scale, where the quotient has the digits of a half: of f32 it is rounded right on its way there.
-bool quantize_of_halves(Decomposer &s) {
-  const qir::Node &node = s.node();
-  const DType x_type = s.in(0).dtype, scale_type = s.in(1).dtype;
-  const std::int64_t given = node.get_int("precision", 0);
-  const DType precision = given == 0 ? scale_type : static_cast<DType>(given);
-  if ((precision != DType::F16 && precision != DType::BF16) || x_type != precision || scale_type != precision ||
-      elements(s.in(1).shape) != 1 || node.get_int("block_size", 0) != 0)
-    return false;
-  const qir::Shape scale_shape = s.in(1).shape;
-  const std::int32_t zero = node.inputs[2];
-  if (scale_shape.size() > s.in(0).shape.size() || (zero != qir::kAbsent && s.tensor(zero).shape != scale_shape))
-    return false;
-  const std::int32_t x = s.cast(node.inputs[0], DType::F32), scale = s.cast(node.inputs[1], DType::F32),
-                     quotient = s.cast(s.cast(s.of(Op::Div, {x, scale}), precision), DType::F32);
-  constexpr float kOne = 1;
-  Vector<std::int32_t> inputs{quotient, s.constant(scale_shape, &kOne, sizeof kOne, DType::F32)};
-  if (zero != qir::kAbsent) inputs.push_back(zero);
-  qir::Node &made = s.give(Op::QuantizeLinear, std::move(inputs));
-  made.attributes = node.attributes;
-  made.set("precision", static_cast<std::int64_t>(DType::F32));
-  return true;
-}
-
-bool gemm_of_transposed(Decomposer &s) {
-  const qir::Node &node = s.node();
-  if (node.get_int("transA", 0) == 0) return false;
-  Vector<std::int32_t> inputs = node.inputs;
-  inputs[0] = s.transpose(inputs[0], {1, 0});
-  qir::Node &made = s.give(Op::Gemm, std::move(inputs));
-  made.attributes = node.attributes;
-  made.set("transA", std::int64_t{0});
-  return true;
-}
-
-// ---- Einsum ---------------------------------------------------------------------------------------
-
-using Labels = Vector<std::uint8_t>;
-
-class Contraction {
- public:
-  Contraction(Decomposer &s, const qir::EinsumPlan &plan) : s_(s), plan_(plan) {
-    for (std::uint32_t i = 0; i < plan.output.rank; ++i) out_.push_back(plan.output.label[i]);
-  }
-
-  // One operand: moved, and what is not in the result summed over. More: from the left, two at a time.
-  bool run() {
-    if (plan_.label_count > 52) return false;
-    Vector<Labels> operands;
-    for (const qir::EinsumPlan::Operand &operand : plan_.inputs) {
-      Labels &labels = operands.emplace_back();
-      for (std::uint32_t i = 0; i < operand.rank; ++i) {
-        if (operand.broadcast[i]) return false;
-        labels.push_back(operand.label[i]);
-      }
-    }
-    Vector<std::int32_t> given;
-    for (std::size_t i = 0; i < operands.size(); ++i) given.push_back(diagonals(s_.node().inputs[i], operands[i]));
-    std::int32_t left = given[0];
-    Labels labels = operands[0];
-    for (std::size_t i = 1; i < operands.size(); ++i) {
-      const auto needed = [&](std::uint8_t label) {
-        return has(out_, label) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
-                                               [&](const Labels &later) { return has(later, label); });
-      };
-      // What one of the two has alone and nobody needs is summed over before there is a product.
-      const auto both = [&](std::uint8_t label) { return needed(label) || has(operands[i], label); };
-      left = summed(left, labels, both);
-      Labels right = operands[i];
-      const std::int32_t other =
-          summed(given[i], right, [&](std::uint8_t label) { return needed(label) || has(labels, label); });
-      Labels made;
-      if (i + 1 == operands.size()) made = out_;
-      else
-        for (const Labels *list : {&labels, &right})
-          for (const std::uint8_t label : *list)
-            if (needed(label) && !has(made, label)) made.push_back(label);
-      const String equation = text(labels) + "," + text(right) + "->" + text(made);
-      if (i + 1 == operands.size()) {
-        s_.give(Op::Einsum, {left, other}).set("equation", std::string_view(equation));
-        return true;
-      }
-      left = s_.of(Op::Einsum, {left, other}, DType::F32, shape(made));
-      s_.last_made().set("equation", std::string_view(equation));
-      labels = made;
-    }
-    left = summed(left, labels, [&](std::uint8_t label) { return has(out_, label); });
-    Vector<std::int64_t> perm;
-    for (const std::uint8_t label : out_) perm.push_back(std::ranges::find(labels, label) - labels.begin());
-    if (std::ranges::is_sorted(perm)) s_.give(Op::Identity, {left});
-    else s_.give(Op::Transpose, {left}).set("perm", std::move(perm));
-    return true;
-  }
-
- private:
-  static bool has(const Labels &labels, std::uint8_t label) { return std::ranges::find(labels, label) != labels.end(); }
-  qir::Shape shape(const Labels &labels) const {
-    qir::Shape made;
-    for (const std::uint8_t label : labels) made.push_back(plan_.extent[label]);
-    return made;
-  }
-  static String text(const Labels &labels) {
-    String made;
-    for (const std::uint8_t label : labels)
-      made.push_back(static_cast<char>(label < 26 ? 'a' + label : 'A' + label - 26));
-    return made;
-  }
-  // Of a label that stands twice what lies on the diagonal: every n + 1st of the n * n elements.
-  std::int32_t diagonals(std::int32_t id, Labels &labels) {
-    for (std::size_t second = 1; second < labels.size();) {
-      const std::size_t first = static_cast<std::size_t>(std::ranges::find(labels, labels[second]) - labels.begin());
-      if (first == second) {
-        ++second;
-        continue;
-      }
-      const std::uint8_t label = labels[second];
-      const std::int64_t extent = plan_.extent[label];
-      Vector<std::int64_t> perm;
-      Labels rest;
-      for (std::size_t i = 0; i < labels.size(); ++i)
-        if (i != first && i != second) perm.push_back(static_cast<std::int64_t>(i)), rest.push_back(labels[i]);
-      qir::Shape flat = shape(rest);
-      perm.push_back(static_cast<std::int64_t>(first)), perm.push_back(static_cast<std::int64_t>(second));
-      flat.push_back(extent * extent);
-      id = s_.slice(s_.reshape(s_.transpose(id, perm), flat), rest.size(), 0, extent * extent, extent + 1);
-      rest.push_back(label);
-      labels = std::move(rest);
-      second = 1;
-    }
-    return id;
-  }
-  template <class Stays>
-  std::int32_t summed(std::int32_t id, Labels &labels, const Stays &stays) {
-    Vector<std::int64_t> axes;
-    Labels rest;
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      if (stays(labels[i])) rest.push_back(labels[i]);
-      else axes.push_back(static_cast<std::int64_t>(i));
-    }
-    if (axes.empty()) return id;
-    labels = rest;
-    const std::int32_t made = s_.of(Op::ReduceSum, {id, s_.integers(axes)}, DType::F32, shape(rest));
-    s_.last_made().set("keepdims", std::int64_t{0});
-    return made;
-  }
-
-  Decomposer &s_;
-  const qir::EinsumPlan &plan_;
-  Labels out_;
-};
-
-bool einsum(Decomposer &s) {
-  const qir::Node &node = s.node();
-  Vector<qir::Dims> dims;
-  for (const std::int32_t id : node.inputs) dims.push_back({s.tensor(id).shape.data(), s.tensor(id).shape.size()});
-  qir::EinsumPlan plan;
-  return qir::parse_einsum(node, dims, &plan).ok() && Contraction(s, plan).run();
-}
-
-bool spell(Decomposer &s) {
+bool decompose(Decomposer &s) {
+  if (s.in(0).dtype != DType::F32 || s.out().dtype != DType::F32) return false;
   switch (s.node().op) {
     case Op::MaxPool:
     case Op::AveragePool: return pool_of_three(s);
     case Op::Resize: return resize_as_images(s);
     case Op::ConvTranspose: return conv_transpose_of_three(s);
-    case Op::Conv: return conv_of_run(s);
+    case Op::Conv: return conv_by_matmul(s);
     case Op::DeformConv: return deformable_conv(s);
-    case Op::MatMulInteger: return integer_product(s);
-    case Op::QuantizeLinear: return quantize_of_halves(s);
-    case Op::Gemm: return gemm_of_transposed(s);
-    case Op::Einsum: return einsum(s);
     default: return false;
   }
 }
 
-bool takes(const qir::Graph &graph, const qir::Node &node) {
-  for (const auto *list : {&node.inputs, &node.outputs})
-    if (list->empty() || list->front() == qir::kAbsent) return false;
-  if (!node.subgraphs.empty()) return false;
-  const bool other_types = node.op == Op::MatMulInteger || node.op == Op::QuantizeLinear;
-  for (const auto *list : {&node.inputs, &node.outputs})
-    for (const std::int32_t id : *list) {
-      if (id == qir::kAbsent) continue;
-      const qir::Tensor &one = at(graph, id);
-      if (one.quant || std::ranges::any_of(one.shape, [](std::int64_t extent) { return extent < 1; })) return false;
-    }
-  return other_types ||
-         (at(graph, node.inputs[0]).dtype == DType::F32 && at(graph, node.outputs[0]).dtype == DType::F32);
-}
-
 }  // namespace
 
-void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &)) {
-  Rewriting rewriting(graph, store);
-  for (qir::Node &node : rewriting.old) {
-    if (stop_asked()) return;
-    if (takes(graph, node) && !(stays && stays(graph, node))) {
-      Decomposer speller(rewriting, node, DType::F32);
-      if (spell(speller)) continue;
-    }
-    rewriting.keep(std::move(node));
-  }
+void decompose_spatial(qir::Graph &graph, Store &store, NodeTest stays) {
+  decompose_nodes(graph, store, stays, decompose);
 }
 
 }  // namespace quarry::passes

@@ -14,7 +14,8 @@ qir::Attribute text(const char *name, std::string_view value) { return Pieces::a
 // The same numbers; where the operator stays at all it has at most `rank` axes.
 void compare(Pieces &p, Op op, std::size_t rank, double tolerance = 1e-5) {
   const std::vector<double> expected = run(p.graph);
-  passes::fewer_axes(p.graph, p.store);
+  passes::decompose_spatial(p.graph, p.store);
+  passes::decompose_matmul(p.graph, p.store);
   REQUIRE_OK(qir::validate_graph(p.graph));
   CHECK(difference(run(p.graph), expected) <= tolerance);
   for (const qir::Node &node : p.graph.nodes) {
@@ -153,7 +154,8 @@ TEST_CASE("a node without its first result stays as it is") {
             r = p.constant(DType::F32, {1, 4, 4}, std::vector<float>(16, 0.5f));
   const i32 last = p.node(Op::RNN, {p.input({3, 1, 2}), w, r}, {number("hidden_size", 4)});
   p.graph.nodes.back().outputs = {qir::kAbsent, last};
-  passes::fewer_axes(p.graph, p.store);
+  passes::decompose_spatial(p.graph, p.store);
+  passes::decompose_matmul(p.graph, p.store);
   REQUIRE_EQ(p.graph.nodes.size(), 1);
   CHECK(p.graph.nodes[0].op == Op::RNN);
   CHECK_EQ(p.graph.nodes[0].outputs[0], qir::kAbsent);
