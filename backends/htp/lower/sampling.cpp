@@ -100,6 +100,14 @@ class Sampler {
     return within(x, 0, size - 1);
   }
 
+  // Of cubic samples one that is further out than the image reaches lies on its last element, as ONNX Runtime has it.
+  std::int32_t near_border(std::int32_t x, double size) {
+    const double reach = aligns_ ? 0 : 0.5;
+    const std::int32_t is_near =
+        of("ElementWiseEqual", {x, within(x, -reach, size - 1 + reach)}, column_, DataType::Bool8);
+    return of("ElementWiseSelect", {is_near, x, within(x, 0, size - 1)}, column_);
+  }
+
   // The element of an axis at a whole position, with a weight that is 0 where there is none.
   Tap tap(std::int32_t position, std::int32_t weight, double size) {
     const std::int32_t inside = within(position, 0, size - 1);
@@ -128,6 +136,7 @@ class Sampler {
     std::int32_t position = plus(times(given, aligns_ ? half : size / 2), half);
     const bool is_cubic = mode_ == "cubic";
     if (!is_cubic) position = padded(position, size);
+    else if (padding_ == "border") position = near_border(position, size);
     if (mode_ == "nearest") return {tap(unary("ElementWiseRound", position), -1, size)};
     const std::int32_t first = unary("ElementWiseFloor", position),
                        part = of("ElementWiseSubtract", {position, first}, column_), rest = plus(times(part, -1), 1);
@@ -135,7 +144,11 @@ class Sampler {
     const std::int32_t weights[] = {cubic_far(plus(part, 1)), cubic_near(part), cubic_near(rest),
                                     cubic_far(plus(rest, 1))};
     Vector<Tap> taps;
-    for (int i = 0; i < 4; ++i) taps.push_back(tap(padded(plus(first, i - 1), size), weights[i], size));
+    for (int i = 0; i < 4; ++i) {
+      std::int32_t at = padded(plus(first, i - 1), size);
+      if (padding_ == "reflection") at = unary("ElementWiseRound", at);
+      taps.push_back(tap(at, weights[i], size));
+    }
     return taps;
   }
 
