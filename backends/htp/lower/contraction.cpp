@@ -102,7 +102,7 @@ void give_image(Lowering &l, std::int32_t id, Write &&write) {
   l.node("Reshape", {wide}, {l.result(id, order)});
 }
 
-// Weights [O, I, k...] in this order of axes, with a leading kernel extent of 1 where there is one spatial axis.
+// Weights [O, I, k...] in this order of axes, with a leading kernel dimension of 1 where there is one spatial axis.
 std::int32_t weights_of(Lowering &l, std::int32_t id, const Order &order) {
   const std::int32_t w = l.stored(id, order);
   if (l.rank(id) != 3) return w;
@@ -398,7 +398,7 @@ std::int32_t centred(Lowering &l, std::int32_t operand) {
   return made;
 }
 
-// A product with a matrix that has a scale for each column: MatMul crashes the library while it judges that of rank 2.
+// A product with a matrix that has a scale for each column: MatMul crashes the library while it checks that of rank 2.
 bool fully_connected(Lowering &l, const qir::Node &node) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
   if (!x.quant || x.is_constant || !w.is_constant || !w.quant || w.quant->per_tensor() || w.quant->axis != 1 ||
@@ -435,7 +435,7 @@ Status matmul(Lowering &l, const qir::Node &node) {
     const qir::Tensor &tensor = l.tensor(ids[i]);
     operands[i] = l.natural(ids[i]);
     if (tensor.shape.size() >= 2 && (tensor.shape.size() == rank || tensor.is_constant)) continue;
-    // A vector is a row on the left and a column on the right; batches that are not there have extents of 1.
+    // A vector is a row on the left and a column on the right; batches that are not there have dimensions of 1.
     Vector<std::uint32_t> dims = l.drafted(operands[i]).dims;
     if (tensor.shape.size() == 1) {
       dims.insert(i == 0 ? dims.begin() : dims.end(), 1);

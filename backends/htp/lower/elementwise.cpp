@@ -375,7 +375,7 @@ Status cast(Lowering &l, const qir::Node &node) {
     l.node(is_small ? "Quantize" : "Cast", {is_small ? s.real(whole) : whole}, {y});
     return {};
   }
-  if (is_real(to)) {  // what is counted in steps of 1 is read by its steps
+  if (is_real(to)) {  // what is counted with a scale of 1 is read by its steps
     l.node(is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize" : "Cast", {x}, {y});
     return {};
   }

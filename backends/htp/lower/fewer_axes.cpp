@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t {
   LastAxis,     // all but the last one
   Space,        // those between the first and the last one
   Reduction,    // those that go, and those that stay
-  Index,        // those but `axis` of which data and indices have one extent
+  Index,        // those but `axis` of which data and indices have one dimension
   Part,         // those that are taken wholly
   Pads,         // those that are not padded
   Repeats,      // those that are not repeated
@@ -119,7 +119,7 @@ const Row *row_of(const char *type) {
 // Axes side by side that are one: begins[i] says that axis i begins another one.
 using Begins = Vector<bool>;
 
-// Of `rank` axes the leftmost that may are joined, until `most` are left. `is_free`: of extent 1 everywhere, and so
+// Of `rank` axes the leftmost that may are joined, until `most` are left. `is_free`: of dimension 1 everywhere, and so
 // alike to any; others are compared with the one before that is not.
 template <class Alike, class Free>
 bool join(Begins &begins, std::size_t most, std::size_t rank, Alike &&alike, Free &&is_free) {
@@ -514,7 +514,7 @@ class FewerAxes {
     return write(node, shapes);
   }
 
-  // Axes of extent 1 move nothing. What is left with too many of them is moved one by one to where it belongs.
+  // Axes of dimension 1 move nothing. What is left with too many of them is moved one by one to where it belongs.
   bool permutation(DraftNode &node, std::size_t most) {
     const Dims from = dims(node.inputs[0]);
     const Vector<std::int32_t> perm = list(node, "perm");

@@ -120,8 +120,8 @@ Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
       case DType::F32: return DataType::F32;
       case DType::F16: return DataType::F16;
       case DType::BF16: return DataType::BF16;
-      // Plain integers are counted in steps of 1: the library has most operators on those alone, and its Cast of plain
-      // u8 to floats gives 1 for all that is not 0.
+      // Plain integers are counted with a scale of 1: the library has most operators on those alone, and its Cast of
+      // plain u8 to floats gives 1 for all that is not 0.
       case DType::U8: return DataType::UQ8;
       case DType::I8: return DataType::SQ8;
       case DType::U16: return DataType::UQ16;
@@ -322,7 +322,7 @@ void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
   Vector<std::uint32_t> perm, wide;
   for (const std::uint8_t axis : order) {
     perm.push_back(place_of(value.order, axis));
-    // Moving extents of 1 about moves nothing.
+    // Moving dimensions of 1 about moves nothing.
     if (drafted(value.tensor).dims[perm.back()] != 1) wide.push_back(perm.back());
   }
   if (std::is_sorted(wide.begin(), wide.end())) {
@@ -449,8 +449,9 @@ Status Lowering::check_border(std::int32_t id) const {
   QR_ASSIGN_OR_RETURN(const DataType dtype, type_of(tensor));
   const bool narrows = tensor.dtype == DType::I64 || tensor.dtype == DType::U64;
   if (narrows || dtype_bits(tensor.dtype) == 8 * element_bytes(dtype)) return {};
-  return refuse(ErrorId::backend_type, format("tensor %s: found %s as an input or output of the model, expected whole bytes",
-                                              printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
+  return refuse(ErrorId::backend_type,
+                format("tensor %s: found %s as an input or output of the model, expected whole bytes",
+                       printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
 }
 
 Status Lowering::check_types(const qir::Node &node) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize: by the library's own operations where they compute what ONNX says, else as products with constant matrices,
-// one for each axis, which say exactly what every element is made of.
+// Resize: by the library's own operations where they compute what ONNX says, else as multiplications by constant
+// matrices, one for each axis, which say exactly what every element is made of.
 #include <algorithm>
 #include <cmath>
 
@@ -141,7 +141,7 @@ Status by_matrices(Lowering &l, const qir::Node &node, const Vector<Axis> &axes)
   return {};
 }
 
-// Whether the library's operations compute it. They know no scales, only extents.
+// Whether the library's operations compute it. They know no scales, only dimensions.
 bool library_has(const qir::Node &node, const qir::Shape &in, const qir::Shape &out, const Vector<Axis> &axes) {
   const std::string_view mode = node.get_string("mode", "nearest"),
                          where = node.get_string("coordinate_transformation_mode", "half_pixel");

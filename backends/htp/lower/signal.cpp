@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, as products with constant matrices; and Lp norms along axes and in windows.
+// Fourier transforms, as multiplications by constant matrices; and Lp norms along axes and in windows.
 #include <cmath>
 #include <cstring>
 
@@ -76,7 +76,7 @@ bool fits(const Transform &t) {
 
 }  // namespace
 
-// The axis and the parts of its numbers are moved to the end; then it is one matrix product.
+// The axis and the parts of its numbers are moved to the end; then it is one matrix multiplication.
 Status fourier(Lowering &l, const qir::Node &node) {
   const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
   const std::size_t rank = shape.size();

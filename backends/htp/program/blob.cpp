@@ -160,7 +160,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     const std::uint32_t rank = reader.u32();
     if (rank > qir::kMaxRank) return bad("found a tensor of a rank past 8");
     for (std::uint32_t d = 0; d < rank; ++d) tensor.shape.push_back(static_cast<std::int64_t>(reader.u64()));
-    // Extents that only a run tells are those of a tail's results.
+    // Data-dependent shapes are those of a tail's results.
     const bool is_open = std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
     qir::Shape known = tensor.shape;
     std::ranges::replace(known, qir::kUnknownDim, std::int64_t{1});
@@ -169,7 +169,8 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
       return bad("found a tensor without a size that it can have");
     tensor.place = static_cast<BlobPlace>(reader.u32());
     if (tensor.place > BlobPlace::Staged) return bad("found a tensor in no known place");
-    if (is_open && tensor.place != BlobPlace::Staged) return bad("found a tensor without a shape that no dynamic region has");
+    if (is_open && tensor.place != BlobPlace::Staged)
+      return bad("found a tensor without a shape that no dynamic region has");
     if (tensor.place == BlobPlace::Constant) {
       const String bytes = reader.text();
       tensor.constant.assign(bytes.begin(), bytes.end());
@@ -251,7 +252,8 @@ Status check_tail(const Blob &blob, const BlobGraph &graph) {
   };
   if (std::ranges::any_of(graph.inputs, is_open)) return bad("found an input without a shape");
   if (tail.qir.empty())
-    return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without a shape and no dynamic region") : Status();
+    return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without a shape and no dynamic region")
+                                                       : Status();
   if (graph.on_device || !graph.stages.empty()) return bad("found a tail of a graph on the device, or of stages");
   const BlobGraph none;
   const bool has_first = tail.part != BlobTail::kNone;
