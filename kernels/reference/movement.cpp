@@ -196,6 +196,19 @@ std::int64_t pad_source(std::int64_t index, std::int64_t extent, PadMode mode) {
   const std::int64_t phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
   return phase < extent ? phase : period - phase;
 }
+// Likewise of an output's axis. What negative pads cut is not there to be repeated or mirrored, as ONNX Runtime has it.
+struct PaddedAxis {
+  std::int64_t cut = 0, extent = 0, begin = 0;
+  void set(std::int64_t in, std::int64_t pad_begin, std::int64_t pad_end) {
+    cut = std::max<std::int64_t>(-pad_begin, 0);
+    extent = in - cut - std::max<std::int64_t>(-pad_end, 0);
+    begin = std::max<std::int64_t>(pad_begin, 0);
+  }
+  std::int64_t source(std::int64_t index, PadMode mode) const {
+    const std::int64_t from = pad_source(index - begin, extent, mode);
+    return from == kPadded ? from : from + cut;
+  }
+};
 PadMode pad_mode(std::string_view name) {
   return name == "constant" ? PadMode::Constant
          : name == "edge"   ? PadMode::Edge
@@ -219,7 +232,13 @@ Status kernel_pad(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 0, pad.extent, in.rank, &out));
   if (out->count == 0) return {};
   if (in.rank == 0) return copy_all(context);
-  if (mode != PadMode::Constant && in.count == 0) {
+  PaddedAxis padded_axes[kMaxRank];
+  bool is_empty = false;
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    padded_axes[i].set(in.dims[i], pad.begin[i], pad.end[i]);
+    is_empty |= padded_axes[i].extent <= 0;
+  }
+  if (mode != PadMode::Constant && is_empty) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s",
                            shape_text(in.dims, in.rank).c_str(), String(mode_name).c_str());
   }
@@ -241,11 +260,11 @@ Status kernel_pad(Context &context) {
   const std::int64_t *of_axis[kMaxRank];
   for (std::uint32_t i = 0; i < last; ++i) {
     of_axis[i] = sources;
-    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = pad_source(j - pad.begin[i], in.dims[i], mode);
+    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = padded_axes[i].source(j, mode);
   }
   const std::int64_t *const before = sources, *const after = before + inside;
-  for (std::int64_t j = 0; j < inside; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
-  for (std::int64_t j = inside_end; j < row; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
+  for (std::int64_t j = 0; j < inside; ++j) *sources++ = padded_axes[last].source(j, mode);
+  for (std::int64_t j = inside_end; j < row; ++j) *sources++ = padded_axes[last].source(j, mode);
   std::int64_t written = 0;
   Poll poll(context);
   for (Odometer index(pad.extent, last); !index.done() && !poll.stopped(row); index.next(), written += row) {

@@ -64,15 +64,12 @@ bool cutting_pad(Decomposer &s) {
   if (!amounts || !axes || s.in(0).quant ||
       !qir::resolve_pad(s.node(), from, *amounts, s.node().inputs[3] != qir::kAbsent, *axes, &g).ok())
     return false;
-  const bool constant = s.node().get_string("mode", "constant") == "constant";
   Vector<std::int64_t> pads(2 * from.size(), 0);
   bool cuts = false, padded = false;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const bool cut = g.begin[i] < 0 || g.end[i]<0, grows = g.begin[i]> 0 || g.end[i] > 0;
-    // More is cut than there is: only the rest of an axis stays, which no Slice says.
-    if (cut && (from[i] + std::min<std::int64_t>(g.begin[i], 0) + std::min<std::int64_t>(g.end[i], 0) < 1 ||
-                (grows && !constant)))
-      return false;
+    // More is cut than there is: only the rest of an axis stays, which no Slice gives.
+    if (cut && from[i] + std::min<std::int64_t>(g.begin[i], 0) + std::min<std::int64_t>(g.end[i], 0) < 1) return false;
     cuts = cuts || cut, padded = padded || grows;
     pads[i] = std::max<std::int64_t>(g.begin[i], 0);
     pads[from.size() + i] = std::max<std::int64_t>(g.end[i], 0);

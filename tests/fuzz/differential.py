@@ -141,7 +141,7 @@ class Quarry:
 
     def run(self, folder, kind, compiled):
         """name -> result of each case in a folder."""
-        kind = "f32" if kind == "unjudged" else "npu" if kind in ("f32", "f16", "exact") and self.soc else kind
+        kind = "f32" if kind == "unjudged" else "npu" if kind in ("f32", "f16", "f64", "exact") and self.soc else kind
         command = self.start + judge.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
         found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         try:
@@ -151,7 +151,7 @@ class Quarry:
 
 
 def steady_in_f16(case):
-    case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16") and not case.exact else case
+    case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16", "f64") and not case.exact else case
     return judge.steady(case, judge.Judge(case), np.random.default_rng(1))
 
 

@@ -14,7 +14,7 @@ import shutil
 import struct
 import sys
 
-from onnx_file import BOOL, F16, F32, F64, I8, I32, I64, U8, U16, initializer, number, numbers, onnx_file, onnx_node, text
+from onnx_file import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, initializer, number, numbers, onnx_file, onnx_node, text
 from program import build, check, environment, finish, new_folder, npy, require, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -23,7 +23,7 @@ only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
 folder = new_folder()
 random.seed(11)
 SOCS = ("SM8650", "SM8750")
-LETTER = {F32: "f", I64: "q", I32: "i", U8: "B", I8: "b", U16: "H", BOOL: "B"}
+LETTER = {F32: "f", F64: "d", I64: "q", I32: "i", U8: "B", I8: "b", U16: "H", I16: "h", BOOL: "B"}
 cases = []
 
 
@@ -267,6 +267,78 @@ for word in ("add", "max", "min"):
         graph(f"ScatterND {word} by {kind}", [given], [("x", F32, dims), ("u", F32, values)], [("y", F32, dims)], packed("i", I64, *index))
         graph(f"ScatterND {word} by {kind} that the run tells", [onnx_node("Cast", ["t"], ["i"], number("to", I64), name="cast"), given], [("x", F32, dims), ("u", F32, values), ("t", F32, index[0])], [("y", F32, dims)])
 
+# ---- more axes: what is repeated, of bools, and gates of their own input
+for dims in (FIVE, SIX):
+    rank = len(dims)
+    for repeats in ((1,) * rank, (1, 2) + (1,) * (rank - 2), (1,) * (rank - 1) + (3,), (2, 1) * (rank // 2) + (2,) * (rank % 2), (2,) * rank):
+        graph(f"Tile of {rank} axes by {repeats}", [onnx_node("Neg", ["x"], ["n"], name="neg"), onnx_node("Tile", ["n", "r"], ["y"])], [("x", F32, dims)], [("y", F32, tuple(d * r for d, r in zip(dims, repeats)))], ints("r", *repeats))
+    graph(f"Swish of {rank} axes", [onnx_node("Sigmoid", ["x"], ["s"], name="s"), onnx_node("Mul", ["x", "s"], ["y"])], [("x", F32, dims)], [("y", F32, dims)])
+    graph(f"QuickGelu of {rank} axes", [onnx_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")], [("x", F32, dims)], [("y", F32, dims)])
+    for target, word in ((F32, "f32"), (F16, "f16"), (I32, "i32"), (U8, "u8"), (I8, "i8")):
+        graph(f"Cast of bools of {rank} axes to {word}", [onnx_node("Greater", ["x", "z"], ["b"], name="greater"), onnx_node("Cast", ["b"], ["y"], number("to", target))], [("x", F32, dims)], [("y", target, dims)], packed("z", F32, (), [0.0]))
+        graph(f"Cast of {word} of {rank} axes to bools", [onnx_node("Abs", ["x"], ["a"], name="abs"), onnx_node("Mul", ["a", "k"], ["m"], name="mul"), onnx_node("Cast", ["m"], ["c"], number("to", target), name="make"), onnx_node("Cast", ["c"], ["b"], number("to", BOOL), name="cast"),
+                                                            onnx_node("Where", ["b", "one", "two"], ["y"])], [("x", F32, dims)], [("y", F32, dims)], packed("k", F32, (), [1.9]), packed("one", F32, (), [1.0]), packed("two", F32, (), [2.0]))
+
+# ---- reals of other types: f32 inside, the host converts inputs and outputs
+for kind, word in ((BF16, "bf16"), (F64, "f64")):
+    for op, inputs in (("Identity", ["x"]), ("Mean", ["x"]), ("Concat", ["x"]), ("Neg", ["x"]), ("Add", ["x", "x"]), ("Max", ["x"])):
+        graph(f"{op} of {word}", [onnx_node(op, inputs, ["y"], number("axis", 0) if op == "Concat" else b"")], [("x", kind, (3, 5))], [("y", kind, (3, 5))])
+    graph(f"{word} to integers and back", [onnx_node("Cast", ["x"], ["i"], number("to", I32), name="i"), onnx_node("Cast", ["i"], ["y"], number("to", kind))], [("x", kind, (3, 5))], [("y", kind, (3, 5))])
+    graph(f"f32 to {word}", [onnx_node("Cast", ["x"], ["y"], number("to", kind))], [("x", F32, (3, 5))], [("y", kind, (3, 5))])
+    graph(f"{word} to f32", [onnx_node("Cast", ["x"], ["y"], number("to", F32))], [("x", kind, (3, 5))], [("y", F32, (3, 5))])
+
+# ---- GridSample that the library does not have: cubic, nearest, volumes. Grids of random positions, some of them outside
+for mode in ("linear", "nearest", "cubic"):
+    for edge in ("zeros", "border", "reflection"):
+        for aligns in (0, 1):
+            for dims, out in (((2, 3, 6, 7), (2, 3, 4, 5)),) if mode == "cubic" else ((((2, 3, 4, 6, 5), (2, 3, 2, 4, 3)),) if mode == "linear" else (((2, 3, 6, 7), (2, 3, 4, 5)), ((1, 2, 4, 6, 5), (1, 2, 2, 4, 3)))):
+                # A nearest one is told apart by no rounding of f16: positions stay away from halves.
+                places = [(2 * random.randrange(-1, d + 1) + random.choice((-0.6, 0, 0.5))) / max(d - 1, 1) - 1 if aligns else (2 * random.randrange(-1, d + 1) + 1 + random.choice((-0.6, 0, 0.5))) / d - 1
+                          for _ in range(count_of(out) // out[1]) for d in dims[:1:-1]]
+                graph(f"GridSample {mode} of {dims}, {edge}, align_corners {aligns}", [onnx_node("GridSample", ["x", "g"], ["y"], text("mode", mode) + text("padding_mode", edge) + number("align_corners", aligns))],
+                      [("x", F32, dims)], [("y", F32, out)], packed("g", F32, (out[0], *out[2:], len(dims) - 2), places), tolerance=0.02)
+for op in ("IsInf", "IsNaN"):
+    graph(f"{op} of finite numbers", [onnx_node(op, ["x"], ["b"], name="is"), onnx_node("Where", ["b", "one", "x"], ["y"])], [("x", F32, (3, 5))], [("y", F32, (3, 5))], packed("one", F32, (), [1.0]))
+for positive, negative in ((1, 1), (1, 0), (0, 1), (0, 0)):
+    graph(f"IsInf {positive} {negative} of large numbers", [onnx_node("Mul", ["x", "k"], ["a"], name="mul"), onnx_node("Exp", ["a"], ["e"], name="exp"), onnx_node("Mul", ["e", "s"], ["m"], name="sign"),
+                                                            onnx_node("IsInf", ["m"], ["b"], number("detect_positive", positive) + number("detect_negative", negative), name="is"), onnx_node("Where", ["b", "one", "two"], ["y"])],
+          [("x", F32, (3, 5))], [("y", F32, (3, 5))], packed("k", F32, (5,), [0.0, 0.0, 1.0, 0.0, 0.0]), packed("s", F32, (5,), [1.0, -1.0, 1.0, 1.0, -1.0]), packed("one", F32, (), [1.0]), packed("two", F32, (), [2.0]))
+
+# ---- what the shape of an input gives
+graph("EyeLike of an input", [onnx_node("EyeLike", ["x"], ["y"], number("k", 1))], [("x", F32, (3, 4))], [("y", F32, (3, 4))])
+graph("a sum of constants", [onnx_node("Shape", ["x"], ["s"], name="shape"), onnx_node("ConstantOfShape", ["s"], ["o"], name="zeros"), onnx_node("Exp", ["o"], ["e"], name="exp"), onnx_node("Add", ["e", "c"], ["y"])],
+      [("x", F32, (3, 4))], [("y", F32, (3, 4))], floats("c", (4,)))
+
+# ---- casts that change a value, before others that take it back
+def values_between(low, high, target):
+    """Numbers between two limits, with fractions that f16 has exactly, cast to `target`. The zeros of x keep them from being computed beforehand."""
+    values = [float(low), float(high)] + [min(random.randrange(low, high) + random.choice((0, 0.5)), high) for _ in range(38)]
+    return [onnx_node("Mul", ["x", "nothing"], ["m"], name="mul"), onnx_node("Add", ["m", "b"], ["r"], name="add"), onnx_node("Cast", ["r"], ["v"], number("to", target), name="make")], [
+        packed("nothing", F32, (), [0.0]), packed("b", F32, (40,), values)]
+
+
+WORDS = {F32: "f32", F16: "f16", I64: "i64", I32: "i32", U8: "u8", I8: "i8", U16: "u16", I16: "i16", BOOL: "bool"}
+RANGES = {I32: (-900, 900), I64: (-900, 900), U8: (0, 255), I8: (-128, 127), U16: (0, 900), I16: (-900, 900), F32: (-900, 900)}
+for source in (F32, F16, I32, U8, I8, U16, I16):
+    for target in (I64, I32, U8, I8, U16, I16, BOOL):
+        if source == target:
+            continue
+        low, high = RANGES[F32 if source == F16 else source]
+        if source in (F32, F16) and target != BOOL:
+            low, high = RANGES[target]
+        first, constants = values_between(low, high, source)
+        for back in (F32, I32):
+            last = [onnx_node("Cast", ["v"], ["c"], number("to", target), name="cast"), onnx_node("Cast", ["c"], ["y"], number("to", back), name="back")]
+            graph(f"{WORDS[source]} to {WORDS[target]} to {WORDS[back]}", first + last, [("x", F32, (3, 40))], [("y", back, (3, 40))], *constants, tolerance=0.001, sqnr=60)
+for kind in (I8, U8):
+    for op in ("Add", "Sub", "Mul"):
+        for back in (F32, I32):
+            first, constants = values_between(*RANGES[kind], kind)
+            graph(f"{op} of {WORDS[kind]}, cast to {WORDS[back]}", [*first, onnx_node(op, ["v", "c"], ["w"], name="op"), onnx_node("Cast", ["w"], ["y"], number("to", back), name="back")], [("x", F32, (3, 40))], [("y", back, (3, 40))], *constants,
+                  packed("c", kind, (40,), [random.randrange(*RANGES[kind]) for _ in range(40)]), tolerance=0.001, sqnr=60)
+graph("LayerNormalization of f16 with a mean", [onnx_node("Cast", ["x"], ["h"], number("to", F16), name="half"), onnx_node("Cast", ["s"], ["t"], number("to", F16), name="scale"), onnx_node("LayerNormalization", ["h", "t", "", ], ["n", "m", "d"], name="norm"),
+                                                  onnx_node("Cast", ["n"], ["y"], number("to", F32))], [("x", F32, (3, 8))], [("y", F32, (3, 8)), ("m", F32, (3, 1)), ("d", F32, (3, 1))], floats("s", (8,)))
+
 # ---- Clip by bounds of the run
 graph("Clip by bounds of the run", [onnx_node("Neg", ["a"], ["low"], name="neg"), onnx_node("Clip", ["x", "low", "a"], ["y"])], [("x", F32, (3, 4)), ("a", F32, ())], [("y", F32, (3, 4))])
 graph("Clip by one bound of the run", [onnx_node("Clip", ["x", "", "a"], ["y"])], [("x", F32, (1, 3, 4, 5)), ("a", F32, ())], [("y", F32, (1, 3, 4, 5))])
@@ -363,6 +435,28 @@ for kind in INSIDE if not only or only in "inside" else ():
     folder = new_folder()
     same_results(f"{kind} inside", late_model(kind), (4,), "-O", "soc_model=SM8650", "--shape", "rows=4")
     shutil.rmtree(folder)
+
+# ---- integers past 32 bits, where a value would be another one, and graphs without inputs: refused by name
+def refused_or_right(title, nodes, inputs, outputs, constants, *words):
+    path = os.path.join(new_folder(), "m.onnx")
+    with open(path, "wb") as file:
+        file.write(onnx_file(nodes, inputs, outputs, (), constants, 21))
+    check(title, run("check", path, "--backend", "htp", "-O", "soc_model=SM8650"), 1 if words else 0, *words)
+    shutil.rmtree(os.path.dirname(path))
+
+
+if not only or only in "operands that are all constants":
+    refused_or_right("DequantizeLinear of constants", [onnx_node("DequantizeLinear", ["q", "s", "z"], ["y"])], [], [("y", F32, (4,))],
+                     [packed("q", U8, (4,), [1, 2, 130, 255]), packed("s", F32, (), [0.5]), packed("z", U8, (), [128])], "operands that are all constants")
+    refused_or_right("QLinearConv of constants", [onnx_node("QLinearConv", ["q", "s", "z", "w", "s", "z", "s", "z"], ["y"])], [], [("y", U8, (1, 1, 2, 2))],
+                     [packed("q", U8, (1, 1, 2, 2), [100, 130, 140, 150]), packed("w", U8, (1, 1, 1, 1), [131]), packed("s", F32, (), [0.5]), packed("z", U8, (), [128])], "operands that are all constants")
+if not only or only in "past 32 bits":
+    wide = packed("c", I64, (2,), [1 << 40, 5])
+    whole = onnx_node("Cast", ["x"], ["i"], number("to", I64), name="i")
+    for op in ("Add", "Mul"):
+        refused_or_right(f"{op} of an integer past 32 bits", [whole, onnx_node(op, ["i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide], "constant c: found a value past 32 bits")
+    refused_or_right("a choice of integers past 32 bits", [whole, onnx_node("Less", ["i", "c"], ["b"], name="less"), onnx_node("Where", ["b", "i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide], "past 32 bits")
+    refused_or_right("a limit past 32 bits", [whole, onnx_node("Min", ["i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide])
 
 # ---- the cases of others
 given = os.path.join(shared, "cases")

@@ -1,7 +1,7 @@
 """Files in ONNX's format, written by hand: graphs of several nodes with initializers of any type (program.onnx_model has one node and f32)."""
 from program import field, varint
 
-F32, U8, I8, U16, I32, I64, BOOL, F16, F64, U4, I4 = 1, 2, 3, 4, 6, 7, 9, 10, 11, 21, 22
+F32, U8, I8, U16, I16, I32, I64, BOOL, F16, F64, BF16, U4, I4 = 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 16, 21, 22
 
 
 def text(name, value):  # an attribute

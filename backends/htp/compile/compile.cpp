@@ -37,9 +37,9 @@ constexpr passes::Composites kComposites = {passes::Composite::Gelu,
                                             passes::Composite::LayerNormalization,
                                             passes::Composite::RMSNormalization};
 
-// A recurrent operator is written out step by step, and the library's time to compile grows faster than the steps.
+// A recurrent operator is unrolled, and the library's time to compile grows faster than the steps.
 constexpr std::int64_t kMostSteps = 512;
-// A Loop or Scan is written out as its body for each time.
+// A Loop or Scan is unrolled: its body for each time.
 constexpr std::int64_t kMostTimes = 128;
 
 Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
@@ -60,7 +60,7 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
     if (found == end)
       return Status::error(
           ErrorId::backend_library_call,
-          format("the binary says nothing of tensor %s, which is one of its borders", printable(from.name).c_str()));
+          format("the binary says nothing of tensor %s, which is one of its inputs or outputs", printable(from.name).c_str()));
     BlobTensor &tensor = out.emplace_back();
     tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
     tensor.device_name = found->v1.name;
@@ -104,9 +104,9 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::unfold_control_flow(g, made->store_, kMostTimes);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_tail());
-  take_doubles_as_floats(g, made->store_);
+  made->reals_ = take_reals_as_floats(g, made->store_, *options.soc);
   forget_axis_quantization(g);
-  if (options.host_quantization) made->host_ = take_border_quantization(g);
+  if (options.host_quantization) made->host_ = take_border_quantization(g, made->reals_);
   make_small_weights_signed(g, made->store_);
   make_unsigned(g, made->store_, made->host_);
   // What a pass that was stopped leaves is for no other to read.
@@ -120,7 +120,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
   QR_RETURN_IF_ERROR(stopped());
-  passes::decompose_unsupported(g, made->store_, wants_other_spelling);
+  passes::decompose_unsupported(g, made->store_, is_decomposed);
   QR_RETURN_IF_ERROR(stopped());
   passes::fold_batch_normalization(g, made->store_);
   passes::steady_variances(g, made->store_);
@@ -148,15 +148,16 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
   if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
   if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
+  refuse_without_inputs(made->draft_, made->refused_);
   made->give_borders();
   return made;
 }
 
-// Cuts the graph before the first extents that only a run tells.
+// Cuts the graph before the first data-dependent shapes.
 Status Prepared::take_tail() {
   const auto is_open = [&](std::int32_t id) { return !passes::known(qir::at(graph_, id).shape); };
   Vector<bool> in_first = passes::plannable(graph_, passes::is_control_flow);
-  // Inputs without extents are for who calls to bind.
+  // The caller binds inputs of unknown shape.
   if (std::ranges::find(in_first, false) == in_first.end() || std::ranges::any_of(graph_.inputs, is_open)) return {};
   passes::Parts parts = passes::cut(graph_, in_first);
   if (parts.first.inputs.empty()) {  // the library takes no graph without inputs
@@ -179,7 +180,7 @@ Status Prepared::take_tail() {
   return {};
 }
 
-// The session has f32 where the host quantises.
+// The session has f32 where the host quantises, and the reals that the model has.
 void Prepared::give_borders() {
   const auto give = [&](const Vector<HostIoBinding> &host, Vector<IoBinding> &borders) {
     for (std::size_t i = 0; i < host.size(); ++i) {
@@ -200,6 +201,19 @@ void Prepared::give_borders() {
   };
   give(host_.inputs, draft_.inputs);
   give(host_.outputs, draft_.outputs);
+  const auto give_reals = [&](const Vector<DType> &types, Vector<IoBinding> &borders) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (types[i] == DType::Unknown) continue;
+      borders[i].dtype = types[i];
+      if (!borders[i].constant.data) continue;
+      const std::uint64_t count = borders[i].constant.size / sizeof(float), bytes = count * dtype_bits(types[i]) / 8;
+      void *const reals = store_.allocate(bytes);
+      floats_to_reals(types[i], borders[i].constant.data, reals, count);
+      borders[i].constant = {reals, bytes};
+    }
+  };
+  give_reals(reals_.inputs, draft_.inputs);
+  give_reals(reals_.outputs, draft_.outputs);
 }
 
 Vector<BlobNode> Prepared::nodes() const {
@@ -215,10 +229,10 @@ Vector<BlobNode> Prepared::nodes() const {
       if (one.node >= 0)
         out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
   for (const std::int32_t source : host_.sources)
-    if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at the model's border";
+    if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at an input or output of the model";
   for (std::size_t i = 0; i < in_tail_.size(); ++i)
     if (in_tail_[i])
-      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind extents that only a run tells";
+      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
     BlobNode &at = out[static_cast<std::size_t>(node.source)];

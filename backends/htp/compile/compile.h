@@ -39,6 +39,7 @@ class Prepared {
   Vector<Status> refused_;
   Vector<String> names_;  // of the nodes that were given
   Vector<passes::Composed> composed_;
+  HostReals reals_;
   HostBorders host_;
   BlobTail tail_;
   Vector<bool> in_tail_;  // per node that was given

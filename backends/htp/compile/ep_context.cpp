@@ -72,9 +72,11 @@ class Writer {
                  is_output ? "output" : "input", printable(tensor.name).c_str(), is_output ? "compute" : "read"),
           "write a .qrm");
     graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
-    // The host narrows 64-bit integers, and quantises.
+    // The host narrows 64-bit integers, gives f32 for other reals, and quantises.
+    const bool is_real = tensor.device_dtype == qnn::DataType::F32 && tensor.dtype != DType::F32;
     const DType narrow = tensor.dtype == DType::I64   ? DType::I32
                          : tensor.dtype == DType::U64 ? DType::U32
+                         : is_real                    ? DType::F32
                                                       : DType::Unknown;
     if (tensor.scale == 0 && narrow == DType::Unknown && tensor.device_name == tensor.name) return String(tensor.name);
     const bool is_taken = tensor.device_name == tensor.name;

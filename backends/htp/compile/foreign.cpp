@@ -230,8 +230,10 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
     const DType wide = qir::at(graph, session).dtype, narrow = qir::at(graph, inner).dtype;
     if (node.op == Op::Identity) {
     } else if (node.op == Op::Cast) {
-      if (!(wide == DType::I64 && narrow == DType::I32) && !(wide == DType::U64 && narrow == DType::U32))
-        return refuse("Cast between 64 bits outside and 32 bits of the same integers inside");
+      if (!(wide == DType::I64 && narrow == DType::I32) && !(wide == DType::U64 && narrow == DType::U32) &&
+          !((wide == DType::F64 || wide == DType::BF16) && narrow == DType::F32))
+        return refuse(
+            "Cast between 64 bits outside and 32 bits of the same integers inside, or of f64 or bf16 and f32");
     } else {
       const std::optional<qir::Quantization> quant = qir::read_quantization(graph, node);
       if ((node.op == Op::QuantizeLinear) != enters || wide != DType::F32 || !quant || !quant->per_tensor())
@@ -239,7 +241,7 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
       found.scale = quant->scales[0], found.zero_point = quant->zero_points[0];
     }
     replaced_[inner] = found;
-    if (node.source >= 0) made.nodes[static_cast<std::size_t>(node.source)].text = "on the host, at the model's border";
+    if (node.source >= 0) made.nodes[static_cast<std::size_t>(node.source)].text = "on the host, at an input or output of the model";
   }
   return {};
 }

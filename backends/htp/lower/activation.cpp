@@ -93,12 +93,12 @@ Status prelu(Lowering &l, const qir::Node &node) {
 // convolution by itself.
 Status swish(Lowering &l, const qir::Node &node) {
   const std::int32_t id = node.inputs[0];
-  const Order order = l.order(id);
-  const std::int32_t x = l.stored(id, order);
-  const Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(id).shape, order);
   if (l.tensor(id).quant)
     return refuse(ErrorId::backend_type,
                   "Swish on quantised tensors, expected its pieces with a quantisation of their own");
+  const Order order = l.order(id);
+  const std::int32_t x = l.stored(id, order);
+  const Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(id).shape, order);
   const auto step = [&](const char *type, std::int32_t a, std::int32_t b) {
     const std::int32_t made = l.between(id, "~swish", dims);
     b < 0 ? l.node(type, {a}, {made}) : l.node(type, {a, b}, {made});

@@ -16,26 +16,34 @@ using qnn::DataType;
 
 namespace {
 
-// The bias as the device wants it: where weights have a scale per channel it must have one too, of scale(x) * scale(w),
-// or it is taken as zero without a word.
-Result<std::int32_t> bias_of(Lowering &l, const qir::Node &node, std::size_t input, std::uint32_t channels) {
-  const std::int32_t id = node.inputs[input];
-  if (id == qir::kAbsent) return std::int32_t{-1};
+Status check_bias(Lowering &l, const qir::Node &node) {
+  const std::int32_t id = node.inputs[2];
+  if (id == qir::kAbsent) return {};
   const qir::Tensor &bias = l.tensor(id), &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
-  if (!x.quant) {
-    if (bias.is_constant) return l.constant(bias.name, Lowering::type_of(bias).value(), {channels}, bias.data);
-    return l.natural(id);
-  }
+  if (!x.quant) return {};
   if (!bias.is_constant || bias.dtype != DType::I32)
     return refuse(
         ErrorId::backend_limit,
         format("the bias %s: found %s%s, expected an i32 constant beside quantised data", printable(bias.name).c_str(),
                bias.is_constant ? "" : "a run-time value of ", dtype_name(bias.dtype)));
-  const std::optional<qir::BiasUnit> unit = qir::BiasUnit::of(node, x, w, bias);
   const bool own = bias.quant && bias.quant->per_tensor();
-  if (!unit && !own)
+  if (!own && !qir::BiasUnit::of(node, x, w, bias))
     return refuse(ErrorId::backend_limit, format("the bias %s has scales that are not those of data times weights",
                                                  printable(bias.name).c_str()));
+  return {};
+}
+
+// The bias as the device wants it: where weights have a scale per channel it must have one too, of scale(x) * scale(w),
+// or it is taken as zero without a word. check_bias took it. -1: there is none.
+std::int32_t bias_of(Lowering &l, const qir::Node &node, std::uint32_t channels) {
+  const std::int32_t id = node.inputs[2];
+  if (id == qir::kAbsent) return -1;
+  const qir::Tensor &bias = l.tensor(id), &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
+  if (!x.quant) {
+    if (bias.is_constant) return l.constant(bias.name, Lowering::type_of(bias).value(), {channels}, bias.data);
+    return l.natural(id);
+  }
+  const std::optional<qir::BiasUnit> unit = qir::BiasUnit::of(node, x, w, bias);
   const bool per_channel = unit && unit->per_channel();
   Encoding encoding;
   std::int32_t *const values = static_cast<std::int32_t *>(l.store().allocate(std::uint64_t{channels} * 4));
@@ -94,7 +102,7 @@ void give_image(Lowering &l, std::int32_t id, Write &&write) {
   l.node("Reshape", {wide}, {l.result(id, order)});
 }
 
-// Weights [O, I, k...] in this order of axes, with a leading kernel extent of 1 where there is one spatial axis.
+// Weights [O, I, k...] in this order of axes, with a leading kernel dimension of 1 where there is one spatial axis.
 std::int32_t weights_of(Lowering &l, std::int32_t id, const Order &order) {
   const std::int32_t w = l.stored(id, order);
   if (l.rank(id) != 3) return w;
@@ -195,6 +203,7 @@ Status conv(Lowering &l, const qir::Node &node) {
   qir::ConvGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_conv(node, l.tensor(node.inputs[0]).shape, l.tensor(node.inputs[1]).shape, &g));
   if (g.rank > 3) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 3", g.rank));
+  QR_RETURN_IF_ERROR(check_bias(l, node));
   const std::size_t rank = l.rank(node.inputs[1]);
   widen(g);
   const bool depthwise = g.rank == 2 && g.group > 1 && g.group == g.in_channels && g.group == g.out_channels;
@@ -207,7 +216,7 @@ Status conv(Lowering &l, const qir::Node &node) {
   // With weights of 16 bits it computes nonsense where they are dilated or depthwise.
   const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
   if (g.rank == 2) of.weights = exact_weights(l, node.inputs[0], of.weights, !dilated && !depthwise);
-  QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
+  const std::int32_t bias = bias_of(l, node, static_cast<std::uint32_t>(g.out_channels));
   of.x = padded_apart(l, of.x, g);
   if (depthwise) of.weights = as_wide_as_stride(l, of.weights, g);
   give_image(l, node.outputs[0], [&](std::int32_t y) {
@@ -253,10 +262,11 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
                            static_cast<long long>(g.out[i]), static_cast<long long>(g.out[i] + g.pad_end[i])),
                     "cut the output, or pad it by a Pad behind the node");
   }
+  QR_RETURN_IF_ERROR(check_bias(l, node));
   const Image image = image_of(l, node.inputs[0]);
   std::int32_t w = weights_of(l, node.inputs[1], order);
   if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, true);
-  QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
+  const std::int32_t bias = bias_of(l, node, static_cast<std::uint32_t>(g.out_channels));
   // Uneven padding of three axes it computes as another one, and padding that takes away a whole kernel too: the whole
   // result is made, and cut.
   bool cuts = false;
@@ -329,8 +339,6 @@ Status gemm(Lowering &l, const qir::Node &node) {
         ErrorId::backend_limit,
         format("alpha %g and beta %g, expected 1 and 1", static_cast<double>(alpha), static_cast<double>(beta)),
         "multiply the constants of the model by them");
-  const Order turned{1, 0}, straight{0, 1};
-  const std::int32_t x = l.stored(node.inputs[0], turn_a ? turned : straight);
   // The bias of the operation is a row; another shape is added behind it.
   bool row = c_id == qir::kAbsent;
   if (!row) {
@@ -338,17 +346,21 @@ Status gemm(Lowering &l, const qir::Node &node) {
     const std::int64_t count = *element_count(c.shape.data(), c.shape.size());
     row = c.is_constant && count == columns && (c.shape.size() < 2 || c.shape[0] == 1);
   }
-  if (b.is_constant && row && !scaled) {
+  const bool is_one = b.is_constant && row && !scaled;
+  if (is_one) QR_RETURN_IF_ERROR(check_bias(l, node));
+  if (!is_one && l.tensor(node.inputs[0]).quant && c_id != qir::kAbsent)
+    return refuse(ErrorId::backend_limit,
+                  "a quantised matrix multiplication with a bias that is no constant row, expected one of as many "
+                  "elements as columns");
+  const Order turned{1, 0}, straight{0, 1};
+  const std::int32_t x = l.stored(node.inputs[0], turn_a ? turned : straight);
+  if (is_one) {
     const std::int32_t w =
         exact_weights(l, node.inputs[0], l.stored(node.inputs[1], turn_b ? straight : turned), true);  // [N, K]
-    QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, columns));
+    const std::int32_t bias = bias_of(l, node, columns);
     l.node("FullyConnected", {x, w, bias}, {l.result(node.outputs[0])});
     return {};
   }
-  if (l.tensor(node.inputs[0]).quant && c_id != qir::kAbsent)
-    return refuse(
-        ErrorId::backend_limit,
-        "a quantised product with a bias that is no constant row, expected one of as many elements as columns");
   const std::int32_t w = l.stored(node.inputs[1], turn_b ? turned : straight);
   const Vector<std::uint32_t> dims = Lowering::dims_of(out, straight);
   const auto times = [&](std::int32_t id, float factor, std::int32_t to) {
@@ -386,7 +398,7 @@ std::int32_t centred(Lowering &l, std::int32_t operand) {
   return made;
 }
 
-// A product with a matrix that has a scale for each column: MatMul crashes the library while it judges that of rank 2.
+// A product with a matrix that has a scale for each column: MatMul crashes the library while it checks that of rank 2.
 bool fully_connected(Lowering &l, const qir::Node &node) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
   if (!x.quant || x.is_constant || !w.is_constant || !w.quant || w.quant->per_tensor() || w.quant->axis != 1 ||
@@ -413,6 +425,8 @@ bool fully_connected(Lowering &l, const qir::Node &node) {
 
 Status matmul(Lowering &l, const qir::Node &node) {
   if (block_product(l, node) || fully_connected(l, node)) return {};
+  qir::MatMulGeometry g;
+  QR_RETURN_IF_ERROR(qir::resolve_matmul(node, l.tensor(node.inputs[0]).shape, l.tensor(node.inputs[1]).shape, &g));
   const std::int32_t ids[2] = {node.inputs[0], node.inputs[1]};
   std::int32_t operands[2];
   const std::size_t rank = std::max({l.rank(ids[0]), l.rank(ids[1]), std::size_t{2}});
@@ -421,7 +435,7 @@ Status matmul(Lowering &l, const qir::Node &node) {
     const qir::Tensor &tensor = l.tensor(ids[i]);
     operands[i] = l.natural(ids[i]);
     if (tensor.shape.size() >= 2 && (tensor.shape.size() == rank || tensor.is_constant)) continue;
-    // A vector is a row on the left and a column on the right; batches that are not there have extents of 1.
+    // A vector is a row on the left and a column on the right; batches that are not there have dimensions of 1.
     Vector<std::uint32_t> dims = l.drafted(operands[i]).dims;
     if (tensor.shape.size() == 1) {
       dims.insert(i == 0 ? dims.begin() : dims.end(), 1);
@@ -437,8 +451,6 @@ Status matmul(Lowering &l, const qir::Node &node) {
     l.node("MatMul", {operands[0], operands[1]}, {l.result(node.outputs[0])});
     return {};
   }
-  qir::MatMulGeometry g;
-  QR_RETURN_IF_ERROR(qir::resolve_matmul(node, l.tensor(ids[0]).shape, l.tensor(ids[1]).shape, &g));
   Vector<std::uint32_t> dims;
   for (std::uint32_t i = 0; i < g.batch_rank; ++i) dims.push_back(static_cast<std::uint32_t>(g.batch[i]));
   dims.push_back(static_cast<std::uint32_t>(g.m)), dims.push_back(static_cast<std::uint32_t>(g.n));

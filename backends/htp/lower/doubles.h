@@ -3,10 +3,13 @@
 // refused.
 #pragma once
 
+#include "backends/htp/program/io_binding.h"
+#include "backends/htp/soc/soc.h"
 #include "graph/store.h"
 
 namespace quarry::htp {
 
-void take_doubles_as_floats(qir::Graph &graph, qir::Store &store);
+// f64, and bf16 on a SoC that has none, become f32. What inputs and outputs of the graph were, the host converts.
+HostReals take_reals_as_floats(qir::Graph &graph, qir::Store &store, const Soc &soc);
 
 }  // namespace quarry::htp

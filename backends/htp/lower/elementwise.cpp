@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backends/htp/lower/rules.h"
 #include "base/float16.h"
+#include "graph/edit/graph_edit.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::htp::rules {
@@ -227,6 +229,25 @@ Status reciprocal(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+// Past the numbers that the device computes with.
+Status is_infinite(Lowering &l, const qir::Node &node) {
+  const std::int32_t id = node.inputs[0];
+  const Order order = l.order(id);
+  const std::int32_t x = l.stored(id, order), y = l.result(node.outputs[0], order);
+  const float most = l.soc().arch < 69 && l.tensor(id).dtype == DType::F32 ? std::numeric_limits<float>::max() : 65504;
+  const bool above = node.get_int("detect_positive", 1) != 0, below = node.get_int("detect_negative", 1) != 0;
+  if (above != below) {
+    l.node(above ? "ElementWiseGreater" : "ElementWiseLess", {x, scalar_like(l, id, "most", above ? most : -most)},
+           {y});
+    return {};
+  }
+  const std::int32_t size = l.between(id, "~size", l.drafted(x).dims);
+  l.node("ElementWiseAbs", {x}, {size});
+  if (above) l.node("ElementWiseGreater", {size, scalar_like(l, id, "most", most)}, {y});
+  else l.node("ElementWiseLess", {size, scalar_like(l, id, "nothing", 0)}, {y});
+  return {};
+}
+
 Status where(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
   const std::int32_t condition = l.broadcast(node.inputs[0], order), a = l.broadcast(node.inputs[1], order),
@@ -253,60 +274,124 @@ Status where(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+namespace {
+
+bool is_real(DataType dtype) { return dtype == DataType::F32 || dtype == DataType::F16; }
+bool is_whole(DataType dtype) { return dtype == DataType::I32 || dtype == DataType::U32; }
+
+// Whether a Cast to reals reads the value, by itself or behind operators that move it.
+bool is_read_as_reals(const Lowering &l, std::int32_t id) {
+  for (const qir::Node &node : l.graph().nodes) {
+    if (std::ranges::find(node.inputs, id) == node.inputs.end()) continue;
+    if (node.op != Op::Cast && !qir::moves_values(l.graph(), node)) continue;
+    for (const std::int32_t to : node.outputs) {
+      if (to == qir::kAbsent) continue;
+      const DType dtype = l.tensor(to).dtype;
+      if (dtype == DType::F32 || dtype == DType::F16 || is_read_as_reals(l, to)) return true;
+    }
+  }
+  return false;
+}
+
+// The steps of a Cast. The library makes one of two casts behind each other, also where the first changes the value,
+// and its casts to integers of 8 and 16 bits round and saturate: what a cast loses is taken off before it.
+class CastSteps {
+ public:
+  CastSteps(Lowering &l, const qir::Node &node, std::int32_t x) : l_(l), node_(node), dims_(l.drafted(x).dims) {}
+
+  std::int32_t of(const char *type, std::initializer_list<std::int32_t> inputs, DataType dtype) {
+    const std::int32_t made = l_.between(node_.name + ".cast", dtype, dims_);
+    l_.node(type, inputs, {made});
+    return made;
+  }
+  // Toward zero.
+  std::int32_t truncated(std::int32_t x) {
+    const DataType dtype = l_.drafted(x).dtype;
+    return of("ElementWiseMultiply",
+              {of("ElementWiseSign", {x}, dtype), of("ElementWiseFloor", {of("ElementWiseAbs", {x}, dtype)}, dtype)},
+              dtype);
+  }
+  std::int32_t real(std::int32_t x) {
+    const DataType dtype = l_.drafted(x).dtype;
+    if (dtype == DataType::F32) return x;
+    return of(is_real(dtype) || is_whole(dtype) ? "Cast" : "Dequantize", {x}, DataType::F32);
+  }
+  std::int32_t whole(std::int32_t x) {
+    const DataType dtype = l_.drafted(x).dtype;
+    if (is_whole(dtype)) return x;
+    if (dtype == DataType::UQ16 || dtype == DataType::SQ16) return of("Convert", {x}, DataType::I32);
+    return of("Cast", {dtype == DataType::SQ8 ? real(x) : x}, DataType::I32);
+  }
+  // The lowest bits of a whole number, as a type of so many has them.
+  std::int32_t wrapped(std::int32_t x, DataType to) {
+    const std::int32_t count = element_bytes(to) == 1 ? 256 : 65536;
+    const bool is_signed = to == DataType::SQ8 || to == DataType::SQ16;
+    const auto number = [&](std::int32_t value) {
+      return l_.constant(node_.name + ".range", DataType::I32, {1}, &value, sizeof value);
+    };
+    if (is_signed) x = of("ElementWiseAdd", {x, number(count / 2)}, DataType::I32);
+    x = of("ElementWiseMod", {x, number(count)}, DataType::I32);
+    return is_signed ? of("ElementWiseSubtract", {x, number(count / 2)}, DataType::I32) : x;
+  }
+
+ private:
+  Lowering &l_;
+  const qir::Node &node_;
+  const Vector<std::uint32_t> dims_;
+};
+
+// Whether each number of one type is one of the other too.
+bool holds(DataType to, DataType from) {
+  const auto is_signed = [](DataType dtype) { return dtype == DataType::SQ8 || dtype == DataType::SQ16; };
+  if (from == DataType::Bool8) return true;
+  if (is_whole(from)) return is_whole(to);
+  if (is_whole(to)) return true;
+  return is_signed(from) == is_signed(to) ? element_bytes(to) >= element_bytes(from)
+                                          : is_signed(to) && element_bytes(to) > element_bytes(from);
+}
+
+}  // namespace
+
 Status cast(Lowering &l, const qir::Node &node) {
+  QR_ASSIGN_OR_RETURN(const DataType to, Lowering::type_of(l.tensor(node.outputs[0])));
   const Order order = l.order(node.inputs[0]);
   const std::int32_t x = l.stored(node.inputs[0], order);
-  QR_ASSIGN_OR_RETURN(const DataType to, Lowering::type_of(l.tensor(node.outputs[0])));
-  if (l.drafted(x).dtype == to) {  // among them i64 to i32 and back
+  const DataType from = l.drafted(x).dtype;
+  if (from == to) {  // among them i64 to i32 and back
     l.same_as(node.outputs[0], x, order);
     return {};
   }
+  const std::int32_t y = l.result(node.outputs[0], order);
   // To bool: whatever is not zero.
   if (to == DataType::Bool8) {
-    const std::int32_t zero = scalar_like(l, node.inputs[0], "zero", 0);
-    l.node("ElementWiseNotEqual", {x, zero}, {l.result(node.outputs[0], order)});
+    l.node("ElementWiseNotEqual", {x, scalar_like(l, node.inputs[0], "zero", 0)}, {y});
     return {};
   }
-  // What is counted in steps of 1 is read by its steps.
-  const bool to_real = to == DataType::F32 || to == DataType::F16;
-  // Its Cast has no 16 bits; its Convert has them, of steps of 1.
-  const bool from_wide = l.drafted(x).dtype == DataType::UQ16 || l.drafted(x).dtype == DataType::SQ16;
-  const char *const how = to_real && is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize"
-                          : from_wide && to == DataType::I32                  ? "Convert"
-                                                                              : "Cast";
-  // Its Casts to s8 and from it are 128 off: reals between, which have its numbers exactly.
-  const DraftTensor given = l.drafted(x);
-  const auto step = [&](const char *type, std::int32_t from, const char *name, DataType dtype) {
-    const std::int32_t made = l.between(node.name + name, dtype, given.dims);
-    l.node(type, {from}, {made});
-    return made;
-  };
-  if (to == DataType::SQ8 &&
-      (given.dtype == DataType::F32 || given.dtype == DataType::F16 || given.dtype == DataType::I32)) {
-    const std::int32_t whole = given.dtype == DataType::I32 ? x : step("Cast", x, ".whole", DataType::I32);
-    l.node("Quantize", {step("Cast", whole, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+  CastSteps s(l, node, x);
+  const bool is_small = is_plain_small(l.tensor(node.outputs[0]));
+  if (is_real(from) && !is_real(to)) {
+    const bool loses = is_small || is_read_as_reals(l, node.outputs[0]);
+    const std::int32_t whole = loses ? s.truncated(x) : x;
+    l.node(is_small ? "Quantize" : "Cast", {is_small ? s.real(whole) : whole}, {y});
     return {};
   }
-  const bool is_lower = given.dtype == DataType::SQ8 && to == DataType::UQ8;
-  if (is_lower || (given.dtype == DataType::UQ8 && to == DataType::SQ8)) {  // what the other type does not have wraps
-    const std::int32_t real = step("Dequantize", x, ".real", DataType::F32);
-    const float last = is_lower ? 0 : 127, turn = is_lower ? 256 : -256;
-    const std::int32_t limit = l.constant(node.name + ".last", DataType::F32, {1}, &last, sizeof last),
-                       way = l.constant(node.name + ".turn", DataType::F32, {1}, &turn, sizeof turn);
-    const std::int32_t wraps = l.between(node.name + ".wraps", DataType::Bool8, given.dims),
-                       turned = l.between(node.name + ".turned", DataType::F32, given.dims),
-                       chosen = l.between(node.name + ".chosen", DataType::F32, given.dims);
-    l.node(is_lower ? "ElementWiseLess" : "ElementWiseGreater", {real, limit}, {wraps});
-    l.node("ElementWiseAdd", {real, way}, {turned});
-    l.node("ElementWiseSelect", {wraps, turned, real}, {chosen});
-    l.node("Quantize", {chosen}, {l.result(node.outputs[0], order)});
+  if (is_real(to)) {  // what is counted with a scale of 1 is read by its steps
+    l.node(is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize" : "Cast", {x}, {y});
     return {};
   }
-  if (given.dtype == DataType::SQ8 && to == DataType::I32) {
-    l.node("Cast", {step("Dequantize", x, ".real", DataType::F32)}, {l.result(node.outputs[0], order)});
+  if (from == DataType::Bool8 || (is_whole(from) && is_whole(to))) {
+    if (to == DataType::SQ8 || element_bytes(to) == 2) l.node("Quantize", {s.of("Cast", {x}, DataType::F32)}, {y});
+    else l.node("Cast", {x}, {y});
     return {};
   }
-  l.node(how, {x}, {l.result(node.outputs[0], order)});
+  if (is_whole(to)) {
+    if (from == DataType::SQ8) l.node("Cast", {s.real(x)}, {y});
+    else l.node(from == DataType::UQ8 ? "Cast" : "Convert", {x}, {y});
+    return {};
+  }
+  const std::int32_t whole = s.whole(x), kept = holds(to, from) ? whole : s.wrapped(whole, to);
+  if (to == DataType::UQ8) l.node("Cast", {kept}, {y});
+  else l.node("Quantize", {s.real(kept)}, {y});
   return {};
 }
 

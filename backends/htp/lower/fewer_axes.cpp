@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t {
   LastAxis,     // all but the last one
   Space,        // those between the first and the last one
   Reduction,    // those that go, and those that stay
-  Index,        // those but `axis` of which data and indices have one extent
+  Index,        // those but `axis` of which data and indices have one dimension
   Part,         // those that are taken wholly
   Pads,         // those that are not padded
   Repeats,      // those that are not repeated
@@ -106,7 +106,7 @@ constexpr Row kRows[] = {
     {"Split", Kind::Data, kMostAxes},
     {"StridedSlice", Kind::Part, kMostAxes},
     {"Tanh", Kind::Elements},
-    {"Tile", Kind::Repeats, kMostAxes},
+    {"Tile", Kind::Repeats},
     {"TopK", Kind::LastAxis},
     {"Transpose", Kind::Permutation, kMostAxes},
 };
@@ -119,7 +119,7 @@ const Row *row_of(const char *type) {
 // Axes side by side that are one: begins[i] says that axis i begins another one.
 using Begins = Vector<bool>;
 
-// Of `rank` axes the leftmost that may are joined, until `most` are left. `is_free`: of extent 1 everywhere, and so
+// Of `rank` axes the leftmost that may are joined, until `most` are left. `is_free`: of dimension 1 everywhere, and so
 // alike to any; others are compared with the one before that is not.
 template <class Alike, class Free>
 bool join(Begins &begins, std::size_t most, std::size_t rank, Alike &&alike, Free &&is_free) {
@@ -170,7 +170,8 @@ class FewerAxes {
       const Row *const row = row_of(node.type);
       const std::size_t axes = most_axes(node);
       const bool has_whole = has_integers(node);
-      const bool fits = node.custom || !row || axes <= (has_whole ? kUsual : row->most) || has_axes_of_scales(node);
+      const bool prefers_four = has_whole || (row && row->kind == Kind::Elements);
+      const bool fits = node.custom || !row || axes <= (prefers_four ? kUsual : row->most) || has_axes_of_scales(node);
       // Some Reshapes to or from five axes it cannot prepare, of integers of 32 bits above all: these, and what has
       // more, are made four.
       if (fits || !merge(node, axes > kMostAxes || has_whole ? Row{row->type, row->kind} : *row))
@@ -339,12 +340,14 @@ class FewerAxes {
     }
     return shaped(id, all, like);
   }
+  // Of five axes that can be four the library prepares each operation by itself, but not every few of them together.
   bool elements(DraftNode &node, std::size_t most) {
     const Dims all = dims(node.outputs[0]);
     Begins begins;
     if (!join(
-            begins, most, all.size(), [&](std::size_t a, std::size_t b) { return alike(node.inputs, all, a, b); },
+            begins, kUsual, all.size(), [&](std::size_t a, std::size_t b) { return alike(node.inputs, all, a, b); },
             [&](std::size_t axis) { return all[axis] == 1; })) {
+      if (all.size() <= most) return false;
       for (std::int32_t &id : node.inputs)
         if (dims(id) != Dims{1}) id = repeated(id, all, node);
       return elements(node, most);
@@ -388,7 +391,7 @@ class FewerAxes {
               return row.kind != Kind::Index || dims(node.inputs[1])[b] == from[b];
             },
             [&](std::size_t i) { return !works(i) && is_one(node, operands, i, rank); }))
-      return false;
+      return row.kind == Kind::Repeats && repeats_by_steps(node, multiples);
     Shapes shapes;
     shapes.of_inputs(operands, node, *this, begins);
     if (DraftParam *const keeps = param(node, "keep_dims"); keeps && dims(node.outputs[0]).size() != rank) {
@@ -431,6 +434,28 @@ class FewerAxes {
       if (works(i)) return true;
       if (begins[i]) return false;
     }
+  }
+
+  // Axis by axis, from the last.
+  bool repeats_by_steps(DraftNode &node, const Vector<std::int32_t> &multiples) {
+    std::int32_t x = node.inputs[0];
+    Dims left = dims(x);
+    for (std::size_t axis = multiples.size(); axis-- > 0;) {
+      if (multiples[axis] == 1) continue;
+      Dims shape{1, left[axis], 1};
+      for (std::size_t i = 0; i < left.size(); ++i)
+        if (i != axis) shape[i < axis ? 0 : 2] *= left[i];
+      left[axis] *= static_cast<std::uint32_t>(multiples[axis]);
+      DraftNode step = node;
+      step.inputs = {shaped(x, shape, node)};
+      shape[1] = left[axis];
+      x = add(tensor(node.outputs[0]), shape, {});
+      step.outputs = {x};
+      set_list(step, "multiples", {1, multiples[axis], 1});
+      draft_.nodes.push_back(std::move(step));
+    }
+    reshape(x, node.outputs[0], node, draft_.nodes);
+    return true;
   }
 
   // Axis by axis, from the last; of integers with a scale only where a part of the result lies in its range.
@@ -489,7 +514,7 @@ class FewerAxes {
     return write(node, shapes);
   }
 
-  // Axes of extent 1 move nothing. What is left with too many of them is moved one by one to where it belongs.
+  // Axes of dimension 1 move nothing. What is left with too many of them is moved one by one to where it belongs.
   bool permutation(DraftNode &node, std::size_t most) {
     const Dims from = dims(node.inputs[0]);
     const Vector<std::int32_t> perm = list(node, "perm");

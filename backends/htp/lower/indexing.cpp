@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that move values by indices, and sums along an axis.
+#include <limits>
+
 #include "backends/htp/lower/rules.h"
+#include "base/checked.h"
 
 namespace quarry::htp::rules {
 
@@ -128,21 +131,24 @@ std::optional<Reduction> composed_reduction(const qir::Node &node, bool integers
   return std::nullopt;
 }
 
+Status check_pairs(const Vector<std::uint32_t> &grouped, std::uint64_t places) {
+  constexpr std::uint64_t kMostElements = 1 << 22;
+  std::uint64_t count = places;
+  for (const std::uint32_t extent : grouped)
+    if (!checked_mul<std::uint64_t>(count, extent, &count)) count = std::numeric_limits<std::uint64_t>::max();
+  if (count <= kMostElements) return {};
+  return refuse(ErrorId::backend_limit,
+                format("%llu pairs of updates and positions, expected at most %llu",
+                       static_cast<unsigned long long>(count), static_cast<unsigned long long>(kMostElements)),
+                "scatter along a shorter axis, or fewer updates at a time");
+}
+
 // The library has none that combines. Each place of the axis takes of the updates those whose index it is, and nothing
 // of the others: [before, updates, places, behind], which is reduced over the updates.
 // What comes to each place, [.., places, ..] of `grouped` [before, updates, 1, behind]: of a pair of an update and a
 // place the update where it is for that place, else nothing; combined along the updates.
-Result<std::int32_t> combined_updates(Lowering &l, const qir::Node &node, const Reduction &reduction, std::int32_t at,
-                                      std::int32_t updates, const Vector<std::uint32_t> &grouped,
-                                      std::uint32_t places) {
-  constexpr std::uint64_t kMostElements = 1 << 22;
-  std::uint64_t count = places;
-  for (const std::uint32_t extent : grouped) count *= extent;
-  if (count > kMostElements)
-    return refuse(ErrorId::backend_limit,
-                  format("%llu pairs of updates and places, expected at most %llu",
-                         static_cast<unsigned long long>(count), static_cast<unsigned long long>(kMostElements)),
-                  "scatter along a shorter axis, or fewer updates at a time");
+std::int32_t combined_updates(Lowering &l, const qir::Node &node, const Reduction &reduction, std::int32_t at,
+                              std::int32_t updates, const Vector<std::uint32_t> &grouped, std::uint32_t places) {
   Vector<std::int32_t> numbers;
   for (std::uint32_t i = 0; i < places; ++i) numbers.push_back(static_cast<std::int32_t>(i));
   const std::int32_t each = l.constant(node.name + ".places", DataType::I32, {1, 1, places, 1}, numbers.data(),
@@ -169,9 +175,10 @@ Status scatter_combined(Lowering &l, const qir::Node &node, const Reduction &red
   for (std::size_t i = 0; i < rank; ++i)
     if (i != axis) grouped[i < axis ? 0 : 3] *= static_cast<std::uint32_t>(index[i]);
   const auto places = static_cast<std::uint32_t>(data[axis]);
+  QR_RETURN_IF_ERROR(check_pairs(grouped, places));
   QR_ASSIGN_OR_RETURN(const std::int32_t given, indices_of(l, node, 1, {&data[axis], 1}));
-  QR_ASSIGN_OR_RETURN(const std::int32_t combined, combined_updates(l, node, reduction, l.reshaped(given, grouped),
-                                                                    l.natural(node.inputs[2]), grouped, places));
+  const std::int32_t combined =
+      combined_updates(l, node, reduction, l.reshaped(given, grouped), l.natural(node.inputs[2]), grouped, places);
   // Updates may be for the first elements of other axes alone.
   Vector<std::uint32_t> reached = Lowering::dims_of(index, natural_order(rank));
   reached[axis] = places;
@@ -252,7 +259,6 @@ Status scatter_nd(Lowering &l, const qir::Node &node) {
   const std::optional<std::uint32_t> reduction = reduction_of(node);
   const std::span<const std::int64_t> shape = l.tensor(node.inputs[0]).shape;
   const std::size_t indexed = indexed_axes(l, node);
-  QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, shape.first(indexed)));
   if (!reduction) {
     const qir::Tensor &data = l.tensor(node.inputs[0]);
     const bool integers = data.dtype == DType::I32 || data.dtype == DType::I64;
@@ -264,18 +270,23 @@ Status scatter_nd(Lowering &l, const qir::Node &node) {
       (i < indexed ? places : rest) *= static_cast<std::uint64_t>(shape[i]);
     if (places > 1 << 22 || rest > 1 << 22)
       return refuse(ErrorId::backend_limit,
-                    format("%llu places of %llu elements, expected at most %d of either",
+                    format("%llu positions of %llu elements, expected at most %d of either",
                            static_cast<unsigned long long>(places), static_cast<unsigned long long>(rest), 1 << 22));
-    const std::int32_t where = as_one_axis(l, node, at, shape.first(indexed));
-    const std::uint32_t count = l.drafted(where).dims[0];
+    const qir::Shape &index = l.tensor(node.inputs[1]).shape;
+    std::uint32_t count = 1;
+    for (std::size_t i = 0; i + 1 < index.size(); ++i) count *= static_cast<std::uint32_t>(index[i]);
     const Vector<std::uint32_t> grouped{1, count, 1, static_cast<std::uint32_t>(rest)};
-    QR_ASSIGN_OR_RETURN(const std::int32_t combined,
-                        combined_updates(l, node, *composed, l.reshaped(where, {1, count, 1, 1}),
-                                         l.natural(node.inputs[2]), grouped, static_cast<std::uint32_t>(places)));
+    QR_RETURN_IF_ERROR(check_pairs(grouped, places));
+    QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, shape.first(indexed)));
+    const std::int32_t where = as_one_axis(l, node, at, shape.first(indexed));
+    const std::int32_t combined =
+        combined_updates(l, node, *composed, l.reshaped(where, {1, count, 1, 1}), l.natural(node.inputs[2]), grouped,
+                         static_cast<std::uint32_t>(places));
     const std::int32_t x = l.natural(node.inputs[0]);
     l.node(composed->with, {x, l.reshaped(combined, l.drafted(x).dims)}, {l.result(node.outputs[0])});
     return {};
   }
+  QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, shape.first(indexed)));
   const std::int32_t x = l.natural(node.inputs[0]), updates = l.natural(node.inputs[2]);
   l.param(l.node("ScatterNd", {x, at, updates}, {l.result(node.outputs[0])}), "reduction", *reduction);
   return {};
@@ -289,12 +300,12 @@ Status sum_by_product(Lowering &l, const qir::Node &node, std::size_t axis, bool
   Order order = natural_order(l.rank(node.inputs[0]));
   order.erase(order.begin() + static_cast<std::ptrdiff_t>(axis));
   order.push_back(static_cast<std::uint8_t>(axis));
-  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
-  const Vector<std::uint32_t> dims = l.drafted(x).dims;
-  const std::uint32_t n = dims.back();
+  const auto n = static_cast<std::uint32_t>(l.tensor(node.inputs[0]).shape[axis]);
   if (n > kMost)
     return refuse(ErrorId::backend_limit, format("an axis of %u on v68, expected at most %u", n, kMost),
                   "compile for another SoC");
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  const Vector<std::uint32_t> dims = l.drafted(x).dims;
   Vector<float> matrix(std::size_t{n} * n);
   for (std::uint32_t from = 0; from < n; ++from)
     for (std::uint32_t to = 0; to < n; ++to)
@@ -356,21 +367,6 @@ Status cumulative_sum(Lowering &l, const qir::Node &node) {
   l.param(made, "exclusive", false);
   l.param(made, "reverse", false);
   if (reverse) backwards(l, sum, place, y);
-  return {};
-}
-
-Status grid_sample(Lowering &l, const qir::Node &node) {
-  if (l.rank(node.inputs[0]) != 4)
-    return refuse(ErrorId::backend_limit, format("rank %zu, expected 4", l.rank(node.inputs[0])));
-  const std::string_view mode = node.get_string("mode", "linear"), edge = node.get_string("padding_mode", "zeros");
-  if (mode != "linear")  // nearest rounds halves another way
-    return refuse(ErrorId::backend_limit, format("mode %s, expected linear", printable(mode).c_str()));
-  const Order order = channels_last(4);
-  const std::int32_t x = l.stored(node.inputs[0], order), grid = l.natural(node.inputs[1]);
-  DraftNode &made = l.node("GridSample", {x, grid}, {l.result(node.outputs[0], order)});
-  l.param(made, "align_corners", node.get_int("align_corners", 0) != 0);
-  l.param(made, "mode", std::uint32_t{0});
-  l.param(made, "padding_mode", std::uint32_t{edge == "zeros" ? 0u : edge == "border" ? 1u : 2u});
   return {};
 }
 

@@ -175,7 +175,7 @@ Status matmul_nbits(Lowering &l, const qir::Node &node) {
   if (block_product(l, node)) return {};
   std::int64_t count;
   if (k <= 0 || n <= 0 || !checked_mul<std::int64_t>(k, n, &count) || count > (std::int64_t{1} << 32))
-    return refuse(ErrorId::backend_limit, "weights of no size that can be written out");
+    return refuse(ErrorId::backend_limit, "weights of no size that can be dequantised");
   const std::int64_t blocks = (k + block - 1) / block, row = blocks * block * bits / 8,
                      zero_row = (blocks * bits + 7) / 8;
   const auto *const stored = static_cast<const std::uint8_t *>(packed.data.data);

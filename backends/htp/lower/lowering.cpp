@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "backends/htp/lower/block_weights.h"
 #include "base/checked.h"
@@ -119,8 +120,8 @@ Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
       case DType::F32: return DataType::F32;
       case DType::F16: return DataType::F16;
       case DType::BF16: return DataType::BF16;
-      // Plain integers are counted in steps of 1: the library has most operators on those alone, and its Cast of plain
-      // u8 to floats gives 1 for all that is not 0.
+      // Plain integers are counted with a scale of 1: the library has most operators on those alone, and its Cast of
+      // plain u8 to floats gives 1 for all that is not 0.
       case DType::U8: return DataType::UQ8;
       case DType::I8: return DataType::SQ8;
       case DType::U16: return DataType::UQ16;
@@ -163,6 +164,7 @@ String Lowering::unique(std::string_view name) {
   String wanted(name.empty() ? std::string_view("value") : name);
   while (true) {
     std::uint32_t &used = names_[wanted];
+    taken_.push_back(&used);
     if (used++ == 0) return wanted;
     wanted = format("%s#%u", String(name).c_str(), used);
   }
@@ -242,18 +244,28 @@ qir::Bytes Lowering::within_half(const qir::Tensor &tensor, qir::Bytes data, std
 }
 
 // The bytes as the device has them: 4 bits in bytes of their own, 64-bit integers in 32 bits.
-std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order) {
+std::int32_t Lowering::constant_in(std::int32_t id, const qir::Shape &shape, const Order &order) {
+  const qir::Tensor &tensor = this->tensor(id);
   const DataType dtype = type_of(tensor).ok() ? type_of(tensor).value() : DataType::F32;
   const std::size_t size = element_bytes(dtype);
   const std::uint64_t count = static_cast<std::uint64_t>(*element_count(shape.data(), shape.size()));
   qir::Bytes data = within_half(tensor, tensor.data, count);
+  bool is_clamped = false;
   if (tensor.dtype == DType::I64 || tensor.dtype == DType::U64) {
     std::int32_t *const narrow = static_cast<std::int32_t *>(store_.allocate(count * 4));
     for (std::uint64_t i = 0; i < count; ++i) {
       std::int64_t wide;
       std::memcpy(&wide, static_cast<const std::uint8_t *>(data.data) + 8 * i, 8);
-      narrow[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(wide, std::numeric_limits<std::int32_t>::min(),
-                                                                     std::numeric_limits<std::int32_t>::max()));
+      if (tensor.dtype == DType::I64) {
+        narrow[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(wide, std::numeric_limits<std::int32_t>::min(),
+                                                                       std::numeric_limits<std::int32_t>::max()));
+        is_clamped |= narrow[i] != wide;
+      } else {
+        const auto low = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(static_cast<std::uint64_t>(wide), std::numeric_limits<std::uint32_t>::max()));
+        narrow[i] = static_cast<std::int32_t>(low);
+        is_clamped |= low != static_cast<std::uint64_t>(wide);
+      }
     }
     data = {narrow, count * 4};
   } else if (tensor.dtype == DType::I4) {
@@ -267,7 +279,9 @@ std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &
     reorder(static_cast<const std::uint8_t *>(data.data), static_cast<std::uint8_t *>(place), shape, order, size);
     data = {place, count * size};
   }
-  return constant(tensor.name, dtype, dims_of(shape, order), data, encoding_of(tensor, order));
+  const std::int32_t made = constant(tensor.name, dtype, dims_of(shape, order), data, encoding_of(tensor, order));
+  if (is_clamped) clamped_.insert(made), past_32_bits_ = id;
+  return made;
 }
 
 const qir::Tensor *Lowering::block_source(const void *reals) const noexcept {
@@ -308,7 +322,7 @@ void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
   Vector<std::uint32_t> perm, wide;
   for (const std::uint8_t axis : order) {
     perm.push_back(place_of(value.order, axis));
-    // Moving extents of 1 about moves nothing.
+    // Moving dimensions of 1 about moves nothing.
     if (drafted(value.tensor).dims[perm.back()] != 1) wide.push_back(perm.back());
   }
   if (std::is_sorted(wide.begin(), wide.end())) {
@@ -319,20 +333,26 @@ void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
   }
 }
 
+std::int32_t Lowering::copy_of(std::int32_t id, const Order &order) {
+  const auto found = copies_.find(std::make_pair(id, order));
+  if (found == copies_.end()) return -1;
+  if (clamped_.contains(found->second)) past_32_bits_ = id;
+  return found->second;
+}
+
 std::int32_t Lowering::stored(std::int32_t id, const Order &order) {
   const Value &value = values_[static_cast<std::size_t>(id)];
   if (value.tensor >= 0 && value.order == order) return value.tensor;
-  const auto key = std::make_pair(id, order);
-  if (const auto found = copies_.find(key); found != copies_.end()) return found->second;
+  if (const std::int32_t copy = copy_of(id, order); copy >= 0) return copy;
   std::int32_t made;
   if (tensor(id).is_constant) {
-    made = constant_in(tensor(id), tensor(id).shape, order);
+    made = constant_in(id, tensor(id).shape, order);
   } else {
     const DraftTensor from = drafted(value.tensor);
     made = between(tensor(id).name, from.dtype, dims_of(tensor(id).shape, order), encoding_of(tensor(id), order));
     move(value, order, made);
   }
-  copies_.emplace(key, made);
+  copies_.emplace(std::make_pair(id, order), made);
   return made;
 }
 
@@ -340,13 +360,12 @@ std::int32_t Lowering::broadcast(std::int32_t id, const Order &order) {
   const qir::Tensor &given = tensor(id);
   const std::size_t rank = order.size(), own = given.shape.size();
   if (own == rank) return stored(id, order);
-  const auto key = std::make_pair(id, order);
-  if (const auto found = copies_.find(key); found != copies_.end()) return found->second;
+  if (const std::int32_t copy = copy_of(id, order); copy >= 0) return copy;
   qir::Shape shape(rank - own, 1);
   shape.insert(shape.end(), given.shape.begin(), given.shape.end());
   std::int32_t made;
   if (given.is_constant) {
-    made = constant_in(given, shape, order);
+    made = constant_in(id, shape, order);
   } else {
     const std::int32_t from = natural(id);
     const DataType dtype = drafted(from).dtype;
@@ -363,7 +382,7 @@ std::int32_t Lowering::broadcast(std::int32_t id, const Order &order) {
       made = moved;
     }
   }
-  copies_.emplace(key, made);
+  copies_.emplace(std::make_pair(id, order), made);
   return made;
 }
 
@@ -424,14 +443,15 @@ void Lowering::param(DraftNode &node, const char *name, std::span<const std::int
 
 // ---- the graph ----------------------------------------------------------------------------------
 
-// What stands at a border is copied byte for byte, or from 64 to 32 bits.
+// An input or output is copied byte for byte, or from 64 to 32 bits.
 Status Lowering::check_border(std::int32_t id) const {
   const qir::Tensor &tensor = this->tensor(id);
   QR_ASSIGN_OR_RETURN(const DataType dtype, type_of(tensor));
   const bool narrows = tensor.dtype == DType::I64 || tensor.dtype == DType::U64;
   if (narrows || dtype_bits(tensor.dtype) == 8 * element_bytes(dtype)) return {};
-  return refuse(ErrorId::backend_type, format("tensor %s: found %s at the model's border, expected whole bytes",
-                                              printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
+  return refuse(ErrorId::backend_type,
+                format("tensor %s: found %s as an input or output of the model, expected whole bytes",
+                       printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
 }
 
 Status Lowering::check_types(const qir::Node &node) const {
@@ -450,10 +470,10 @@ Status Lowering::check_types(const qir::Node &node) const {
               ErrorId::backend_limit,
               format("tensor %s: found shape %s, expected one that is known before the run",
                      printable(tensor.name).c_str(), shape_text(tensor.shape.data(), tensor.shape.size()).c_str()),
-              "bind symbolic extents by the option shape; option htp.tail=host has the host run what hangs on extents "
-              "that depend on data");
+              "bind symbolic dimensions by the option shape; option htp.tail=host has the host run what depends on "
+              "data-dependent shapes");
         if (extent == 0 || extent > std::numeric_limits<std::uint32_t>::max())
-          return refuse(ErrorId::backend_limit, format("tensor %s: found shape %s, expected extents of at least 1",
+          return refuse(ErrorId::backend_limit, format("tensor %s: found shape %s, expected dimensions of at least 1",
                                                        printable(tensor.name).c_str(),
                                                        shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
       }
@@ -466,7 +486,7 @@ Status Lowering::lower_node(const qir::Node &node) {
   const bool is_custom = node.op == qir::Op::Custom;
   if (is_custom && std::ranges::any_of(packages_, [&](const OpPackage &p) { return p.op == node.custom->type; })) {
     QR_RETURN_IF_ERROR(check_types(node));
-    return lower_custom(*this, node);
+    return apply(lower_custom, node);
   }
   const OperatorRow *row = is_custom ? nullptr : find_operator(node.op);
   if (is_custom)
@@ -479,7 +499,7 @@ Status Lowering::lower_node(const qir::Node &node) {
                            return id != qir::kAbsent && !passes::known(tensor(id).shape);
                          });
     return refuse(ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
-                  is_open ? "option htp.tail=host has the host run it, and what hangs on it"
+                  is_open ? "option htp.tail=host has the host run it, and what depends on it"
                           : "docs/htp.md says what is taken; cut the model before and behind this node and run it on "
                             "another backend");
   }
@@ -492,7 +512,67 @@ Status Lowering::lower_node(const qir::Node &node) {
             format("%s of %s without a quantisation, expected floats, i32 or a quantised tensor: on the device "
                    "such integers saturate",
                    qir::op_text(node).c_str(), dtype_name(tensor(id).dtype)));
-  return row->rule(*this, node);
+  return apply(row->rule, node);
+}
+
+struct Lowering::Mark {
+  std::size_t nodes, tensors;
+  std::uint32_t layout_copies;
+};
+
+Lowering::Mark Lowering::mark() {
+  taken_.clear();
+  past_32_bits_ = qir::kAbsent;
+  return {draft_.nodes.size(), draft_.tensors.size(), draft_.layout_copies};
+}
+
+void Lowering::undo(const Mark &mark, const qir::Node &node) {
+  const auto is_new = [&](const auto &entry) { return entry.second >= static_cast<std::int32_t>(mark.tensors); };
+  std::erase_if(copies_, is_new);
+  std::erase_if(encoded_, is_new);
+  std::erase_if(clamped_, [&](std::int32_t made) { return made >= static_cast<std::int32_t>(mark.tensors); });
+  for (const std::int32_t id : node.outputs)
+    if (id != qir::kAbsent) values_[static_cast<std::size_t>(id)] = {}, encoded_.erase(id);
+  for (std::uint32_t *const used : taken_) --*used;
+  draft_makers_.resize(std::min(draft_makers_.size(), mark.tensors));
+  draft_nodes_met_ = std::min(draft_nodes_met_, mark.nodes);
+  draft_.nodes.erase(draft_.nodes.begin() + static_cast<std::ptrdiff_t>(mark.nodes), draft_.nodes.end());
+  draft_.tensors.erase(draft_.tensors.begin() + static_cast<std::ptrdiff_t>(mark.tensors), draft_.tensors.end());
+  draft_.layout_copies = mark.layout_copies;
+}
+
+namespace {
+
+// Whether a constant past 32 bits means the same when it is the nearest number of 32 bits: it is a limit, and the
+// device's data are not past it either.
+bool takes_limits(qir::Op op) {
+  using qir::Op;
+  switch (op) {
+    case Op::Clip:
+    case Op::Greater:
+    case Op::GreaterOrEqual:
+    case Op::Less:
+    case Op::LessOrEqual:
+    case Op::Max:
+    case Op::Min: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Status Lowering::apply(Rule rule, const qir::Node &node) {
+  const qir::Node *const outer = std::exchange(at_, &node);
+  const Mark before = mark();
+  Status status = rule(*this, node);
+  if (status.ok() && past_32_bits_ != qir::kAbsent && !takes_limits(node.op))
+    status = refuse(ErrorId::backend_limit,
+                    format("constant %s: found a value past 32 bits, expected at most 32: the device has no more",
+                           printable(tensor(past_32_bits_).name).c_str()),
+                    "use smaller numbers, or cut the model before and behind this node");
+  if (!status.ok()) undo(before, node);
+  at_ = outer;
+  return status;
 }
 
 void Lowering::border(std::int32_t id, bool output) {
@@ -544,22 +624,18 @@ Status Lowering::run(Vector<Status> &refused) {
   draft_.name = graph_.name.empty() ? String("graph") : graph_.name;
   for (const std::int32_t id : graph_.inputs) border(id, false);
   for (const qir::Node &node : graph_.nodes) {
-    at_ = &node;
-    const std::size_t nodes = draft_.nodes.size();
     Status status = lower_node(node);
     const bool failed = !status.ok();
     const auto source = static_cast<std::size_t>(node.source);
     if (node.source >= 0 && source < refused.size() && refused[source].ok()) refused[source] = std::move(status);
     if (!failed) continue;
-    draft_.nodes.erase(draft_.nodes.begin() + static_cast<std::ptrdiff_t>(nodes), draft_.nodes.end());
     for (const std::int32_t id : node.outputs) {
       if (id == qir::kAbsent) continue;
       for (const std::int64_t extent : tensor(id).shape)
-        if (extent < 0) return {};  // nothing behind it can be judged
+        if (extent < 0) return {};  // nothing behind it can be checked
       result(id);
     }
   }
-  at_ = nullptr;
   for (const std::int32_t id : graph_.outputs) border(id, true);
   // The library takes out an input that nobody reads, and then wants to hear nothing of it.
   Vector<bool> read(draft_.tensors.size());

@@ -3,8 +3,8 @@
 //
 // Layout: the NPU wants images with the channels last, models have them second. Every value is stored in some order of
 // its axes; a rule takes its inputs in the order that it needs or in the one they have, and says in which its result
-// is. A Transpose is written only where a value is asked for in an order that it is not stored in, once for each order;
-// Transposes of the model itself move nothing where the next rule can take what is there.
+// is. A Transpose is written only where a rule asks for another order, once for each; a Transpose of the model moves
+// nothing where the next rule takes the stored order.
 #pragma once
 
 #include <map>
@@ -19,16 +19,19 @@
 namespace quarry::htp {
 
 class BlockSources;
+class Lowering;
+
+using Rule = Status (*)(Lowering &, const qir::Node &);
 
 // order[i]: the axis of the tensor that is stored as the i-th.
 using Order = Vector<std::uint8_t>;
 Order natural_order(std::size_t rank);
 Order channels_last(std::size_t rank);  // N, spatial axes, C
 bool is_natural(const Order &order) noexcept;
-// The place where an axis of the tensor is stored.
+// The position at which an axis of the tensor is stored.
 std::uint32_t place_of(const Order &order, std::size_t axis) noexcept;
 
-// Integers of 8 or 16 bits without a quantisation, which are stored in steps of 1.
+// Integers of 8 or 16 bits without a quantisation, which are stored with a scale of 1.
 bool is_plain_small(const qir::Tensor &tensor) noexcept;
 
 class Lowering {
@@ -44,7 +47,7 @@ class Lowering {
   std::size_t users(std::int32_t id) const;
   DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
 
-  // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (products with
+  // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (multiplications by
   // constants and so on) behind it.
   bool is_of_convolution(std::int32_t draft_id);
 
@@ -52,7 +55,7 @@ class Lowering {
   Order order(std::int32_t id) const;  // in which a value is stored now; natural for constants
   std::int32_t stored(std::int32_t id, const Order &order);
   std::int32_t natural(std::int32_t id) { return stored(id, natural_order(rank(id))); }
-  // For operators that broadcast: of `rank` axes in the given order, with extents of 1 in front.
+  // For operators that broadcast: of `rank` axes in the given order, with dimensions of 1 in front.
   std::int32_t broadcast(std::int32_t id, const Order &order);
 
   // ---- what nodes write ----
@@ -61,8 +64,8 @@ class Lowering {
   // The value of `id` is what another tensor holds, its axes stored in this order; converted where quantisations
   // differ.
   void same_as(std::int32_t id, std::int32_t draft_id, Order order);
-  // Plain integers that a QuantizeLinear made are stored in steps of 1; this is the tensor with its scale and zero
-  // point, in the same order, for who dequantises it by these. -1: there is none.
+  // Plain integers that a QuantizeLinear made are stored with a scale of 1; this is the tensor with its own scale and
+  // zero point, in the same order, for who dequantises it by these. -1: there is none.
   void has_encoded(std::int32_t id, std::int32_t draft_id) { encoded_[id] = draft_id; }
   std::int32_t encoded(std::int32_t id) const {
     const auto found = encoded_.find(id);
@@ -99,7 +102,7 @@ class Lowering {
   // What the library calls a tensor of the model: 64-bit integers are 32 bits wide there.
   static Result<qnn::DataType> type_of(const qir::Tensor &tensor);
   static Encoding encoding_of(const qir::Tensor &tensor, const Order &order);
-  // Extents in the order, at least one axis.
+  // Dimensions in the order, at least one axis.
   static Vector<std::uint32_t> dims_of(const qir::Shape &shape, const Order &order);
 
   // Operators that packages of the user's have.
@@ -108,8 +111,10 @@ class Lowering {
   // The stored weights that the bytes of a constant were dequantised from, where they have scales for blocks.
   const qir::Tensor *block_source(const void *reals) const noexcept;
   // Runs the rules of all nodes. `refused` has one entry per node; a refused node's results are taken as if they were
-  // there, so that the rest is judged too.
+  // there, so that the rest is checked too.
   Status run(Vector<Status> &refused);
+  // Runs one rule. If it refuses, draft and lowering are what they were before, except for memory of the store.
+  Status apply(Rule rule, const qir::Node &node);
 
  private:
   struct Value {
@@ -117,14 +122,18 @@ class Lowering {
     Order order;
     std::int32_t constant = qir::kAbsent;  // the tensor of the model that it is
   };
+  struct Mark;  // the draft before a rule
+  Mark mark();
+  void undo(const Mark &mark, const qir::Node &node);
   Status lower_node(const qir::Node &node);
   Status check_types(const qir::Node &node) const;
   Status check_border(std::int32_t id) const;
+  std::int32_t copy_of(std::int32_t id, const Order &order);  // that was made before; -1: none
   // Writes a value into a tensor in another order of its axes.
   void move(const Value &value, const Order &order, std::int32_t to);
   String unique(std::string_view name);
   std::int32_t add(DraftTensor tensor);
-  std::int32_t constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order);
+  std::int32_t constant_in(std::int32_t id, const qir::Shape &shape, const Order &order);
   qir::Bytes within_half(const qir::Tensor &tensor, qir::Bytes data, std::uint64_t count);
   void border(std::int32_t id, bool output);
 
@@ -136,7 +145,10 @@ class Lowering {
   const BlockSources *block_sources_ = nullptr;
   const qir::Node *at_ = nullptr;  // whose rule runs
   StringMap<std::uint32_t> names_;
-  Vector<std::uint32_t> users_;  // per tensor of the graph: nodes and outputs that read it
+  Vector<std::uint32_t *> taken_;             // counters in names_ that the rule at hand raised
+  HashSet<std::int32_t> clamped_;             // draft tensors: constants with values past 32 bits
+  std::int32_t past_32_bits_ = qir::kAbsent;  // such a constant of the model that the rule at hand reads
+  Vector<std::uint32_t> users_;               // per tensor of the graph: nodes and outputs that read it
   Vector<bool> is_border_, is_output_;
   Vector<Value> values_;               // per tensor of the graph: as its maker gave it
   Vector<std::int32_t> draft_makers_;  // per tensor of the draft, of the nodes that were met
@@ -153,19 +165,18 @@ Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::
 
 Status lower_custom(Lowering &l, const qir::Node &node);
 
-using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
   const char *note;  // "not: " and what it does not take; empty: nothing
 };
-// The library's own GRU takes the node; others are written out step by step.
+// The library's own GRU takes the node; others are unrolled.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
-// A rule of its own has the node not: it is to be written as others (passes::decompose_unsupported).
-// is_rewritten: it never has.
+// Whether passes::decompose_unsupported is to write the node as others, since no rule takes it as it is. is_rewritten:
+// no rule takes any node of the operator.
 bool is_rewritten(qir::Op op) noexcept;
-bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node);
+bool is_decomposed(const qir::Graph &graph, const qir::Node &node);
 
 // A refusal: subject and found in `reason`.
 Status refuse(ErrorId id, String reason, std::string_view hint = {});

@@ -204,8 +204,11 @@ Status slice(Lowering &l, const qir::Node &node) {
 
 namespace {
 
-// Which element each place of a padded axis holds.
+// Which element each position of a padded axis holds. What negative pads cut is not there to be repeated or mirrored.
 Vector<std::int32_t> places_of(std::int64_t extent, std::int64_t begin, std::int64_t end, std::string_view mode) {
+  const std::int64_t cut = std::max<std::int64_t>(-begin, 0);
+  extent -= cut + std::max<std::int64_t>(-end, 0);
+  begin = std::max<std::int64_t>(begin, 0), end = std::max<std::int64_t>(end, 0);
   Vector<std::int32_t> places;
   for (std::int64_t at = -begin; at < extent + end; ++at) {
     std::int64_t from = std::clamp<std::int64_t>(at, 0, extent - 1);
@@ -214,7 +217,7 @@ Vector<std::int32_t> places_of(std::int64_t extent, std::int64_t begin, std::int
       const std::int64_t period = 2 * (extent - 1), within = (at % period + period) % period;
       from = std::min(within, period - within);
     }
-    places.push_back(static_cast<std::int32_t>(from));
+    places.push_back(static_cast<std::int32_t>(from + cut));
   }
   return places;
 }
@@ -269,7 +272,16 @@ Status pad(Lowering &l, const qir::Node &node) {
   qir::PadGeometry g;
   QR_RETURN_IF_ERROR(
       qir::resolve_pad(node, l.tensor(node.inputs[0]).shape, pads, node.inputs[3] != qir::kAbsent, axes, &g));
-  if (mode != "constant") return pad_by_places(l, node, g, mode);
+  if (mode != "constant") {
+    for (const std::uint8_t axis : order)
+      if (l.tensor(node.inputs[0]).shape[axis] + std::min<std::int64_t>(g.begin[axis], 0) +
+              std::min<std::int64_t>(g.end[axis], 0) <
+          1)
+        return refuse(ErrorId::backend_limit,
+                      format("pads of axis %u cut all of its elements, expected to leave one to repeat",
+                             static_cast<unsigned>(axis)));
+    return pad_by_places(l, node, g, mode);
+  }
   Vector<std::uint32_t> amounts;
   for (const std::uint8_t axis : order) {
     if (g.begin[axis] < 0 || g.end[axis] < 0)
@@ -316,6 +328,10 @@ Status tile(Lowering &l, const qir::Node &node) {
   Vector<std::uint32_t> multiples;
   for (const std::uint8_t axis : order) multiples.push_back(static_cast<std::uint32_t>(repeats[axis]));
   const std::int32_t x = l.stored(node.inputs[0], order);
+  if (std::ranges::all_of(multiples, [](std::uint32_t times) { return times == 1; })) {
+    l.same_as(node.outputs[0], x, order);
+    return {};
+  }
   l.param(l.node("Tile", {x}, {l.result(node.outputs[0], order)}), "multiples", multiples);
   return {};
 }

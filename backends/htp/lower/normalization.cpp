@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/htp/lower/rules.h"
+#include "base/checked.h"
 
 namespace quarry::htp::rules {
 
@@ -48,13 +49,13 @@ Status instance_normalization(Lowering &l, const qir::Node &node) {
 
 namespace {
 
-// The outputs of LayerNormalization that training wants: mean, and one over the deviation.
-Status statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vector<std::uint32_t> &axes) {
-  const auto wanted = [&](std::size_t i) { return i < node.outputs.size() && node.outputs[i] != qir::kAbsent; };
-  if (!wanted(1) && !wanted(2)) return {};
-  if (l.tensor(node.inputs[0]).quant)
-    return refuse(ErrorId::backend_limit,
-                  "mean or deviation of quantised data are asked for, expected the first output alone");
+bool wants(const qir::Node &node, std::size_t output) {
+  return output < node.outputs.size() && node.outputs[output] != qir::kAbsent;
+}
+
+// The outputs of LayerNormalization that training reads: mean, and one over the deviation. Beside f16 data they are
+// f32, and are computed as f16 all the same.
+void write_statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vector<std::uint32_t> &axes) {
   const Vector<std::uint32_t> full = l.drafted(x).dims;
   Vector<std::uint32_t> kept = full;
   for (const std::uint32_t axis : axes) kept[axis] = 1;
@@ -62,30 +63,32 @@ Status statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vect
     DraftNode &made = l.node("ReduceMean", {from}, {to});
     l.param(made, "axes", axes);
     l.param(made, "keep_dims", true);
+    return to;
   };
+  const auto fresh = [&](const Vector<std::uint32_t> &dims) { return l.between(node.inputs[0], "~statistics", dims); };
   const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs,
                         const Vector<std::uint32_t> &dims) {
-    const std::int32_t made = l.between(node.inputs[0], "~statistics", dims);
+    const std::int32_t made = fresh(dims);
     l.node(type, inputs, {made});
     return made;
   };
-  const std::int32_t mean = wanted(1) ? l.result(node.outputs[1]) : l.between(node.inputs[0], "~mean", kept);
-  mean_of(x, mean);
-  if (!wanted(2)) return {};
+  const bool narrow = l.drafted(x).dtype != DataType::F32;
+  const auto give = [&](std::size_t output, auto &&write) {
+    const std::int32_t to = l.result(node.outputs[output]), made = narrow ? fresh(kept) : to;
+    write(made);
+    if (narrow) l.node("Cast", {made}, {to});
+    return made;
+  };
+  const auto write_mean = [&](std::int32_t to) { mean_of(x, to); };
+  const std::int32_t mean = wants(node, 1) ? give(1, write_mean) : mean_of(x, fresh(kept));
+  if (!wants(node, 2)) return;
   const std::int32_t off = step("ElementWiseSubtract", {x, mean}, full),
-                     square = step("ElementWiseMultiply", {off, off}, full),
-                     variance = l.between(node.inputs[0], "~variance", kept);
-  mean_of(square, variance);
+                     variance = mean_of(step("ElementWiseMultiply", {off, off}, full), fresh(kept));
   const std::int32_t epsilon = scalar_like(l, node.inputs[0], "epsilon", node.get_float("epsilon", 1e-5f)),
                      one = scalar_like(l, node.inputs[0], "one", 1);
   const std::int32_t root = step("ElementWiseSquareRoot", {step("ElementWiseAdd", {variance, epsilon}, kept)}, kept);
-  l.node("ElementWiseDivide", {one, root}, {l.result(node.outputs[2])});
-  return {};
+  give(2, [&](std::int32_t to) { l.node("ElementWiseDivide", {one, root}, {to}); });
 }
-
-}  // namespace
-
-namespace {
 
 // The library has no scale of s8 beside u8 or u16: the same numbers as u8.
 std::int32_t unsigned_scale(Lowering &l, std::int32_t scale) {
@@ -109,55 +112,64 @@ Encoding in_256ths(Encoding encoding) {
   return encoding;
 }
 
+std::uint64_t elements(Lowering &l, std::int32_t id) {
+  const qir::Shape &shape = l.tensor(id).shape;
+  return static_cast<std::uint64_t>(element_count(shape.data(), shape.size()).value_or(0));
+}
+
+// An operand of LayerNormalization as a row of as many elements as are normalised.
+std::int32_t as_row(Lowering &l, std::int32_t operand, std::uint32_t count) {
+  if (operand < 0) return operand;
+  const DraftTensor given = l.drafted(operand);
+  const std::uint64_t own = tensor_bytes(given) / std::max<std::size_t>(element_bytes(given.dtype), 1);
+  if (own == count) return l.reshaped(operand, {count});
+  const std::int32_t number = l.reshaped(operand, {1}),
+                     made = l.between(given.name, given.dtype, {count}, given.encoding);
+  l.param(l.node("Tile", {number}, {made}), "multiples", Vector<std::uint32_t>{count});
+  return made;
+}
+
+Status check_layer_normalization(Lowering &l, const qir::Node &node, std::uint64_t count) {
+  if ((wants(node, 1) || wants(node, 2)) && l.tensor(node.inputs[0]).quant)
+    return refuse(ErrorId::backend_limit,
+                  "mean or deviation of quantised data are asked for, expected the first output alone");
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == qir::kAbsent) continue;
+    if (const std::uint64_t own = elements(l, node.inputs[i]); own != 1 && own != count)
+      return refuse(ErrorId::backend_limit,
+                    format("a scale or bias of %llu elements, expected %llu, which are normalised together, or one",
+                           static_cast<unsigned long long>(own), static_cast<unsigned long long>(count)),
+                    "multiply and add behind the node, which then has a scale of ones");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status layer_normalization(Lowering &l, const qir::Node &node) {
   const bool rms = node.op == Op::RMSNormalization;
   const std::size_t rank = l.rank(node.inputs[0]), first = axis_of(node, "axis", -1, rank);
+  const Vector<std::uint32_t> all = Lowering::dims_of(l.tensor(node.inputs[0]).shape, natural_order(rank));
+  Vector<std::uint32_t> rows = {1, 1}, axes;
+  for (std::size_t i = 0; i < rank; ++i) rows[i < first ? 0 : 1] *= all[i];
+  for (std::size_t i = first; i < rank; ++i) axes.push_back(static_cast<std::uint32_t>(i));
+  QR_RETURN_IF_ERROR(check_layer_normalization(l, node, rows[1]));
   const std::int32_t x = l.natural(node.inputs[0]);
   std::int32_t scale = unsigned_scale(l, l.natural(node.inputs[1]));
   std::int32_t shift = rms || node.inputs[2] == qir::kAbsent ? -1 : l.natural(node.inputs[2]);
-  Vector<std::uint32_t> axes;
-  for (std::size_t i = first; i < rank; ++i) axes.push_back(static_cast<std::uint32_t>(i));
   // The library has rows with one scale for each element, so several axes become one; and its RmsNorm is wrong in every
   // batch but the first.
-  const Vector<std::uint32_t> all = l.drafted(x).dims;
-  const auto given_elements = [&](std::int32_t operand) {
-    const DraftTensor &given = l.drafted(operand);
-    return tensor_bytes(given) / std::max<std::size_t>(element_bytes(given.dtype), 1);
-  };
   const bool has_batches =
       rank > 2 && std::any_of(all.begin(), all.end() - 2, [](std::uint32_t extent) { return extent != 1; });
-  const bool one_axis = axes.size() == 1 && !(rms && has_batches) && given_elements(scale) == all.back() &&
-                        (shift < 0 || given_elements(shift) == all.back());
+  const bool one_axis = axes.size() == 1 && !(rms && has_batches) && elements(l, node.inputs[1]) == all.back() &&
+                        (shift < 0 || elements(l, node.inputs[2]) == all.back());
   std::int32_t from = x, to = -1;
   if (one_axis) {
     to = l.result(node.outputs[0]);
   } else {
-    Vector<std::uint32_t> rows = {1, 1};
-    for (std::size_t i = 0; i < rank; ++i) rows[i < first ? 0 : 1] *= l.drafted(x).dims[i];
     from = l.between(node.inputs[0], "~rows", rows), to = l.between(node.outputs[0], "~rows", rows);
     l.node("Reshape", {x}, {from});
-    for (std::int32_t *const operand : {&scale, &shift}) {
-      if (*operand < 0) continue;
-      const DraftTensor given = l.drafted(*operand);
-      if (given_elements(*operand) == 1 && rows[1] != 1) {  // one for all
-        const std::int32_t number = l.reshaped(*operand, {1});
-        *operand = l.between(given.name, given.dtype, {rows[1]}, given.encoding);
-        l.param(l.node("Tile", {number}, {*operand}), "multiples", Vector<std::uint32_t>{rows[1]});
-        continue;
-      }
-      if (given_elements(*operand) != rows[1])
-        return refuse(ErrorId::backend_limit,
-                      "a scale or bias of other elements than are normalised, expected as many, or one for all",
-                      "multiply and add behind the node, which then has a scale of ones");
-      if (given.type == qnn::TensorType::Static) {
-        *operand = l.constant(given.name, given.dtype, {rows[1]}, given.data, given.encoding);
-      } else {
-        *operand = l.between(given.name, given.dtype, {rows[1]}, given.encoding);
-        l.node("Reshape", {l.natural(node.inputs[operand == &scale ? 1 : 2])}, {*operand});
-      }
-    }
+    scale = as_row(l, scale, rows[1]), shift = as_row(l, shift, rows[1]);
   }
   const std::int32_t narrow = to;
   if (shift >= 0 && l.drafted(from).dtype == DataType::UQ8 && l.drafted(to).dtype == DataType::UQ8) {
@@ -171,7 +183,8 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
   l.param(made, "axes", one_axis ? axes : Vector<std::uint32_t>{1});
   if (to != narrow) l.node("Convert", {to}, {narrow});
   if (!one_axis) l.node("Reshape", {narrow}, {l.result(node.outputs[0])});
-  return rms ? Status() : statistics(l, node, x, axes);
+  if (!rms && (wants(node, 1) || wants(node, 2))) write_statistics(l, node, x, axes);
+  return {};
 }
 
 // Over the axis that is stored last.

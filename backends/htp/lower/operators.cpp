@@ -28,7 +28,7 @@ bool is_rewritten(qir::Op op) noexcept {
   return row && row->rule == rules::rewritten;
 }
 
-bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node) {
+bool is_decomposed(const qir::Graph &graph, const qir::Node &node) {
   using qir::Op;
   const auto constant = [&](std::size_t i) {
     const std::int32_t id = node.inputs[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize: by the library's own operations where they compute what ONNX says, else as products with constant matrices,
-// one for each axis, which say exactly what every element is made of.
+// Resize: by the library's own operations where they compute what ONNX says, else as multiplications by constant
+// matrices, one for each axis, which say exactly what every element is made of.
 #include <algorithm>
 #include <cmath>
 
@@ -97,18 +97,21 @@ bool fill_matrix(const qir::Node &node, const Axis &axis, float *matrix) {
 
 Status by_matrices(Lowering &l, const qir::Node &node, const Vector<Axis> &axes) {
   constexpr std::int64_t kMostElements = 4 << 20;
-  std::int32_t x = l.natural(node.inputs[0]);
-  const std::size_t rank = l.rank(node.inputs[0]);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const Axis &axis = axes[i];
+  Vector<Vector<float>> matrices;
+  for (const Axis &axis : axes) {
     if (axis.in > kMostElements / std::max<std::int64_t>(axis.out, 1))
       return refuse(
           ErrorId::backend_limit,
           format("an axis of %lld to %lld, expected a matrix of at most %lld elements", static_cast<long long>(axis.in),
                  static_cast<long long>(axis.out), static_cast<long long>(kMostElements)));
-    Vector<float> matrix(static_cast<std::size_t>(axis.in * axis.out));
-    if (!fill_matrix(node, axis, matrix.data()))
-      return refuse(ErrorId::backend_limit, "an extrapolation_value beside places outside, expected 0");
+    if (!fill_matrix(node, axis, matrices.emplace_back(static_cast<std::size_t>(axis.in * axis.out)).data()))
+      return refuse(ErrorId::backend_limit, "an extrapolation_value beside positions outside, expected 0");
+  }
+  std::int32_t x = l.natural(node.inputs[0]);
+  const std::size_t rank = l.rank(node.inputs[0]);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Axis &axis = axes[i];
+    const Vector<float> &matrix = matrices[i];
     const auto in = static_cast<std::uint32_t>(axis.in), out = static_cast<std::uint32_t>(axis.out);
     const std::int32_t weights =
         l.constant(node.name + ".resize", qnn::DataType::F32, {in, out}, matrix.data(), matrix.size() * sizeof(float));
@@ -138,7 +141,7 @@ Status by_matrices(Lowering &l, const qir::Node &node, const Vector<Axis> &axes)
   return {};
 }
 
-// Whether the library's operations compute it. They know no scales, only extents.
+// Whether the library's operations compute it. They know no scales, only dimensions.
 bool library_has(const qir::Node &node, const qir::Shape &in, const qir::Shape &out, const Vector<Axis> &axes) {
   const std::string_view mode = node.get_string("mode", "nearest"),
                          where = node.get_string("coordinate_transformation_mode", "half_pixel");

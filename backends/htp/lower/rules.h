@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of operators.inc, one file a family, and what they share.
+// The rules of operators.inc, one file a family, and what they share. A rule refuses before it writes: after its first
+// node or tensor it cannot fail any more.
 #pragma once
 
 #include "backends/htp/lower/lowering.h"
@@ -9,42 +10,42 @@ namespace quarry::htp::rules {
 
 #define QR_HTP_RULE(name) Status name(Lowering &l, const qir::Node &node);
 // clang-format off
-// lower_elementwise.cpp
+// elementwise.cpp
 QR_HTP_RULE(negative) QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
-QR_HTP_RULE(reciprocal)
-// lower_activation.cpp
+QR_HTP_RULE(reciprocal) QR_HTP_RULE(is_infinite)
+// activation.cpp
 QR_HTP_RULE(clip) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus)
 QR_HTP_RULE(swish) QR_HTP_RULE(sigmoid)
-// lower_product.cpp
+// contraction.cpp
 QR_HTP_RULE(conv) QR_HTP_RULE(conv_transpose) QR_HTP_RULE(gemm) QR_HTP_RULE(matmul)
-// lower_image.cpp
+// pooling.cpp
 QR_HTP_RULE(pool) QR_HTP_RULE(global_pool) QR_HTP_RULE(depth_space) QR_HTP_RULE(lrn)
-// lower_resize.cpp
+// resize.cpp
 QR_HTP_RULE(resize)
-// lower_normalization.cpp
+// normalization.cpp
 QR_HTP_RULE(batch_normalization) QR_HTP_RULE(instance_normalization) QR_HTP_RULE(layer_normalization) QR_HTP_RULE(softmax)
-// lower_reduce.cpp
+// reduction.cpp
 QR_HTP_RULE(reduce) QR_HTP_RULE(arg_reduce) QR_HTP_RULE(top_k)
-// lower_movement.cpp
+// movement.cpp
 QR_HTP_RULE(reshape) QR_HTP_RULE(transpose) QR_HTP_RULE(concat) QR_HTP_RULE(split) QR_HTP_RULE(slice) QR_HTP_RULE(pad) QR_HTP_RULE(tile)
 QR_HTP_RULE(expand) QR_HTP_RULE(gather)
-// lower_index.cpp
+// indexing.cpp
 QR_HTP_RULE(gather_elements) QR_HTP_RULE(gather_nd) QR_HTP_RULE(scatter_elements) QR_HTP_RULE(scatter_nd) QR_HTP_RULE(cumulative_sum)
 QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
-// lower_composed.cpp
+// composed.cpp
 QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(elu) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
 QR_HTP_RULE(mean) QR_HTP_RULE(recurrent) QR_HTP_RULE(rewritten)
-// lower_statistics.cpp
+// statistics.cpp
 QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
-// lower_signal.cpp
+// signal.cpp
 QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization)
-// lower_integer.cpp
+// integers.cpp
 QR_HTP_RULE(modulo) QR_HTP_RULE(matmul_integer) QR_HTP_RULE(dynamic_quantize) QR_HTP_RULE(matmul_nbits)
-// lower_roi.cpp
+// regions.cpp
 QR_HTP_RULE(roi_align) QR_HTP_RULE(one_hot)
-// lower_recurrent.cpp
+// recurrent.cpp
 QR_HTP_RULE(gru)
-// lower_quantize.cpp
+// quantization.cpp
 QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
 // clang-format on
 #undef QR_HTP_RULE
@@ -60,17 +61,16 @@ inline std::size_t axis_of(const qir::Node &node, const char *name, std::int64_t
 std::optional<float> scalar_of(const Lowering &l, std::int32_t id);
 // One number as an operand beside a tensor: in its type, quantised where that is.
 std::int32_t scalar_like(Lowering &l, std::int32_t like, const char *name, float value);
-// Indices from 0, of data that has these extents (lower_index.cpp).
+// Indices from 0, of data that has these dimensions (indexing.cpp). A refusal comes before anything is written.
 Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t input,
                                 std::span<const std::int64_t> extents);
-// [N, space..., C]: what a window's padding reaches over a whole window is written as a Pad of its own, for which the
-// library computes something else; the window has it no longer.
-// `lowest`: of the least number, not of 0.
+// [N, space..., C]: padding that reaches over a whole window becomes a Pad of its own, and the window has none: the
+// library computes something else for such padding. `lowest`: of the least number, not of 0.
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &window, bool lowest = false);
 // Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
-// stride leaves elements out (lower_product.cpp).
+// stride leaves elements out (contraction.cpp).
 std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &window);
-// lower_movement.cpp: a constant of one stored number (its bits) in the type of a drafted tensor; it before and
+// movement.cpp: a constant of one stored number (its bits) in the type of a drafted tensor; it before and
 // behind the elements of each stored axis, beside them; begin, end and step
 // of each stored axis, and a bit for each that ends before its first element; the elements from `from` to `to` of one;
 // one from its last element to its first.
@@ -80,7 +80,7 @@ void clip_nothing(Lowering &l, std::int32_t x, std::int32_t y);
 void strided_slice(Lowering &l, std::int32_t x, const Vector<std::int32_t> &ranges, std::uint32_t open, std::int32_t y);
 std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32_t from, std::uint32_t to);
 void backwards(Lowering &l, std::int32_t x, std::size_t place, std::int32_t y);
-// The product along an axis, whose extent is 1 then (lower_statistics.cpp).
+// The product along an axis, whose dimension is 1 then (statistics.cpp).
 std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place);
 // A shape as the library has it.
 Vector<std::uint32_t> unsigned_of(std::span<const std::int64_t> values);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, as products with constant matrices; and Lp norms along axes and in windows.
+// Fourier transforms, as multiplications by constant matrices; and Lp norms along axes and in windows.
 #include <cmath>
 #include <cstring>
 
@@ -76,7 +76,7 @@ bool fits(const Transform &t) {
 
 }  // namespace
 
-// The axis and the parts of its numbers are moved to the end; then it is one matrix product.
+// The axis and the parts of its numbers are moved to the end; then it is one matrix multiplication.
 Status fourier(Lowering &l, const qir::Node &node) {
   const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
   const std::size_t rank = shape.size();
@@ -168,6 +168,8 @@ Status short_fourier(Lowering &l, const qir::Node &node) {
 Status lp_normalization(Lowering &l, const qir::Node &node) {
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", -1, rank);
   const std::int64_t p = node.get_int("p", 2);
+  if (p != 2 && (p != 1 || l.tensor(node.inputs[0]).quant))
+    return refuse(ErrorId::backend_limit, format("p %lld, expected 2, or 1 on floats", static_cast<long long>(p)));
   const Order order = l.order(node.inputs[0]);
   const std::int32_t x = l.stored(node.inputs[0], order);
   if (p == 2) {
@@ -176,8 +178,6 @@ Status lp_normalization(Lowering &l, const qir::Node &node) {
     l.param(made, "epsilon", 1e-12f);
     return {};
   }
-  if (p != 1 || l.tensor(node.inputs[0]).quant)
-    return refuse(ErrorId::backend_limit, format("p %lld, expected 2, or 1 on floats", static_cast<long long>(p)));
   Dims dims = l.drafted(x).dims;
   const std::int32_t sizes = l.between(node.inputs[0], "~sizes", dims);
   dims[place_of(order, axis)] = 1;

@@ -12,7 +12,7 @@ using qnn::TensorType;
 namespace {
 
 constexpr std::string_view kWrong[] = {"ElementWiseAdd", "ElementWiseMultiply"};
-// Measured right behind such a sum, whatever its extents.
+// Measured right behind such a sum, whatever its dimensions.
 constexpr std::string_view kRight[] = {"FullyConnected", "LogSoftmax", "MatMul", "ReluMinMax", "Softmax"};
 
 template <std::size_t kCount>

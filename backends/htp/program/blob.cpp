@@ -133,8 +133,8 @@ class Reader {
   bool ok_ = true;
 };
 
-// Values have the size that they have in the session, or are 64-bit integers that have 32 bits on the device, or the
-// host quantises them; and the library counts their bytes in 32 bits.
+// Values have the size that they have in the session, or are 64-bit integers that have 32 bits on the device, or f64
+// and bf16 that are f32 there, or the host quantises them; and the library counts their bytes in 32 bits.
 bool fits_device(const BlobTensor &tensor, std::int64_t count) {
   const DType dtype = tensor.dtype;
   const qnn::DataType device = tensor.device_dtype;
@@ -146,6 +146,8 @@ bool fits_device(const BlobTensor &tensor, std::int64_t count) {
            tensor.zero_point >= -32768 && tensor.zero_point <= 65535;
   if (dtype == DType::I64) return device == qnn::DataType::I32;
   if (dtype == DType::U64) return device == qnn::DataType::U32;
+  if (dtype == DType::F64 || (dtype == DType::BF16 && device != qnn::DataType::BF16))
+    return device == qnn::DataType::F32;
   return *bytes == there;
 }
 
@@ -158,7 +160,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     const std::uint32_t rank = reader.u32();
     if (rank > qir::kMaxRank) return bad("found a tensor of a rank past 8");
     for (std::uint32_t d = 0; d < rank; ++d) tensor.shape.push_back(static_cast<std::int64_t>(reader.u64()));
-    // Extents that only a run tells are those of a tail's results.
+    // Data-dependent shapes are those of a tail's results.
     const bool is_open = std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
     qir::Shape known = tensor.shape;
     std::ranges::replace(known, qir::kUnknownDim, std::int64_t{1});
@@ -167,7 +169,8 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
       return bad("found a tensor without a size that it can have");
     tensor.place = static_cast<BlobPlace>(reader.u32());
     if (tensor.place > BlobPlace::Staged) return bad("found a tensor in no known place");
-    if (is_open && tensor.place != BlobPlace::Staged) return bad("found a tensor without extents that is no tail's");
+    if (is_open && tensor.place != BlobPlace::Staged)
+      return bad("found a tensor without a shape that no dynamic region has");
     if (tensor.place == BlobPlace::Constant) {
       const String bytes = reader.text();
       tensor.constant.assign(bytes.begin(), bytes.end());
@@ -188,7 +191,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     for (std::uint32_t d = 0; d < device_rank; ++d) {
       tensor.device_dims.push_back(reader.u32());
       if (tensor.device_dims.back() == 0 || !checked_mul<std::int64_t>(elements, tensor.device_dims.back(), &elements))
-        return bad("found a device tensor without an extent that it can have");
+        return bad("found a device tensor without a dimension that it can have");
     }
     reader.bytes(&tensor.scale, sizeof tensor.scale);
     tensor.zero_point = static_cast<std::int32_t>(reader.u32());
@@ -247,9 +250,10 @@ Status check_tail(const Blob &blob, const BlobGraph &graph) {
   const auto is_open = [](const BlobTensor &tensor) {
     return std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
   };
-  if (std::ranges::any_of(graph.inputs, is_open)) return bad("found an input without extents");
+  if (std::ranges::any_of(graph.inputs, is_open)) return bad("found an input without a shape");
   if (tail.qir.empty())
-    return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without extents and no tail") : Status();
+    return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without a shape and no dynamic region")
+                                                       : Status();
   if (graph.on_device || !graph.stages.empty()) return bad("found a tail of a graph on the device, or of stages");
   const BlobGraph none;
   const bool has_first = tail.part != BlobTail::kNone;

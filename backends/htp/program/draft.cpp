@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/program/draft.h"
 
+#include <algorithm>
+
 namespace quarry::htp {
 
 using qnn::DataType;
@@ -41,6 +43,18 @@ std::uint64_t weight_bytes(const Draft &draft) noexcept {
   for (const DraftTensor &tensor : draft.tensors)
     if (tensor.type == qnn::TensorType::Static) bytes += tensor.data.size;
   return bytes;
+}
+
+void refuse_without_inputs(const Draft &draft, Vector<Status> &refused) {
+  if (std::ranges::any_of(draft.inputs, [](const IoBinding &input) { return input.tensor >= 0; })) return;
+  for (const DraftNode &node : draft.nodes) {
+    const auto source = static_cast<std::size_t>(node.source);
+    if (node.source < 0 || source >= refused.size() || !refused[source].ok()) continue;
+    refused[source] = Status::error(
+        ErrorId::backend_limit,
+        "its graph: found operands that are all constants, expected an input of the model that the device reads",
+        "run such a model once on another backend, and keep its results as constants");
+  }
 }
 
 void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused) {

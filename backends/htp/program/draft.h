@@ -78,6 +78,8 @@ struct Draft {
 // A device maps a context whole, into an address space of which 3.75 GB are usable: nodes whose weights do not fit it
 // beside those before them are refused, so that the model can be cut there.
 void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused);
+// The library reads no binary of a graph without inputs: where all operands are constants, every node is refused.
+void refuse_without_inputs(const Draft &draft, Vector<Status> &refused);
 std::uint64_t weight_bytes(const Draft &draft) noexcept;
 
 // Bytes of one stored element; 0: it has no size of its own.

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "base/float16.h"
 #include "graph/edit/graph_edit.h"
 #include "graph/ops/quantization.h"
 
@@ -51,14 +53,17 @@ void dequantize_as(float scale, std::int32_t zero_point, const Stored *from, flo
 
 }  // namespace
 
-HostBorders take_border_quantization(qir::Graph &graph) {
+HostBorders take_border_quantization(qir::Graph &graph, const HostReals &reals) {
+  const auto is_f32 = [](const Vector<DType> &types, std::size_t i) {
+    return i >= types.size() || types[i] == DType::Unknown;
+  };
   HostBorders out;
   out.inputs.resize(graph.inputs.size()), out.outputs.resize(graph.outputs.size());
   Vector<bool> gone(graph.nodes.size());
   const qir::Uses uses(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::int32_t real = graph.inputs[i];
-    if (uses.users(real).size() != 1 || uses.is_output(real)) continue;
+    if (uses.users(real).size() != 1 || uses.is_output(real) || !is_f32(reals.inputs, i)) continue;
     const auto at = static_cast<std::size_t>(uses.users(real)[0]);
     const qir::Node &node = graph.nodes[at];
     if (node.op != Op::QuantizeLinear || node.inputs[0] != real || qir::at(graph, real).dtype != DType::F32) continue;
@@ -75,7 +80,7 @@ HostBorders take_border_quantization(qir::Graph &graph) {
     const std::int32_t real = graph.outputs[i];
     const std::int32_t maker = uses.maker(real);
     if (maker < 0 || !uses.users(real).empty() || gone[static_cast<std::size_t>(maker)]) continue;
-    if (times[real] != 1) continue;
+    if (times[real] != 1 || !is_f32(reals.outputs, i)) continue;
     const qir::Node &node = graph.nodes[static_cast<std::size_t>(maker)];
     if (node.op != Op::DequantizeLinear || qir::at(graph, real).dtype != DType::F32) continue;
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.inputs[0]);
@@ -114,6 +119,30 @@ void dequantize_border(DataType stored, float scale, std::int32_t zero_point, co
       return dequantize_as(scale, zero_point, static_cast<const std::uint16_t *>(from), reals, count);
     default: return dequantize_as(scale, zero_point, static_cast<const std::int16_t *>(from), reals, count);
   }
+}
+
+namespace {
+
+template <class From, class To, class Convert>
+void convert_each(const void *from, void *to, std::uint64_t count, Convert convert) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, static_cast<const std::uint8_t *>(from) + i * sizeof value, sizeof value);
+    const To made = convert(value);
+    std::memcpy(static_cast<std::uint8_t *>(to) + i * sizeof made, &made, sizeof made);
+  }
+}
+
+}  // namespace
+
+void reals_to_floats(DType dtype, const void *from, void *floats, std::uint64_t count) {
+  if (dtype == DType::BF16) return convert_each<std::uint16_t, float>(from, floats, count, bf16_to_f32);
+  convert_each<double, float>(from, floats, count, [](double value) { return static_cast<float>(value); });
+}
+
+void floats_to_reals(DType dtype, const void *floats, void *to, std::uint64_t count) {
+  if (dtype == DType::BF16) return convert_each<float, std::uint16_t>(floats, to, count, f32_to_bf16);
+  convert_each<float, double>(floats, to, count, [](float value) { return static_cast<double>(value); });
 }
 
 }  // namespace quarry::htp

@@ -97,11 +97,13 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
     place.io = i;
     place.session_bytes = elements * dtype_bits(tensor.dtype) / 8;
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
-    place.way = tensor.scale != 0                           ? Way::Quantize
-                : place.session_bytes == place.device_bytes ? Way::AsIs
-                : tensor.dtype == DType::I64                ? Way::Narrow
-                                                            : Way::NarrowUnsigned;
-    if (place.way != Way::AsIs) place.room.resize(place.device_bytes);
+    const bool is_real = tensor.dtype == DType::F64 || tensor.dtype == DType::BF16;
+    place.path = tensor.scale != 0                                      ? Path::Quantize
+                 : is_real && tensor.device_dtype == qnn::DataType::F32 ? Path::Reals
+                 : place.session_bytes == place.device_bytes            ? Path::AsIs
+                 : tensor.dtype == DType::I64                           ? Path::Narrow
+                                                                        : Path::NarrowUnsigned;
+    if (place.path != Path::AsIs) place.room.resize(place.device_bytes);
     tensors.push_back(made);
   }
 }
@@ -109,7 +111,7 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
 Status Binding::bind_memory(LoadedContext *registers, const qr_io_buffer &io, const BoundTensor &place,
                             qnn::Tensor &tensor) {
   tensor.v1.mem = qnn::TensorMem::Raw;
-  if (!registers || !io.memory || place.way != Way::AsIs) return {};
+  if (!registers || !io.memory || place.path != Path::AsIs) return {};
   QR_ASSIGN_OR_RETURN(qnn::Handle handle,
                       registers->registered(*memory_of(io), io.memory_offset, tensor, place.device_bytes));
   tensor.v1.mem = qnn::TensorMem::Registered;
@@ -125,14 +127,18 @@ Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const q
                                 ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
   tensor.v1.mem = qnn::TensorMem::Raw;
   tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
-  if (place.way == Way::AsIs) return bind_memory(registers, io, place, tensor);
+  if (place.path == Path::AsIs) return bind_memory(registers, io, place, tensor);
   tensor.v1.buf.data = place.room.data();
-  if (place.way == Way::Quantize) {
+  if (place.path == Path::Quantize) {
     quantize_border(from.device_dtype, from.scale, from.zero_point, io.data, place.room.data(),
                     place.session_bytes / 4);
     return {};
   }
-  const bool is_signed = place.way == Way::Narrow;
+  if (place.path == Path::Reals) {
+    reals_to_floats(from.dtype, io.data, place.room.data(), place.device_bytes / 4);
+    return {};
+  }
+  const bool is_signed = place.path == Path::Narrow;
   const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : 0,
                      high = is_signed ? std::numeric_limits<std::int32_t>::max()
                                       : std::numeric_limits<std::uint32_t>::max();
@@ -176,7 +182,7 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
     BoundTensor &place = output_places_[i];
     const qr_io_buffer &io = request.outputs[place.io];
     void *to = io.data;
-    if (place.way != Way::AsIs || !to) {
+    if (place.path != Path::AsIs || !to) {
       if (place.room.size() < place.device_bytes) place.room.resize(place.device_bytes);
       to = place.room.data();
     }
@@ -190,18 +196,22 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
 void Binding::give_outputs(const qr_run_request &request) const {
   for (const BoundTensor &place : output_places_) {
     const qr_io_buffer &io = request.outputs[place.io];
-    if (!io.data || place.way == Way::AsIs) continue;
+    if (!io.data || place.path == Path::AsIs) continue;
     const BlobTensor &tensor = graph_.outputs[place.io];
     const std::uint8_t *const from = place.room.data();
-    if (place.way == Way::Quantize) {
+    if (place.path == Path::Quantize) {
       dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, from, io.data, place.session_bytes / 4);
+      continue;
+    }
+    if (place.path == Path::Reals) {
+      floats_to_reals(tensor.dtype, from, io.data, place.device_bytes / 4);
       continue;
     }
     for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
       std::int32_t narrow;
       std::memcpy(&narrow, from + 4 * k, 4);
       const std::int64_t value =
-          place.way == Way::Narrow ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
+          place.path == Path::Narrow ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
       std::memcpy(static_cast<std::uint8_t *>(io.data) + 8 * k, &value, 8);
     }
   }

@@ -23,13 +23,14 @@ class Binding {
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(outputs.size()); }
 
  private:
-  // How a value goes between the session's type and the library's: i64 and u64 have 32 bits there, f32 is integers.
-  enum class Way : std::uint8_t { AsIs, Narrow, NarrowUnsigned, Quantize };
+  // How a value goes between the session's type and the library's: i64 and u64 have 32 bits there, f32 is integers, f64
+  // and bf16 are f32.
+  enum class Path : std::uint8_t { AsIs, Narrow, NarrowUnsigned, Quantize, Reals };
   struct BoundTensor {
     std::size_t io = 0;  // which of the session's inputs or outputs
-    Way way = Way::AsIs;
+    Path path = Path::AsIs;
     std::uint64_t session_bytes = 0, device_bytes = 0;
-    Vector<std::uint8_t> room;  // where the way is not AsIs, or the caller does not want the output
+    Vector<std::uint8_t> room;  // where the path is not AsIs, or the caller does not want the output
   };
   static void bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<BoundTensor> &places);
   static Status bind_memory(LoadedContext *registers, const qr_io_buffer &io, const BoundTensor &place,

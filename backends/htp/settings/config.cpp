@@ -17,7 +17,7 @@ struct IdleOption {
   const char *reason;
 };
 constexpr IdleOption kIdle[] = {
-    {"enable_htp_monolithic_lstm", "an LSTM is written out step by step, which the library computes rightly"},
+    {"enable_htp_monolithic_lstm", "an LSTM is unrolled, which the library computes rightly"},
     {"enable_htp_graph_splitting",
      "a graph is prepared as a whole; one that no session has room for is refused where it ends, to be cut there"},
     {"enable_block_quant_weight_optimization",

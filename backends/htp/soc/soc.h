@@ -17,6 +17,8 @@ struct Soc {
 std::span<const Soc> all_socs() noexcept;
 const Soc *find_soc(std::uint32_t number) noexcept;
 String soc_text(const Soc &soc);  // "SM8650 (57, v75)"
+// Whether the library has tensors of bf16 for it: SC8480XP alone.
+inline bool has_brain_floats(const Soc &soc) noexcept { return soc.number == 88; }
 
 // What the options soc_model (a name or a number; "0": not given) and htp_arch ("0": not given) say together. The SoC
 // wins; one of another architecture than the one given is told in `notice`. Neither given: v68's first, as the library

@@ -141,6 +141,78 @@ TEST_CASE("inputs that nobody reads and outputs that are constants are none of t
   CHECK_EQ(made.draft.outputs[1].constant.size, 8u);
 }
 
+TEST_CASE("a graph of constants alone is refused") {
+  Pieces p;
+  const i32 x = p.input({2});
+  p.gives({p.of(Op::Exp, p.column(2))});
+  Lowered made(p);
+  refuse_without_inputs(made.draft, made.refused);
+  CHECK_EQ(made.refused[0].id(), "QR-B0004");
+  p.gives({p.of(Op::Relu, x)});
+  Lowered other(p);
+  refuse_without_inputs(other.draft, other.refused);
+  CHECK_OK(other.refused[0]);
+  CHECK_OK(other.refused[1]);
+}
+
+namespace {
+
+// Everything that a draft has, as text.
+std::string text_of(const htp::Draft &draft) {
+  std::string text = std::to_string(draft.layout_copies);
+  for (const htp::DraftTensor &tensor : draft.tensors) {
+    text += "\n" + std::string(tensor.name.c_str()) + (tensor.type == qnn::TensorType::Static ? " constant" : "");
+    for (const std::uint32_t extent : tensor.dims) text += " " + std::to_string(extent);
+  }
+  for (const htp::DraftNode &node : draft.nodes) {
+    text += "\n" + std::string(node.type);
+    for (const auto *list : {&node.inputs, &node.outputs})
+      for (const i32 id : *list) text += " " + std::to_string(id);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a rule that refuses in the middle leaves no trace") {
+  Pieces p;
+  const i32 x = p.input({1, 2, 3, 4}), c = p.column(24, {2, 3, 4});
+  const i32 image = conv(p, x, 2, 2);
+  p.gives({p.add(image, c), p.transpose(c, {1, 0, 2})});
+  const std::string expected = text_of(Lowered(p).draft);
+  const auto refuses = [](htp::Lowering &l, const qir::Node &node) -> Status {
+    const htp::Order turned{2, 0, 1};
+    const i32 copy = l.stored(node.inputs[1], turned), wide = l.broadcast(node.inputs[1], htp::channels_last(4));
+    const i32 result = l.result(node.outputs[0], htp::channels_last(4)),
+              between = l.between("made", qnn::DataType::F32, {24});
+    l.node("Reshape", {copy}, {between});
+    l.node("ElementWiseAdd", {wide, between}, {result});
+    l.has_encoded(node.outputs[0], between);
+    CHECK_EQ(l.encoded(node.outputs[0]), between);
+    return htp::refuse(ErrorId::backend_limit, "it refuses in the middle");
+  };
+  htp::Draft draft;
+  htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+  CHECK_EQ(lowering.apply(refuses, p.graph.nodes[1]).id(), "QR-B0004");
+  CHECK(draft.tensors.empty());
+  CHECK(draft.nodes.empty());
+  CHECK_EQ(lowering.encoded(p.graph.nodes[1].outputs[0]), -1);
+  Vector<Status> refused(p.graph.nodes.size());
+  REQUIRE_OK(lowering.run(refused));
+  CHECK_EQ(text_of(draft), expected);
+}
+
+TEST_CASE("integers past 32 bits are refused by name, but for limits") {
+  Pieces p;
+  const i32 x = p.input({2}, DType::I64), wide = p.integers({std::int64_t{1} << 40, 5});
+  p.gives({p.node(Op::Min, {x, wide}), p.add(x, wide), p.node(Op::Less, {x, wide})});
+  const Lowered made(p);
+  CHECK_OK(made.refused[0]);
+  CHECK_EQ(made.refused[1].id(), "QR-B0004");
+  CHECK_NE(made.refused[1].message().find("past 32 bits"), std::string_view::npos);
+  CHECK_OK(made.refused[2]);
+}
+
 // The library takes negative indices for 0.
 TEST_CASE("negative indices are counted from the end, on the host where they are constants") {
   Pieces p;

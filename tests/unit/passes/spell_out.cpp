@@ -326,6 +326,10 @@ TEST_CASE("elements that go elsewhere are sliced, padded and gathered") {
   apart.gives({apart.node(Op::Pad, {apart.input({5, 6}), apart.integers({-1, 2, 0, 1})},
                           {Pieces::attribute("mode", std::string_view("edge"))})});
   check_same(apart, "Slice Pad", 0);
+  Pieces wrapped;
+  wrapped.gives({wrapped.node(Op::Pad, {wrapped.input({5, 6}), wrapped.integers({-1, 2, 3, -1})},
+                              {Pieces::attribute("mode", "wrap")})});
+  check_same(wrapped, "Slice Slice Pad", 0);
   for (const std::int64_t time : {0, 1}) {
     Pieces reverse;
     const i32 lengths = time == 0 ? reverse.integers({1, 3, 2, 3}) : reverse.integers({4, 0, 3});

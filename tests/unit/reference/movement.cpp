@@ -97,6 +97,14 @@ TEST_CASE("pad modes") {
   CHECK_EQ(pad("constant", {-1, 2}), "f32 [4] 2 3 0 0");
   CHECK_EQ(pad("edge", {-2, 1}), "f32 [2] 3 3");
   CHECK_EQ(pad("constant", {-3, 0}), "f32 [0]");
+  // What is cut is not repeated or mirrored.
+  const auto cut = [](const char *mode, std::initializer_list<i64> pads) {
+    return RunOp(Op::Pad).set("mode", mode).in<float>({5}, {1, 2, 3, 4, 5}).in<i64>({2}, pads).text();
+  };
+  CHECK_EQ(cut("wrap", {-1, 2}), "f32 [6] 2 3 4 5 2 3");
+  CHECK_EQ(cut("wrap", {2, -1}), "f32 [6] 3 4 1 2 3 4");
+  CHECK_EQ(cut("reflect", {-3, 2}), "f32 [4] 4 5 4 5");
+  CHECK_EQ(cut("edge", {-4, 2}), "f32 [3] 5 5 5");
   CHECK_EQ(RunOp(Op::Pad).in<i64>({0}, {}).in<i64>({2}, {1, 1}).in<i64>({}, {9}).text(), "i64 [2] 9 9");
   CHECK_EQ(RunOp(Op::Pad).in<bool>({1, 1}, {true}).in<i64>({2}, {0, 1}).absent().in<std::int32_t>({1}, {-1}).text(),
            "bool [1,2] 1 0");
