@@ -15,6 +15,7 @@ class Rewriting {
  public:
   Rewriting(qir::Graph &graph, Store &store) : graph(graph), store(store), old(std::move(graph.nodes)) {
     graph.nodes = {};
+    graph.nodes.reserve(old.size());  // to move a great many to a larger place takes long
   }
 
   qir::Graph &graph;

@@ -148,6 +148,7 @@ qr_plugin_code verify(qr_prepared_model *model, const qr_plugin_signal *signal, 
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(signal, model->allocator.host());
     const StopScope scope(stop);
+    const PoolScope blocks;
     return model->model->verify();
   });
 }

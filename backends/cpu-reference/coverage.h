@@ -14,9 +14,11 @@ inline String way_of(qir::Op op) { return format("reference: %s", qir::op_name(o
 // The slot `check` of a compiler.
 inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_sink &verdicts) {
   QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(request));
-  for (std::uint32_t i = 0; i < graph.nodes.size(); ++i)
+  for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    QR_RETURN_IF_ERROR(stop_status("check"));
     plugin::report_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE,
                            way_of(graph.nodes[i].op));
+  }
   return {};
 }
 

@@ -128,6 +128,7 @@ class NodeContext final : public Context {
     std::memset(place, 0, size_bytes);
     return place;
   }
+  void *unfilled_scratch(std::uint64_t size_bytes) override { return state_.scratch.take(size_bytes); }
 
   void parallel_for(std::uint64_t count, void (*body)(void *, std::uint64_t, std::uint64_t), void *context) override {
     environment_.parallel_for(count, body, context);
@@ -242,6 +243,19 @@ class NodeContext final : public Context {
     for (std::int64_t at = 0; at < count && (at == 0 || !stopped()); at += kPart)
       narrow(dtype, from + at, std::min(kPart, count - at), static_cast<std::uint8_t *>(out) + at * width);
   }
+  // convert(entries of a part, its first element)
+  template <class Convert>
+  void quantized_in_parts(const EntryMap &map, Convert &&convert) {
+    if (map.block != 0) return convert(map, 0);
+    const std::int64_t each = map.axis * map.inner,
+                       step = std::max<std::int64_t>(1, kPart / std::max<std::int64_t>(each, 1));
+    const bool one = map.axis == 1;
+    const std::int64_t count = one ? map.outer * map.inner : map.outer, by = one ? kPart : step;
+    for (std::int64_t at = 0; at < count && (at == 0 || !stopped()); at += by) {
+      const std::int64_t here = std::min(by, count - at);
+      convert(one ? EntryMap::per_tensor(here) : EntryMap{here, map.axis, map.inner, 0}, one ? at : at * each);
+    }
+  }
 
   void to_form(Form form, const qir::Tensor &tensor, const TensorState &state, void *out) {
     switch (form) {
@@ -257,8 +271,12 @@ class NodeContext final : public Context {
         break;
       case Form::Real: {
         const qir::Quantization &quant = *tensor.quant;
-        dequantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(),
-                   quant.zero_points.data(), elements(tensor, state, false), static_cast<float *>(out));
+        const auto *const from = static_cast<const std::uint8_t *>(elements(tensor, state, false));
+        const std::int64_t width = (dtype_bits(tensor.dtype) + 7) / 8;
+        quantized_in_parts(entry_map(quant, state.dims, state.rank), [&](const EntryMap &map, std::int64_t at) {
+          dequantize(tensor.dtype, map, quant.scales.data(), quant.zero_points.data(), from + at * width,
+                     static_cast<float *>(out) + at);
+        });
         break;
       }
     }
@@ -309,8 +327,11 @@ class NodeContext final : public Context {
         narrow_in_parts(tensor.dtype, view.as<float>(), state.count, target);
       } else {
         const qir::Quantization &quant = *tensor.quant;
-        quantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(), quant.zero_points.data(),
-                 view.as<float>(), target);
+        const std::int64_t width = (dtype_bits(tensor.dtype) + 7) / 8;
+        quantized_in_parts(entry_map(quant, state.dims, state.rank), [&](const EntryMap &map, std::int64_t at) {
+          quantize(tensor.dtype, map, quant.scales.data(), quant.zero_points.data(), view.as<float>() + at,
+                   static_cast<std::uint8_t *>(target) + at * width);
+        });
       }
       if (small) pack(tensor.dtype, static_cast<const std::uint8_t *>(target), state.count, state.data);
     } else if (wanted != Form::Stored) {

@@ -75,7 +75,7 @@ class UsedRanges {
 };
 
 // Calls born(lifetime) and died(lifetime) in order of time; a tensor dies after the node that uses it last, before the
-// next one's births.
+// next one's births. False: born() gave false, or it was stopped.
 template <class List, class Born, class Died>
 bool sweep(const List &by_first, Born &&born, Died &&died) {
   Vector<std::size_t> by_last(by_first.size());
@@ -85,6 +85,7 @@ bool sweep(const List &by_first, Born &&born, Died &&died) {
   });
   auto death = by_last.begin();
   for (const auto &lifetime : by_first) {
+    if (stop_asked()) return false;
     for (; death != by_last.end() && by_first[*death].last < lifetime.first; ++death) died(by_first[*death]);
     if (!born(lifetime)) return false;
   }
@@ -197,6 +198,8 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
 
   constexpr std::int32_t kNever = -1;
   Vector<std::int32_t> last(count, kNever);
+  const auto stopped = [] { return stop_status("compile"); };
+  QR_RETURN_IF_ERROR(stopped());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     for (const auto *list : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})
       for (const std::int32_t i : *list)
@@ -204,6 +207,7 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
   Vector<bool> is_output(count, false);
   for (const std::int32_t i : graph.outputs) is_output[static_cast<std::size_t>(i)] = true;
 
+  QR_RETURN_IF_ERROR(stopped());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const std::int32_t i : graph.nodes[n].outputs) {
       if (i == qir::kAbsent) continue;
@@ -214,6 +218,7 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
       if (plan.storage == StorageKind::Arena) lifetimes.push_back({static_cast<std::int32_t>(n), last[t], i});
     }
   }
+  QR_RETURN_IF_ERROR(stopped());
   for (std::size_t t = 0; t < count; ++t) {
     const qir::Tensor &tensor = graph.tensors[t];
     if (!is_known(tensor.shape)) continue;
@@ -248,6 +253,7 @@ Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
       [&](const Lifetime &life) {
         gaps.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset, size_of(life));
       });
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   if (!fits) return overflow();
   arena_bytes_ = gaps.end();
   return {};
@@ -272,6 +278,7 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
                used.take_at(plan_offsets[t], size);
       },
       [&](const Lifetime &life) { used.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+  QR_RETURN_IF_ERROR(stop_status("load"));
   return fits ? Status() : bad("found tensors outside the arena or over each other, expected disjoint ones");
 }
 

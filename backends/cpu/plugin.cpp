@@ -115,15 +115,20 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     Vector<Status> refused;
-    for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
+    for (const qir::Node &node : graph.nodes) {
+      QR_RETURN_IF_ERROR(stop_status("check"));
+      refused.push_back(reference::check_node(graph, node));
+    }
     if (plugin::incoming(*request).flags & QR_PLUGIN_COMPILE_VERDICTS_ALONE) {
-      for (std::uint32_t i = 0; i < refused.size(); ++i) plugin::report_verdict(*verdicts, i, refused[i]);
+      for (std::uint32_t i = 0; i < refused.size() && !stop_asked(); ++i)
+        plugin::report_verdict(*verdicts, i, refused[i]);
       return stop_status("check");
     }
     const qr_plugin_graph &given = *request->graphs[0];
     auto looked = cpu::compile(std::move(graph), segments_of(given), options);
     QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
+      QR_RETURN_IF_ERROR(stop_status("check"));
       if (!looked.ok()) {
         plugin::report_verdict(*verdicts, i, refused[i]);  // compiling says why
         continue;
@@ -157,6 +162,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
         return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
     const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
+    QR_RETURN_IF_ERROR(stop_status("compile"));
     const qr_plugin_plan plan{sizeof(qr_plugin_plan),
                               0,
                               compiled.weights_bytes,

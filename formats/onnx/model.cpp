@@ -26,7 +26,7 @@ class Pieces final : public google::protobuf::io::ZeroCopyInputStream {
   std::int64_t ByteCount() const override { return all_.ByteCount(); }
 
  private:
-  static constexpr int kPiece = 1 << 20;
+  static constexpr int kPiece = 1 << 18;
   google::protobuf::io::ArrayInputStream all_;
 };
 

@@ -24,6 +24,10 @@ Uses::Uses(const Graph &graph, const Vector<bool> &dead)
     for (const std::int32_t id : graph.nodes[i].inputs)
       if (id != kAbsent) ++first_user_[static_cast<std::size_t>(id) + 2];
   }
+  if (stop_asked()) {  // nobody uses anything: its caller asks too
+    std::ranges::fill(first_user_, 0u);
+    return;
+  }
   std::partial_sum(first_user_.begin(), first_user_.end(), first_user_.begin());
   users_.resize(first_user_.back());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -56,7 +60,7 @@ std::int32_t Replacements::now(std::int32_t id) {
 }
 
 void Replacements::apply(Graph &graph) {
-  if (!any_) return;
+  if (!any_ || stop_asked()) return;
   for (Node &node : graph.nodes)
     for (auto *list : {&node.inputs, &node.outputs})
       for (std::int32_t &id : *list) id = now(id);

@@ -61,8 +61,10 @@ class GraphReader {
     const std::uint32_t tensor_count = copy_.count(from.tensors()), node_count = copy_.count(from.nodes());
     // The containers are as large as the file says only when the file has as many tables.
     out.tensors.resize(tensor_count);
-    for (std::uint32_t i = 0; i < tensor_count; ++i)
+    for (std::uint32_t i = 0; i < tensor_count; ++i) {
+      QR_RETURN_IF_ERROR(stop_status("reading the graph"));
       QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors[i]));
+    }
     out.nodes.resize(node_count);
     for (std::uint32_t i = 0; i < node_count; ++i) {
       QR_RETURN_IF_ERROR(stop_status("reading the graph"));

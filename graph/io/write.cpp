@@ -180,6 +180,7 @@ Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool 
                           "graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
                           printable(graph.name).c_str(), kMaxGraphBytes);
   fb::FinishModelBuffer(builder, model);
+  QR_RETURN_IF_ERROR(stop_status("writing the graph"));
   if (builder.GetSize() > kMaxGraphBytes)
     return Status::errorf(ErrorId::qir_limit,
                           "graph '%s': found %u bytes without its constants, expected at most %" PRIu64,

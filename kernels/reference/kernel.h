@@ -54,6 +54,8 @@ class Context {
   // Zeroed working memory until the kernel returns, 64-byte aligned; throws std::bad_alloc. The same requests in the
   // same order on the next run cost no allocation.
   virtual void *scratch(std::uint64_t size_bytes) = 0;
+  // The same with anything in it, for what is written before it is read: to fill much memory takes long.
+  virtual void *unfilled_scratch(std::uint64_t size_bytes) = 0;
   // Splits [0, count) over the caller's threads; results must not depend on the split.
   virtual void parallel_for(std::uint64_t count, void (*body)(void *context, std::uint64_t begin, std::uint64_t end),
                             void *context) = 0;

@@ -26,29 +26,39 @@ Span span_of(const Window &w, std::uint32_t axis, std::int64_t position) noexcep
           start >= w.in[axis] + w.pad_end[axis] ? 0 : taps_below(w.in[axis] + w.pad_end[axis])};
 }
 
-// Calls line(index of the first element in the plane, elements between taps, taps, coordinates) for every row of taps
-// that hits the input, in row-major order. Returns the number of taps that hit the input or its padding.
-template <class Line>
-std::int64_t for_window(const Window &w, const std::int64_t *position, Line &&line) {
+// A window of so many taps asks whether to stop while it is summed up, after slices of so many.
+constexpr std::int64_t kGiantWindow = 1 << 20, kSlice = 1 << 16;
+
+// Calls row(index of the first element in the plane, elements between taps, taps) for every row of taps that hits the
+// input, in row-major order; rows of a giant window in slices. Returns the number of taps that hit the input or its
+// padding.
+template <class Row>
+std::int64_t for_window(const Context &context, const Window &w, const std::int64_t *position, Row &&row) {
   Span spans[qir::kMaxSpatial];
-  std::int64_t outer[qir::kMaxSpatial], padded = 1;
+  std::int64_t outer[qir::kMaxSpatial], padded = 1, taps = 1;
   bool empty = false;
   for (std::uint32_t i = 0; i < w.rank; ++i) {
     spans[i] = span_of(w, i, position[i]);
     outer[i] = spans[i].last - spans[i].first;
     padded *= spans[i].padded;
+    taps *= outer[i];
     empty = empty || outer[i] <= 0;
   }
   if (empty) return padded;
   const std::uint32_t last = w.rank - 1;
+  const bool is_giant = taps >= kGiantWindow;
+  const std::int64_t step = w.dilation[last], slice = is_giant ? std::min(kSlice, outer[last]) : outer[last];
+  Poll poll(context);
   for (Odometer at(outer, last); !at.done(); at.next()) {
-    std::int64_t coordinates[qir::kMaxSpatial], index = 0;
+    std::int64_t index = 0;
     for (std::uint32_t i = 0; i < w.rank; ++i) {
       const std::int64_t tap = spans[i].first + (i == last ? 0 : at[i]);
-      coordinates[i] = spans[i].start + tap * w.dilation[i];
-      index = index * w.in[i] + coordinates[i];
+      index = index * w.in[i] + spans[i].start + tap * w.dilation[i];
     }
-    line(index, w.dilation[last], outer[last], coordinates);
+    for (std::int64_t from = 0; from < outer[last]; from += slice) {
+      row(index + from * step, step, std::min(slice, outer[last] - from));
+      if (is_giant && poll.stopped(slice)) return padded;
+    }
   }
   return padded;
 }
@@ -100,11 +110,11 @@ Status pool_reals(Context &context, bool global, Pool &&pool) {
 // tap it is 0, but the global mean of nothing is NaN.
 Status average(Context &context, bool global) {
   const bool with_padding = context.node().get_int("count_include_pad", 0) != 0;
-  return pool_reals(context, global, [=](const Window &w, const auto *plane, const std::int64_t *position) {
+  return pool_reals(context, global, [=, &context](const Window &w, const auto *plane, const std::int64_t *position) {
     double sum = 0;
     std::int64_t hits = 0;
     const std::int64_t padded =
-        for_window(w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps, const std::int64_t *) {
+        for_window(context, w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps) {
           for (std::int64_t i = 0; i < taps; ++i) sum += static_cast<double>(plane[index + i * step]);
           hits += taps;
         });
@@ -115,9 +125,9 @@ Status average(Context &context, bool global) {
 
 Status lp(Context &context, bool global) {
   const double p = static_cast<double>(context.node().get_int("p", 2));
-  return pool_reals(context, global, [=](const Window &w, const auto *plane, const std::int64_t *position) {
+  return pool_reals(context, global, [=, &context](const Window &w, const auto *plane, const std::int64_t *position) {
     double sum = 0;
-    for_window(w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps, const std::int64_t *) {
+    for_window(context, w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps) {
       for (std::int64_t i = 0; i < taps; ++i) {
         const double value = std::abs(static_cast<double>(plane[index + i * step]));
         sum += p == 1 ? value : p == 2 ? value * value : std::pow(value, p);
@@ -173,16 +183,22 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
         T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
         std::int64_t best_at = 0;
         if (count > 0 && width > 0) best = data[best_at = begins[1] + first];
+        const bool is_giant = count * width >= kGiantWindow;
+        const std::int64_t slice = is_giant ? std::min(kSlice, width) : width;
         for (std::int64_t l = 1; l <= count && best == best; ++l) {
           const std::int64_t begin = begins[l] + first;
-          for (std::int64_t k = 0; k < width; ++k) {  // no branch on which is more, which is chance
-            const T value = data[begin + k * step];
-            if (value != value) {
-              best = value, best_at = begin + k * step;
-              break;
+          for (std::int64_t from = 0; from < width && best == best; from += slice) {
+            const std::int64_t end = std::min(width, from + slice);
+            for (std::int64_t k = from; k < end; ++k) {  // no branch on which is more, which is chance
+              const T value = data[begin + k * step];
+              if (value != value) {
+                best = value, best_at = begin + k * step;
+                break;
+              }
+              best_at = value > best ? begin + k * step : best_at;
+              best = value > best ? value : best;
             }
-            best_at = value > best ? begin + k * step : best_at;
-            best = value > best ? value : best;
+            if (is_giant && asked.stopped(slice)) return;
           }
         }
         y[index] = best;

@@ -70,50 +70,61 @@ struct Keyed {
   std::uint64_t key;
   std::int64_t at;
 };
-// Sorts by key; equal ones stay in their order. Digits that all have in common take no pass.
-void sort_by_key(Keyed *items, Keyed *room, std::int64_t count) {
+// The same as in_parts(), with body(i).
+template <class Body>
+bool for_items(const Context &context, std::int64_t count, Body &&body) {
+  return in_parts(context, count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
+  });
+}
+
+// Sorts by key; equal ones stay in their order. Digits that all have in common take no pass. False: it was stopped.
+bool sort_by_key(const Context &context, Keyed *items, Keyed *room, std::int64_t count) {
   constexpr int kBits = 11, kDigits = 1 << kBits;
   std::uint64_t differ = 0;
-  for (std::int64_t i = 0; i < count; ++i) differ |= items[i].key ^ items[0].key;
+  if (!for_items(context, count, [&](std::int64_t i) { differ |= items[i].key ^ items[0].key; })) return false;
   Keyed *from = items, *to = room;
   for (int shift = 0; shift < 64; shift += kBits) {
     if (((differ >> shift) & (kDigits - 1)) == 0) continue;
     std::int64_t begins[kDigits + 1] = {};
-    for (std::int64_t i = 0; i < count; ++i) ++begins[((from[i].key >> shift) & (kDigits - 1)) + 1];
+    const auto digit = [&](std::int64_t i) { return (from[i].key >> shift) & (kDigits - 1); };
+    if (!for_items(context, count, [&](std::int64_t i) { ++begins[digit(i) + 1]; })) return false;
     for (int d = 0; d < kDigits; ++d) begins[d + 1] += begins[d];
-    for (std::int64_t i = 0; i < count; ++i) to[begins[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
+    if (!for_items(context, count, [&](std::int64_t i) { to[begins[digit(i)]++] = from[i]; })) return false;
     std::swap(from, to);
   }
-  if (from != items) std::copy_n(from, count, items);
+  return from == items || for_items(context, count, [&](std::int64_t i) { items[i] = from[i]; });
 }
 
 // Moves the k least to the front, in any order but equal ones in their own; of equal ones the first are taken. Both
-// `rest` and `items` have room for count.
-void least_to_front(Keyed *items, Keyed *rest, std::int64_t count, std::int64_t k) {
+// `rest` and `items` have room for count. False: it was stopped.
+bool least_to_front(const Context &context, Keyed *items, Keyed *rest, std::int64_t count, std::int64_t k) {
   constexpr int kBits = 11, kDigits = 1 << kBits;
   std::uint64_t differ = 0;
-  for (std::int64_t i = 0; i < count; ++i) differ |= items[i].key ^ items[0].key;
+  if (!for_items(context, count, [&](std::int64_t i) { differ |= items[i].key ^ items[0].key; })) return false;
   Keyed *chosen = items;  // what is chosen is never ahead of what is looked at
   const Keyed *from = items;
   while (k > 0 && k < count) {
     const int bits = std::bit_width(differ), shift = std::max(0, bits - kBits);
     std::int64_t counts[kDigits] = {}, border = 0, below = 0;
-    for (std::int64_t i = 0; i < count; ++i) ++counts[(from[i].key >> shift) & (kDigits - 1)];
+    if (!for_items(context, count, [&](std::int64_t i) { ++counts[(from[i].key >> shift) & (kDigits - 1)]; }))
+      return false;
     while (below + counts[border] < k) below += counts[border++];
     Keyed *undecided = rest;
-    for (std::int64_t i = 0; i < count; ++i) {
+    const bool all = for_items(context, count, [&](std::int64_t i) {
       const Keyed item = from[i];
       const auto digit = static_cast<std::int64_t>((item.key >> shift) & (kDigits - 1));
       *chosen = item, *undecided = item;  // without branches: what lies there was looked at
       chosen += digit < border, undecided += digit == border;
-    }
+    });
+    if (!all) return false;
     k -= below;
     count = undecided - rest;
     from = rest;
     if (shift == 0) break;
     differ &= (std::uint64_t{1} << shift) - 1;
   }
-  if (from == rest) std::copy_n(rest, k, chosen);
+  return from != rest || for_items(context, k, [&](std::int64_t i) { chosen[i] = rest[i]; });
 }
 
 std::int64_t *integers(Context &context, std::int64_t count) {
@@ -148,24 +159,25 @@ Status kernel_top_k(Context &context) {
     bool operator<(const Entry &other) const { return key != other.key ? key < other.key : at < other.at; }
   };
   // The best k so far, the worst of them on top.
-  auto *const heap = static_cast<Entry *>(context.scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
-  // Where many are wanted, digits of the keys say which.
-  constexpr std::int64_t kMany = 64, kOfSo = 16, kBlock = 256;
-  const bool by_digits = k >= kMany && k >= lines.extent / kOfSo;
+  auto *const heap = static_cast<Entry *>(context.unfilled_scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
+  // Where many are wanted, digits of the keys say which; of a great many always, for a heap of them is not stopped.
+  constexpr std::int64_t kMany = 64, kOfSo = 16, kBlock = 256, kGreatMany = 1 << 16;
+  const bool by_digits = k >= kMany && (k >= lines.extent / kOfSo || k >= kGreatMany);
   const std::uint64_t bytes = by_digits ? static_cast<std::uint64_t>(lines.extent) * sizeof(Keyed) : 0;
-  auto *const keyed = static_cast<Keyed *>(context.scratch(bytes)), *const room =
-                                                                        static_cast<Keyed *>(context.scratch(bytes));
+  auto *const keyed = static_cast<Keyed *>(context.unfilled_scratch(bytes));
+  auto *const room = static_cast<Keyed *>(context.unfilled_scratch(bytes));
+  Poll poll(context);
   // Short lines are not worth looking ahead.
   constexpr std::int64_t kShort = 16;
   decltype(next_better<float>) *next = nullptr;
   if (lines.extent > kShort)
     dispatch_ordered(loop_dtype(in.dtype), [&](auto tag) { next = next_better<decltype(tag)>; });
   for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
-    for (std::int64_t j = 0; j < lines.inner; ++j) {
+    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(k); ++j) {
       const std::int64_t first = o * lines.extent * lines.inner + j;
       std::uint64_t keys[kBlock];
       const auto each_key = [&](std::int64_t begin, std::int64_t end, auto &&body) {
-        for (; begin < end; begin += kBlock) {
+        for (; begin < end && !poll.stopped(kBlock); begin += kBlock) {
           const std::int64_t count = std::min(kBlock, end - begin);
           keys_of(in.data, first + begin * lines.inner, lines.inner, count, keys);
           for (std::int64_t i = 0; i < count; ++i) body(begin + i, keys[i] ^ flip);
@@ -184,9 +196,10 @@ Status kernel_top_k(Context &context) {
       };
       if (by_digits) {
         each_key(0, lines.extent, [&](std::int64_t i, std::uint64_t key) { keyed[i] = {key, i}; });
-        least_to_front(keyed, room, lines.extent, k);
-        sort_by_key(keyed, room, k);
-        for (std::int64_t i = 0; i < k; ++i) put(i, keyed[i].at);
+        if (poll.stopped(0) || !least_to_front(context, keyed, room, lines.extent, k) ||
+            !sort_by_key(context, keyed, room, k))
+          return {};  // who runs the kernel asks too
+        for_items(context, k, [&](std::int64_t i) { put(i, keyed[i].at); });
         continue;
       }
       each_key(0, next ? k : lines.extent, [&](std::int64_t i, std::uint64_t key) {
@@ -194,11 +207,14 @@ Status kernel_top_k(Context &context) {
         heap[i] = {key, i};
         if (i + 1 == k) std::make_heap(heap, heap + k);
       });
-      for (std::int64_t i = next ? k : lines.extent; i < lines.extent; ++i) {
-        i = next(element(in, first), lines.inner, i, lines.extent, heap[0].at, flip != 0);
-        if (i == lines.extent) break;
+      if (poll.stopped(0)) return {};
+      for (std::int64_t i = next ? k : lines.extent; i < lines.extent;) {
+        const std::int64_t begin = i, end = std::min(lines.extent, i + kGreatMany);
+        i = next(element(in, first), lines.inner, i, end, heap[0].at, flip != 0);
+        if (poll.stopped(i - begin)) return {};
+        if (i == end) continue;
         keys_of(in.data, first + i * lines.inner, 1, 1, keys);
-        offer(i, keys[0] ^ flip);
+        offer(i++, keys[0] ^ flip);
       }
       std::sort(heap, heap + k);
       for (std::int64_t i = 0; i < k; ++i) put(i, heap[i].at);
@@ -284,11 +300,15 @@ Status kernel_unique(Context &context) {
   constexpr std::int64_t kWorthDigits = 256;
   if (in.count == items && items >= kWorthDigits) {
     const auto bytes = static_cast<std::uint64_t>(items) * sizeof(Keyed);
-    auto *const keyed = static_cast<Keyed *>(context.scratch(bytes)), *const room =
-                                                                          static_cast<Keyed *>(context.scratch(bytes));
-    for (std::int64_t i = 0; i < items; ++i) keyed[i] = {keys[i], i};
-    sort_by_key(keyed, room, items);
-    for (std::int64_t i = 0; i < items; ++i) order[i] = keyed[i].at;
+    auto *const keyed = static_cast<Keyed *>(context.unfilled_scratch(bytes));
+    auto *const room = static_cast<Keyed *>(context.unfilled_scratch(bytes));
+    if (!for_items(context, items,
+                   [&](std::int64_t i) {
+                     keyed[i] = {keys[i], i};
+                   }) ||
+        !sort_by_key(context, keyed, room, items) ||
+        !for_items(context, items, [&](std::int64_t i) { order[i] = keyed[i].at; }))
+      return {};
   } else {
     for (std::int64_t i = 0; i < items; ++i) order[i] = i;
     std::sort(order, order + items, [&](std::int64_t a, std::int64_t b) {

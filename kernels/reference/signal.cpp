@@ -46,6 +46,7 @@ class Fourier {
       chirp_[k] = root(square, 2 * core_, inverse);
       square = (square + 2 * k + 1) % (2 * core_);
     }
+    for (std::int64_t k = core_; k <= padded_ - core_ && !poll_.stopped(1); ++k) filter_[k] = {0, 0};
     for (std::int64_t k = 0; k < core_ && !poll_.stopped(1); ++k) {
       const Complex value = {chirp_[k].re / static_cast<double>(padded_), -chirp_[k].im / static_cast<double>(padded_)};
       filter_[k] = value;
@@ -54,7 +55,7 @@ class Fourier {
     split_by_two(filter_, line_work_, padded_, long_roots_, padded_);
   }
   static Complex *room(Context &context, std::int64_t length) {
-    return static_cast<Complex *>(context.scratch(static_cast<std::uint64_t>(length) * sizeof(Complex)));
+    return static_cast<Complex *>(context.unfilled_scratch(static_cast<std::uint64_t>(length) * sizeof(Complex)));
   }
   // Unscaled; `data` has `length` entries.
   void run(Complex *data) const {

@@ -101,11 +101,15 @@ class Poll {
 };
 
 // Calls part(begin, end) for [0, count), which may be as long as a tensor; between parts it is asked whether to stop.
+// False: it was stopped, and not all of them were called.
 template <class Part>
-void in_parts(const Context &context, std::int64_t count, Part &&part) {
+bool in_parts(const Context &context, std::int64_t count, Part &&part) {
   constexpr std::int64_t kPart = 1 << 16;
-  for (std::int64_t begin = 0; begin < count && (begin == 0 || !context.stopped()); begin += kPart)
+  for (std::int64_t begin = 0; begin < count; begin += kPart) {
+    if (begin > 0 && context.stopped()) return false;
     part(begin, std::min(count, begin + kPart));
+  }
+  return true;
 }
 
 // Copies a block of `dims` elements of `width` bytes; strides count elements and may be 0 or negative.

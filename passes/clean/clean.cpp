@@ -62,6 +62,7 @@ void remove_unused(qir::Graph &graph) {
   Vector<bool> wanted(graph.tensors.size()), dead(graph.nodes.size(), true);
   for (const std::int32_t id : graph.outputs) wanted[static_cast<std::size_t>(id)] = true;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    if (stop_asked()) return;
     qir::Node &node = graph.nodes[i];
     for (const std::int32_t id : node.outputs)
       if (id != qir::kAbsent && wanted[static_cast<std::size_t>(id)]) dead[i] = false;

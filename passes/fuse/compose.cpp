@@ -104,12 +104,13 @@ class Composer {
 
   // The pieces that nobody reads any more go, and are reported.
   void finish(const Vector<Change> &changes) {
-    if (changes.empty()) return;
+    if (changes.empty() || stop_asked()) return;
     if (found_) {
       const qir::Uses uses(graph_);
       const Vector<bool> used = used_nodes();
       Vector<std::int32_t> seen_by(graph_.nodes.size(), -1);
       for (const Change &change : changes) {
+        if (stop_asked()) return;
         if (!used[static_cast<std::size_t>(change.node)]) continue;
         Composed one{change.what, graph_.nodes[static_cast<std::size_t>(change.node)].source, {}};
         Vector<std::int32_t> look_at = change.old_inputs;

@@ -74,7 +74,7 @@ Parts cut(const qir::Graph &graph, const Vector<bool> &in_first) {
   PartMaker first(graph), second(graph);
   enum : std::uint8_t { Nobody, First, Second };
   Vector<std::uint8_t> maker(graph.tensors.size(), Nobody);
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (std::size_t n = 0; n < graph.nodes.size() && !stop_asked(); ++n) {
     for (const std::int32_t id : graph.nodes[n].outputs)
       if (id != qir::kAbsent) maker[place(id)] = in_first[n] ? First : Second;
     (in_first[n] ? first : second).node(graph.nodes[n]);

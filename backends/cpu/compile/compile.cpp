@@ -108,10 +108,12 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   Constants constants;
   qir::ConstantPool pool;
   const Vector<bool> early = passes::plannable(graph);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   const bool whole =
       std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return passes::known(tensor.shape); });
   passes::Parts parts;
   if (!whole) parts = passes::cut(graph, early);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
   qir::Graph &head = whole ? graph : parts.first.graph;
   if (!whole) out.plan.names.push_back('\0');
   if (!head.outputs.empty()) {

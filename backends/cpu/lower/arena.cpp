@@ -26,7 +26,7 @@ struct Lifetime {
 
 Vector<Lifetime> lifetimes_of(const Plan &plan) {
   Vector<Lifetime> lifetimes(plan.values.size());
-  for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
+  for (std::uint32_t s = 0; s < plan.steps.size() && !stop_asked(); ++s) {
     const Step &step = plan.steps[s];
     for (std::uint32_t o = 0; o < step.operand_count; ++o) {
       Lifetime &lifetime = lifetimes[plan.operands[step.first_operand + o].value];
@@ -69,6 +69,7 @@ void write_in_place(Plan &plan) {
   std::iota(place.begin(), place.end(), 0u);
   bool any = false;
   for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
+    if (stop_asked()) return;
     const Step &step = plan.steps[s];
     if (step.kernel == kReferenceStep) continue;
     const std::optional<std::uint32_t> overwritten = same_walk(plan, step);
@@ -94,6 +95,7 @@ void place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime
   const auto size_of = [&](std::uint32_t v) { return (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign; };
   Vector<std::uint32_t> by_end = values;
   std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
+  if (stop_asked()) return;
   std::ranges::stable_sort(by_end, {}, [&](std::uint32_t v) { return lifetimes[v].last; });
   Gaps gaps;
   auto ended = by_end.begin();
@@ -110,7 +112,9 @@ void place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime
 
 void place_values(Plan &plan) {
   write_in_place(plan);
+  if (stop_asked()) return;  // compile() asks too
   Vector<Lifetime> lifetimes = lifetimes_of(plan);
+  if (stop_asked()) return;
   Vector<std::uint32_t> order;
   for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
     Value &value = plan.values[v];
@@ -127,7 +131,7 @@ void place_values(Plan &plan) {
                    [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
   Vector<std::uint32_t> placed;  // by offset
   for (const std::uint32_t v : order) {
-    if (stop_asked()) return;  // compile() asks too
+    if (stop_asked()) return;
     std::uint64_t offset = 0;
     const std::uint64_t bytes = (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign;
     for (const std::uint32_t other : placed) {

@@ -156,7 +156,7 @@ class Chains {
  public:
   explicit Chains(Plan &plan)
       : plan_(plan), readers_(plan.values.size(), 0), writers_(plan.values.size(), 0), made_by_(plan.values.size(), 0) {
-    for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    for (std::size_t s = 0; s < plan.steps.size() && !stop_asked(); ++s) {
       const Step &step = plan.steps[s];
       for (std::uint32_t o = 0; o < step.operand_count; ++o) {
         const std::uint32_t value = plan.operands[step.first_operand + o].value;
@@ -280,6 +280,7 @@ void chain_steps(Plan &plan, NodePathTable &paths) {
   const StepsOfNodes left(plan);
   for (const Link &link : links) {
     if (link.steps.size() < 2) continue;
+    if (stop_asked()) return;
     const std::int32_t into = before.steps[link.steps.back()].source;
     for (const std::size_t s : link.steps) paths.chained(before.steps[s].source, left.of(before.steps[s].source), into);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/stop.h"
 #include "passes/fuse/attention.h"
 
 namespace quarry::cpu {
@@ -124,13 +125,14 @@ std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node
 Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
     : graph_(graph), uses_(uses), of_node_(graph.nodes.size(), -1) {
   // Attention first: its products would take the additions of the mask otherwise.
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (std::size_t n = 0; n < graph.nodes.size() && !stop_asked(); ++n) {
     Group group;
     if (graph.nodes[n].op == Op::MatMul && grow_attention(n, group)) groups_.push_back(group);
   }
   // Later products first: of two that end in one Add, the later one finds the other's result already there, and warm.
   for (int pass = 0; pass < 2; ++pass) {
     for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+      if (stop_asked()) return;  // who made this asks too
       const std::size_t n = pass == 0 ? i : graph.nodes.size() - 1 - i;
       if (taken(n) || (pass == 0 && !is_product(graph.nodes[n].op))) continue;
       Group group;
@@ -139,7 +141,7 @@ Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
       of_node_[n] = static_cast<std::int32_t>(groups_.size());
       group.output = graph.nodes[n].outputs.empty() ? qir::kAbsent : graph.nodes[n].outputs[0];
       if (takes_activation(graph.nodes[n].op)) grow(group);
-      groups_.push_back(group);
+      groups_.push_back(std::move(group));
     }
   }
   find_blocks();

@@ -43,6 +43,7 @@ Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qi
       f32_products_(options.f32_products) {}
 
 Status Lowering::run() {
+  QR_RETURN_IF_ERROR(stop_status("compile"));  // the constructor asks and has no Status
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
     const std::int32_t id = graph_.inputs[i];
     const qir::Tensor &t = tensor(id);

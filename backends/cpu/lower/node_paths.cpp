@@ -81,7 +81,7 @@ void NodePathTable::tail(const qir::Graph &part) {
 Vector<std::size_t> NodePathTable::ends() const {
   constexpr std::size_t kUnknown = SIZE_MAX, kOnTheWay = SIZE_MAX - 1;
   Vector<std::size_t> ends(paths_.size(), kUnknown), met;
-  for (std::size_t i = 0; i < paths_.size(); ++i) {
+  for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {
     std::size_t node = i;
     const auto goes_on = [&] {
       const Entry &way = paths_[node];
@@ -116,6 +116,7 @@ void NodePathTable::write_fused(Plan &plan, const Vector<std::size_t> &in) const
 
 void NodePathTable::write(Plan &plan) const {
   const Vector<std::size_t> in = ends();
+  if (stop_asked()) return;  // compile() asks too
   write_fused(plan, in);
   StringMap<std::uint32_t> known;
   for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {

@@ -74,7 +74,10 @@ Status Lowering::lower_pool(const qir::Node &node, bool *done) {
   const bool planes = std::ranges::all_of(forms, [](const View &form) { return is_row_major(form); });
   // One channel is a plane whatever it comes from; as channels last it would fill one lane of a vector.
   const bool alone = tensor(xi).shape[1] == 1, joined = slots_[static_cast<std::size_t>(yi)].concat != qir::kAbsent;
-  if (alone || (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && !joined)) {
+  // Windows of a great many taps are summed up in slices, which channels last can.
+  constexpr std::int64_t kMostPlaneTaps = 1 << 16;
+  const bool fits_planes = std::int64_t{p.window.kh} * p.window.kw <= kMostPlaneTaps;
+  if (fits_planes && (alone || (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && !joined))) {
     kernels::PoolPlanesF32 q{
         p.window, count_of({tensor(xi).shape[0], tensor(xi).shape[1]}), p.pad_bottom, p.pad_right, p.op, 0};
     q.window.n = 1;

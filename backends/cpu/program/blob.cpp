@@ -35,7 +35,9 @@ struct SubgraphRow {
 
 class Writer {
  public:
+  // Of a caller who is told to stop it is of no use: he asks too.
   void put(const void *data, std::size_t size) {
+    if (stop_asked()) return;
     const std::uint8_t *bytes = static_cast<const std::uint8_t *>(data);
     if (size > 0) out_.insert(out_.end(), bytes, bytes + size);
     out_.resize((out_.size() + kAlign - 1) / kAlign * kAlign);
@@ -44,6 +46,7 @@ class Writer {
   void table(const Vector<T> &rows) {
     put(rows.data(), rows.size() * sizeof(T));
   }
+  void reserve(std::size_t bytes) { out_.reserve(bytes); }  // about: to move it to a larger place takes long
   Vector<std::uint8_t> take() { return std::move(out_); }
 
  private:
@@ -147,6 +150,9 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   header.tail_winograd = compiled.winograd ? 1 : 0, header.tail_weights = static_cast<std::uint32_t>(compiled.weights);
   header.tail_products = static_cast<std::uint32_t>(compiled.f32_products);
   Writer writer;
+  writer.reserve(plan.values.size() * sizeof plan.values[0] + plan.steps.size() * sizeof plan.steps[0] +
+                 plan.notes.size() * sizeof plan.notes[0] + plan.operands.size() * sizeof plan.operands[0] +
+                 plan.params.size() + names.size() + plan.paths.size() * sizeof plan.paths[0]);
   writer.put(&header, sizeof header);
   writer.table(plan.values);
   writer.table(plan.steps);

@@ -104,8 +104,8 @@ void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::
 }
 
 // Pixels [begin, begin + count), panels [first, last) counted through all groups.
-void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first,
-                std::int64_t last, float *panel_at) noexcept {
+void run_panels(const Conv &conv, Asker &asker, std::int64_t begin, std::int64_t count, const float *const *table,
+                std::int64_t first, std::int64_t last, float *panel_at) noexcept {
   const ConvF32 &p = conv.p;
   const ConvShape &s = conv.s;
   Product job;
@@ -127,7 +127,7 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that
   // the block's chunk of x is read from there for all of them.
   const std::int64_t together = s.chunks == 1 ? 1 : max_of<std::int64_t>(1, (64 << 10) / (count * kF32Panel * kBytes));
-  while (first < last) {
+  while (first < last && !asker.stopped(count * s.taps * s.run)) {
     const std::int64_t group = first / s.panels;
     const std::int64_t end = min_of(min_of(first + together, last), (group + 1) * s.panels);
     for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk) {
@@ -226,6 +226,7 @@ void run_conv(const Call &call, bool few_rows) noexcept {
                      float *const panel_at = extra + s.extra_floats;
                      if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
                      std::int64_t filled = -1, begin = 0, count = 0;
+                     Asker asker(call.threads);
                      for (; task < end; ++task) {
                        const auto block = static_cast<std::int64_t>(task) / parts,
                                   part = static_cast<std::int64_t>(task) % parts;
@@ -242,7 +243,7 @@ void run_conv(const Call &call, bool few_rows) noexcept {
                            if (!s.dense) fill_table(conv, begin, count, extra, table);
                          }
                        }
-                       run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts,
+                       run_panels(conv, asker, begin, count, s.dense ? nullptr : table, panels * part / parts,
                                   panels * (part + 1) / parts, panel_at);
                      }
                    });

@@ -20,6 +20,7 @@ struct Depthwise {
   const float *x, *w, *bias, *r;
   float *y;
   bool far;  // x and y are more than the near caches hold
+  const Threads &threads;
 };
 
 // What the pixels of one row of output share.
@@ -227,7 +228,9 @@ struct Columns {
 template <int KW, int SW>
 void run_tiles(const Row &row, [[maybe_unused]] bool pair) noexcept {
   const Window &w = row.d.p.window;
-  for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
+  const std::int64_t work = std::int64_t{kTile} * w.kh * KW * row.d.p.c;
+  Asker asker(row.d.threads);
+  for (std::int64_t ox = 0; ox < w.ow && !asker.stopped(work); ox += kTile) {
     const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile),
                        left = max_of<std::int64_t>(0, w.pad_left - at * SW),
                        right = max_of<std::int64_t>(0, at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw);
@@ -261,7 +264,9 @@ void run_row(const Row &row, const Columns &columns) noexcept {
   if constexpr (KW != 0 && SW == 1) {
     if (columns.line) line<KW>(row, ox, columns.inside_end), ox = columns.inside_end;
   }
-  for (; ox + 3 <= columns.inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, channel);
+  const std::int64_t work = 3 * std::int64_t{w.kh} * w.kw * (p.c - channel);
+  Asker asker(row.d.threads);
+  for (; ox + 3 <= columns.inside_end && !asker.stopped(work); ox += 3) interior_channels<3, KW, SW>(row, ox, channel);
   for (; ox < columns.inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, channel);
   borders(columns.inside_end, w.ow);
 }
@@ -377,7 +382,8 @@ void run_DepthwiseF32(const Call &call) {
   if (p.x_stride == kPlanes) return run_depthwise_planes(call);
   const Window &w = p.window;
   std::size_t operand = 2;
-  Depthwise d{p, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, false};
+  Depthwise d{p,           call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, false,
+              call.threads};
   if (p.has_bias) d.bias = call.operand<const float>(operand++);
   if (p.residual != Residual::None) d.r = call.operand<const float>(operand++);
   d.y = call.operand<float>(operand);
@@ -385,11 +391,30 @@ void run_DepthwiseF32(const Call &call) {
   d.far = w.n * (std::int64_t{w.ih} * w.iw * p.x_stride + std::int64_t{w.oh} * w.ow * p.y_stride) > kFarFloats;
   const Form form = form_of(w);
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
+  constexpr std::int64_t kMostTile = 1 << 24;  // of what is not asked within: some pixels of all channels
+  const std::int64_t together =
+      max_of<std::int64_t>(1, kMostTile / (std::int64_t{kTile} * w.kh * w.kw) / kLanes) * kLanes;
   call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
                    static_cast<std::uint64_t>(1 + 1e5 / row_work),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     run_rows(d, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end),
-                              reinterpret_cast<float *>(call.worker_scratch(worker)));
+                     auto *const scratch = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     if (p.c <= together)
+                       return run_rows(d, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end),
+                                       scratch);
+                     // Of a great many channels some at a time, between which it is asked whether to stop.
+                     for (Parts part(call.threads, p.c, together); part.next();) {
+                       DepthwiseF32 some = p;
+                       some.c = static_cast<std::int32_t>(part.end - part.begin);
+                       const Depthwise here{some,
+                                            d.x + part.begin,
+                                            d.w + part.begin * w.kh * w.kw,
+                                            d.bias ? d.bias + part.begin : nullptr,
+                                            d.r ? d.r + part.begin : nullptr,
+                                            d.y + part.begin,
+                                            d.far,
+                                            d.threads};
+                       run_rows(here, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), scratch);
+                     }
                    });
 }
 

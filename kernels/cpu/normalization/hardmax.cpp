@@ -25,7 +25,7 @@ struct Of<double> {
 
 // The greatest first, then its first place; both without branches but for the end.
 template <class T>
-std::int64_t greatest_at(const T *x, std::int64_t n) noexcept {
+std::int64_t greatest_at(const Threads &threads, const T *x, std::int64_t n) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
   T greatest = x[0];
@@ -33,17 +33,25 @@ std::int64_t greatest_at(const T *x, std::int64_t n) noexcept {
   V best[4];
   QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = splat(greatest);
   std::int64_t i = 0;
-  for (; i + 4 * kCount <= n; i += 4 * kCount)
-    QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = max(load(x + i + k * kCount), best[k]);
+  for (Parts part(threads, n); part.next();)
+    for (; i + 4 * kCount <= part.end; i += 4 * kCount)
+      QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = max(load(x + i + k * kCount), best[k]);
+  if (i + 4 * kCount <= n) return 0;  // it was stopped
   const V all = max(max(best[0], best[1]), max(best[2], best[3]));
   for (int k = 0; k < kCount; ++k) greatest = all[k] > greatest ? all[k] : greatest;
   for (; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
   const V wanted = splat(greatest);
-  for (i = 0; i + 4 * kCount <= n; i += 4 * kCount) {
+  const auto has = [&](const T *from) __attribute__((always_inline)) {
     typename Of<T>::Mask found{};
-    QR_UNROLL for (int k = 0; k < 4; ++k) found |= load(x + i + k * kCount) == wanted;
-    if (any(reinterpret_cast<VecL>(found) != VecL{})) break;
+    QR_UNROLL for (int k = 0; k < 4; ++k) found |= load(from + k * kCount) == wanted;
+    return any(reinterpret_cast<VecL>(found) != VecL{});
+  };
+  i = 0;
+  for (Parts part(threads, n); part.next();) {
+    while (i + 4 * kCount <= part.end && !has(x + i)) i += 4 * kCount;
+    if (i < part.end) break;
   }
+  if (i + 4 * kCount <= n && !has(x + i)) return 0;  // it was stopped
   while (x[i] != greatest) ++i;
   return i;
 }
@@ -62,8 +70,9 @@ void run_as(const Call &call) {
                        const T *const x = call.operand<const T>(0) + at;
                        T *const y = call.operand<T>(1) + at;
                        if (p.inner == 1) {
-                         const std::int64_t place = greatest_at(x, p.n);
-                         std::memset(y, 0, static_cast<std::size_t>(p.n) * sizeof(T));
+                         const std::int64_t place = greatest_at(call.threads, x, p.n);
+                         for (Parts part(call.threads, p.n); part.next();)
+                           std::memset(y + part.begin, 0, static_cast<std::size_t>(part.end - part.begin) * sizeof(T));
                          y[place] = 1;
                          continue;
                        }
@@ -74,17 +83,20 @@ void run_as(const Call &call) {
                        V best = from(x);
                        Mask places{};
                        using Place = decltype(places[0] + 0);
-                       for (std::int64_t i = 1; i < p.n; ++i) {
-                         const V v = from(x + i * p.inner);
-                         const Mask better = v > best;
-                         best = better ? v : best;
-                         places = better ? Mask{} + static_cast<Place>(i) : places;
-                       }
-                       for (std::int64_t i = 0; i < p.n; ++i) {
-                         const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
-                         if (lanes == kCount) store(y + i * p.inner, one);
-                         else store_part(y + i * p.inner, one, lanes);
-                       }
+                       const Parts rows = Parts::of_rows(call.threads, p.n, kCount);
+                       for (Parts part = rows; part.next();)
+                         for (std::int64_t i = part.begin; i < part.end; ++i) {
+                           const V v = from(x + i * p.inner);
+                           const Mask better = v > best;
+                           best = better ? v : best;
+                           places = better ? Mask{} + static_cast<Place>(i) : places;
+                         }
+                       for (Parts part = rows; part.next();)
+                         for (std::int64_t i = part.begin; i < part.end; ++i) {
+                           const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
+                           if (lanes == kCount) store(y + i * p.inner, one);
+                           else store_part(y + i * p.inner, one, lanes);
+                         }
                      }
                    });
 }

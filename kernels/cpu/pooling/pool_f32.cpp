@@ -22,6 +22,7 @@ Taps taps_of(std::int64_t start, std::int64_t step, std::int64_t taps, std::int6
 struct Patch {
   const float *x;
   std::int64_t rows, columns, row_step, column_step;
+  bool goes_on = false;  // y holds what an earlier part of the window came to
 };
 
 // Short sums make up long ones, so that rounding errors do not grow with the window.
@@ -36,6 +37,10 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
   VecF acc[count];
   NanSeen nan[count] = {};
   QR_UNROLL for (int k = 0; k < count; ++k) acc[k] = max_pool ? splat(-__builtin_inff()) : VecF{};
+  if (p.goes_on) QR_UNROLL for (int k = 0; k < count; ++k) {
+      acc[k] = at(y + channel, k);
+      if constexpr (max_pool) nan[k].see(acc[k], acc[k]);
+    }
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const float *from = p.x + i * p.row_step + channel;
     if constexpr (max_pool) {
@@ -82,6 +87,24 @@ void pool_pixel(const Patch &p, std::int64_t begin, std::int64_t end, float *y, 
   if (c < end) pool_vectors<max_pool, 1>(p, c, y, divisor, static_cast<int>(end - c));
 }
 
+// A window of a great many taps in slices, between which it is asked whether to stop.
+template <bool max_pool>
+__attribute__((noinline)) void pool_giant(const Threads &threads, Patch p, std::int64_t begin, std::int64_t end,
+                                          float *y, VecF divisor) noexcept {
+  const std::int64_t taps = max_of(kShortSum, Parts::kElements / (end - begin) / kShortSum * kShortSum),
+                     columns = min_of(p.columns, taps), rows = max_of<std::int64_t>(1, taps / columns);
+  Patch slice = p;
+  for (std::int64_t i = 0; i < p.rows; i += rows)
+    for (std::int64_t j = 0; j < p.columns; j += columns) {
+      slice.x = p.x + i * p.row_step + j * p.column_step;
+      slice.rows = min_of(rows, p.rows - i), slice.columns = min_of(columns, p.columns - j);
+      const bool last = i + rows >= p.rows && j + columns >= p.columns;
+      pool_pixel<max_pool>(slice, begin, end, y, last ? divisor : splat(1.0f));
+      slice.goes_on = true;
+      if (threads.stopped()) return;
+    }
+}
+
 }  // namespace
 
 void run_PoolF32(const Call &call) {
@@ -94,34 +117,41 @@ void run_PoolF32(const Call &call) {
   const std::int64_t block = rows >= 8 ? p.c : min_of<std::int64_t>(p.c, 16 * kLanes),
                      blocks = ceil_div<std::int64_t>(p.c, block);
   const std::int64_t grain = max_of<std::int64_t>(1, 32768 / (work * block));
-  call.threads.run(
-      static_cast<std::uint64_t>(rows * blocks), static_cast<std::uint64_t>(grain),
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-          const std::int64_t row = task / blocks, image = row / w.oh, oy = row % w.oh, channel = task % blocks * block,
-                             stop = min_of<std::int64_t>(p.c, channel + block);
-          const std::int64_t top = oy * w.sh - w.pad_top;
-          const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
-          const float *from = x + image * w.ih * w.iw * p.x_stride;
-          float *to = y + row * w.ow * p.y_stride;
-          for (std::int64_t ox = 0; ox < w.ow; ++ox, to += p.y_stride) {
-            const std::int64_t left = ox * w.sw - w.pad_left;
-            const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
-            Patch patch{from, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride,
-                        std::int64_t{w.dw} * p.x_stride};
-            const bool empty = patch.rows <= 0 || patch.columns <= 0;
-            if (empty) patch.rows = patch.columns = 0;
-            else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
-            if (p.op == PoolOp::Max) {
-              pool_pixel<true>(patch, channel, stop, to, VecF{});
-            } else {
-              const std::int64_t count =
-                  p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns;
-              pool_pixel<false>(patch, channel, stop, to, splat(static_cast<float>(max_of<std::int64_t>(1, count))));
-            }
-          }
-        }
-      });
+  const std::int64_t window_work = std::int64_t{w.kh} * w.kw * block,
+                     pixels = max_of<std::int64_t>(1, Parts::kElements / window_work);
+  const bool is_giant = window_work > 2 * Parts::kElements;
+  call.threads.run(static_cast<std::uint64_t>(rows * blocks), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t row = task / blocks, image = row / w.oh, oy = row % w.oh,
+                                          channel = task % blocks * block,
+                                          stop = min_of<std::int64_t>(p.c, channel + block);
+                       const std::int64_t top = oy * w.sh - w.pad_top;
+                       const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+                       const float *from = x + image * w.ih * w.iw * p.x_stride;
+                       float *to = y + row * w.ow * p.y_stride;
+                       for (Parts part(call.threads, w.ow, pixels); part.next();)
+                         for (std::int64_t ox = part.begin; ox < part.end; ++ox, to += p.y_stride) {
+                           const std::int64_t left = ox * w.sw - w.pad_left;
+                           const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
+                           Patch patch{from, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride,
+                                       std::int64_t{w.dw} * p.x_stride};
+                           const bool empty = patch.rows <= 0 || patch.columns <= 0;
+                           if (empty) patch.rows = patch.columns = 0;
+                           else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
+                           if (p.op == PoolOp::Max) {
+                             if (is_giant && !empty) pool_giant<true>(call.threads, patch, channel, stop, to, VecF{});
+                             else pool_pixel<true>(patch, channel, stop, to, VecF{});
+                           } else {
+                             const std::int64_t count =
+                                 p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns;
+                             const VecF divisor = splat(static_cast<float>(max_of<std::int64_t>(1, count)));
+                             if (is_giant && !empty) pool_giant<false>(call.threads, patch, channel, stop, to, divisor);
+                             else pool_pixel<false>(patch, channel, stop, to, divisor);
+                           }
+                         }
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -150,9 +150,21 @@ QR_INLINE Hits hits_of(std::int64_t start, std::int64_t step, std::int64_t taps,
 
 #define QR_PLANES_INLINE __attribute__((always_inline))
 
+// The columns of a row, each of which `taps` make: in parts where the compiler does not know how many (Parts).
+template <int known>
+struct ColumnParts : Parts {
+  ColumnParts(const Threads &threads, std::int64_t columns, std::int64_t taps) noexcept
+      : Parts(threads, columns, max_of<std::int64_t>(1, kElements / max_of<std::int64_t>(1, taps) / kLanes) * kLanes) {}
+};
+template <int known>
+requires(known > 0) struct ColumnParts<known> : OnePart {
+  ColumnParts(const Threads &threads, std::int64_t columns, std::int64_t) noexcept : OnePart(threads, columns) {}
+};
+
 template <bool greatest>
 struct Planes {
   const PoolPlanesF32 &p;
+  const Threads &threads;
   // What the rows of a window came to, with the padding of a row; of a few windows, because what was just stored is
   // slow to be read in other vectors.
   float *lines;
@@ -160,8 +172,11 @@ struct Planes {
 
   static VecF none() noexcept { return splat(greatest ? -__builtin_inff() : 0.0f); }
 
-  Planes(const PoolPlanesF32 &params, std::byte *scratch) noexcept
-      : p(params), lines(reinterpret_cast<float *>(scratch)), divisors(lines + kPoolLines * pool_line_floats(params)) {
+  Planes(const PoolPlanesF32 &params, const Threads &workers, std::byte *scratch) noexcept
+      : p(params),
+        threads(workers),
+        lines(reinterpret_cast<float *>(scratch)),
+        divisors(lines + kPoolLines * pool_line_floats(params)) {
     const Window &w = p.window;
     for (std::int64_t i = 0; i < kPoolLines * pool_line_floats(p); i += kLanes) store(lines + i, none());
     if (greatest) return;
@@ -192,16 +207,17 @@ struct Planes {
     const Window &w = p.window;
     const std::int64_t step = std::int64_t{w.dh} * w.iw,
                        columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
-    for (std::int64_t i = 0; i < columns; i += kLanes) {
-      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, columns - i));
-      const VecF v = join<greatest, known>(
-          rows, &nan, [=](std::int64_t r) __attribute__((always_inline)) {
-            const float *const at = from + r * step + i;
-            return lanes == kLanes ? load(at) : load_part(at, lanes);
-          });
-      if (lanes == kLanes) store(to + i, v);
-      else store_part(to + i, v, lanes);
-    }
+    for (ColumnParts<known> part(threads, columns, rows); part.next();)
+      for (std::int64_t i = part.begin; i < part.end; i += kLanes) {
+        const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, columns - i));
+        const VecF v = join<greatest, known>(
+            rows, &nan, [=](std::int64_t r) __attribute__((always_inline)) {
+              const float *const at = from + r * step + i;
+              return lanes == kLanes ? load(at) : load_part(at, lanes);
+            });
+        if (lanes == kLanes) store(to + i, v);
+        else store_part(to + i, v, lanes);
+      }
   }
 
   // The rows oy and oy + dh at once, whose windows have all rows but one in common; false where they do not lie wholly
@@ -389,18 +405,19 @@ struct Planes {
     NanSeen nan;
     const Window &w = p.window;
     const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw, step = stride > 0 ? stride : std::int64_t{w.sw};
-    for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
-      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
-      VecF acc = join<greatest, known>(
-          kw, careful ? &nan : nullptr, [=](std::int64_t k) __attribute__((always_inline)) {
-            const float *const at = line + ox * step + k * dw;
-            if constexpr (stride == 1) return load(at);
-            else if constexpr (stride == 2) return even_of(load(at), load(at + kLanes));
-            else return every(at, step, lanes);
-          });
-      if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
-      else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
-    }
+    for (ColumnParts<known> part(threads, ow, kw); part.next();)
+      for (std::int64_t ox = part.begin; ox < part.end; ox += kLanes) {
+        const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
+        VecF acc = join<greatest, known>(
+            kw, careful ? &nan : nullptr, [=](std::int64_t k) __attribute__((always_inline)) {
+              const float *const at = line + ox * step + k * dw;
+              if constexpr (stride == 1) return load(at);
+              else if constexpr (stride == 2) return even_of(load(at), load(at + kLanes));
+              else return every(at, step, lanes);
+            });
+        if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
+        else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
+      }
   }
   template <int stride, bool careful>
   void across(const float *line, float *y, const float *inverses) const noexcept {
@@ -462,7 +479,7 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
   call.threads.run(
       static_cast<std::uint64_t>(p.planes * w.oh), static_cast<std::uint64_t>(grain),
       [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-        const Planes<greatest> planes(p, call.worker_scratch(worker));
+        const Planes<greatest> planes(p, call.threads, call.worker_scratch(worker));
         if constexpr (greatest)
           if (const auto form = planes.pairs(); form != Planes<true>::Pairs::None)
             return pool_pairs(planes, form, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
