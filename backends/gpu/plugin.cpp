@@ -7,14 +7,14 @@
 
 #include "backends/common/option_slots.h"
 #include "backends/common/slots.h"
-#include "backends/gpu/compile/binary.h"
+#include "backends/gpu/run/binary.h"
 #include "backends/gpu/compile/compile.h"
 #include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/program/images.h"
 #include "backends/gpu/run/dynamic_region.h"
 #include "backends/gpu/run/execution.h"
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 
 using namespace quarry;
 using plugin::guard;
