@@ -27,7 +27,7 @@ constexpr OperatorRow kOperators[] = {
 constexpr std::size_t kMostFused = 24;
 
 bool is_known(const qir::Shape &shape) {
-  return std::ranges::all_of(shape, [](std::int64_t extent) { return extent >= 0; });
+  return std::ranges::all_of(shape, [](std::int64_t dim) { return dim >= 0; });
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view
 
 Status lower_rewritten(Lowering &, const qir::Node &node) {
   return refuse(ErrorId::backend_limit, node,
-                "found a form of it that cannot be written as other operators (extents, lengths or parameters of the "
-                "run, a type)");
+                "found a form of it that cannot be decomposed (shapes, lengths or parameters that are not constant, a "
+                "type)");
 }
 Status lower_late(Lowering &, const qir::Node &node) {
   return refuse(
@@ -430,7 +430,7 @@ Status Lowering::check_types(const qir::Node &node) const {
     };
     if (!is_known(t.shape))
       return refused(ErrorId::backend_limit, shape_text(t.shape.data(), t.shape.size()),
-                     "extents that are known before the run");
+                     "dimensions that are known before the run");
     const bool stored = node.op == qir::Op::QuantizeLinear || node.op == qir::Op::DequantizeLinear;
     if (t.quant && !stored && !computes_quantized(graph_, node))
       return refused(ErrorId::backend_type, "a quantised " + String(dtype_name(t.dtype)),
