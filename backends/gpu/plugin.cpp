@@ -72,6 +72,15 @@ struct qr_backend {
 
   std::uint64_t next_id() noexcept { return ++last_id_; }
 
+  // The types of an operator as a text that lives as long as the backend.
+  const String &types_of(const gpu::OperatorRow &row) {
+    const std::lock_guard lock(mutex_);
+    if (types_.empty()) types_.resize(qir::op_count());
+    String &text = types_[static_cast<std::size_t>(row.op)];
+    if (text.empty()) text = gpu::types_text(row);
+    return text;
+  }
+
  private:
   Result<std::shared_ptr<const gpu::Engine>> engine_of(const opencl::Device &device) {
     const auto place =
@@ -86,6 +95,7 @@ struct qr_backend {
   std::atomic<std::uint64_t> last_id_ = 0;
   std::mutex mutex_;
   Unique<gpu::Machine> machine_;
+  Vector<String> types_;  // by operator
   Vector<std::pair<cl_device_id, std::shared_ptr<const gpu::Engine>>> engines_;
 };
 
@@ -308,14 +318,18 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       });
 }
 
-std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+std::int32_t compiler_supports(qr_backend *backend, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
   const qir::OpRow *const row = plugin::find_row(domain, name);
   if (!row) return -1;
   const gpu::OperatorRow *const found = gpu::find_operator(row->op);
   if (!found) return 0;
-  *out_types = text(gpu::types_text(*found));
   *out_note = text(found->note);
+  const qr_plugin_code code = guard(backend->allocator, nullptr, [&]() -> Status {
+    *out_types = text(backend->types_of(*found));
+    return {};
+  });
+  if (code != 0) *out_types = text("");  // no memory for it
   return 1;
 }
 

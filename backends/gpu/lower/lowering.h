@@ -189,7 +189,7 @@ struct OperatorRow {
 const OperatorRow *find_operator(qir::Op op) noexcept;
 // Whether the row's node may have an input of the type, and as a text all types that its first input may have.
 bool takes(const OperatorRow &row, DType dtype) noexcept;
-const char *types_text(const OperatorRow &row) noexcept;
+String types_text(const OperatorRow &row);
 // It has no rule of its own: passes may decompose it.
 bool is_rewritten(qir::Op op) noexcept;
 

@@ -191,7 +191,8 @@ TEST_CASE("what is said of an operator's types is what its rule is checked by") 
   const auto types = [](Op op) { return std::string(gpu::types_text(*gpu::find_operator(op))); };
   CHECK_EQ(types(Op::Add), "floats integers");
   CHECK_EQ(types(Op::And), "bool");
-  CHECK_EQ(types(Op::LRN), "f32 f16 bf16");
+  CHECK_EQ(types(Op::LRN), "f16 bf16 f32");
+  CHECK_EQ(types(Op::MatMul), "floats i32 i64 u32 u64");
   for (const DType dtype : {DType::F32, DType::F64}) {
     Pieces p;
     p.gives({p.node(Op::LRN, {p.input({1, 3, 4, 4}, dtype)}, {Pieces::attribute("size", std::int64_t{3})})});
