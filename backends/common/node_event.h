@@ -47,7 +47,7 @@ inline bool wants_node_facts(const qr_profile_sink *profile) noexcept {
   return profile && profile->level >= QR_PLUGIN_PROFILE_LINTING;
 }
 
-// Tells a profile of a node, as much as its level wants.
+// Reports a node to a profile, as much as its level wants.
 void report_node(const qr_profile_sink &profile, const NodeRun &ran) noexcept;
 
 // The event of a node, its name and times alone.

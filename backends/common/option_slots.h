@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots that tell the host a backend's options, from the rows of its options.inc.
+// The slots that report a backend's options to the host, from the rows of its options.inc.
 #pragma once
 
 #include <iterator>
@@ -17,15 +17,17 @@ qr_plugin_code option_info(Backend *backend, std::uint64_t index, qr_plugin_opti
                            const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(check_index("option", index, std::size(kRows)));
-    const OptionRow &row = kRows[index];
-    qr_plugin_option_info info{};
-    info.changes_at_run_time = row.changes_at_run_time;
-    info.applies = row.applies;
-    info.key = text(row.key);
-    info.values = text(row.values);
-    info.default_value = text(row.default_value);
-    info.help = text(row.help);
-    give(info, out_info);
+    if constexpr (std::size(kRows) > 0) {
+      const OptionRow &row = kRows[index];
+      qr_plugin_option_info info{};
+      info.changes_at_run_time = row.changes_at_run_time;
+      info.applies = row.applies;
+      info.key = text(row.key);
+      info.values = text(row.values);
+      info.default_value = text(row.default_value);
+      info.help = text(row.help);
+      give(info, out_info);
+    }
     return {};
   });
 }

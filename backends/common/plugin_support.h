@@ -83,7 +83,7 @@ void destroy_object(T *object) noexcept {
   host.free(host.self, object, sizeof(T), alignof(T) < 16 ? 16 : alignof(T));
 }
 
-// Tells a sink about a failure, details included, and returns its code; 0 and nothing told for success.
+// Reports a failure to a sink, details included, and returns its code; for success 0, and nothing is reported.
 qr_plugin_code report(const qr_error_sink *errors, const Status &status) noexcept;
 
 // The body of every slot: guard(allocator, errors, [&]() -> Status { ... }).
@@ -153,7 +153,7 @@ Result<qir::Graph> read_graph(const qr_plugin_graph &graph);
 // That of a request for one graph.
 inline Result<qir::Graph> read_request(const qr_compile_request &request) { return read_graph(*request.graphs[0]); }
 
-// Tells the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
+// Reports the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
 void report_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
                     std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
 

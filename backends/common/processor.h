@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor and memory of this machine, as the devices of CPU backends tell of them.
+// The processor and memory of this machine, as the devices of CPU backends report them.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace quarry::plugin {
 
-// What the processor calls itself ("model name" of /proc/cpuinfo), or the machine that uname tells; always ends in NUL.
+// What the processor calls itself ("model name" of /proc/cpuinfo), or the machine that uname reports; it ends in NUL.
 void processor_name(char *name, std::size_t room) noexcept;
-// Physical memory in bytes; 0 where the system does not tell.
+// Physical memory in bytes; 0 where the system does not say.
 std::uint64_t memory_bytes() noexcept;
 
 }  // namespace quarry::plugin

@@ -26,7 +26,7 @@ namespace quarry::plugin {
 Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_info *out_info, ProcessorMemory &out);
 void unmap_memory(const ProcessorMemory &memory) noexcept;
 
-// Tells the kernel that the processor reads or writes dma-bufs of a run, for as long as it lives.
+// Reports to the kernel that the processor reads or writes dma-bufs of a run, for as long as it lives.
 class DmaAccess {
  public:
   explicit DmaAccess(const qr_run_request &request) noexcept : request_(request) { tell(true); }

@@ -32,7 +32,7 @@ Dims dense_strides(const Dims &dims, std::span<const std::size_t> order) {
 }
 
 Vector<std::size_t> memory_order(const View &view) {
-  // Where an extent is 1 its stride means nothing: those dimensions stay where they are, the others are sorted.
+  // Where a dimension is 1 its stride means nothing: those dimensions stay where they are, the others are sorted.
   Vector<std::size_t> order(view.rank());
   Vector<std::size_t> real;
   for (std::size_t d = 0; d < view.rank(); ++d)

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/common/plugin_support.h"
-#include "backends/common/processor_backend.h"
 #include "backends/common/processor_memory.h"
+#include "backends/common/slots.h"
 #include "backends/cpu-reference/blob.h"
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu-reference/host_environment.h"
@@ -34,6 +33,16 @@ struct qr_backend : plugin::ProcessorBackend {
 
 struct qr_context : HeapObject {
   qr_context(qr_backend *owner, qir::Graph &&read) : backend(owner), graph(std::move(read)) {}
+  const Vector<std::int32_t> &io(std::uint64_t, bool is_output) const {
+    return is_output ? graph.outputs : graph.inputs;
+  }
+  const qir::Tensor &tensor_of(std::int32_t id) const { return qir::at(graph, id); }
+  void report_nodes(std::uint64_t, const qr_verdict_sink &verdicts) const {
+    for (const qir::Node &node : graph.nodes)  // but for casts of ours
+      if (node.source != qir::kNoSource)
+        plugin::report_verdict(verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
+                               reference::way_of(node.op));
+  }
   qr_backend *backend;
   qir::Graph graph;  // its constants lie in the blob's segments
   Unique<reference::Program> program;
@@ -68,28 +77,22 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("compile");
-    const StopScope scope(stop);
-    const PoolScope blocks;
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    QR_RETURN_IF_ERROR(reference::widen_halves(graph));
-    QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
-    const Vector<std::uint8_t> blob =
-        reference::write_blob(*program, {request->graphs[0]->qir.data, request->graphs[0]->qir.size});
-    if (stop.stopped()) return stop.status("compile");
-    // The QIR stays as it is, so the blob's segments are to have the numbers of the request's.
-    QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
-    const reference::BlobFigures figures = reference::figures_of(*program);
-    const qr_plugin_plan plan{
-        sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0, 0};
-    if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
-        result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text("")) != QR_OK ||
-        result->plan(result->self, &plan) != QR_OK)
-      return Status::error(ErrorId::internal, "compile: the host did not take the result");
-    return {};
-  });
+  return plugin::guard_stoppable(
+      backend->allocator, request->signal, "compile", errors, [&](const auto &stop) -> Status {
+        const PoolScope blocks;
+        QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+        QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+        QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
+        const Vector<std::uint8_t> blob =
+            reference::write_blob(*program, {request->graphs[0]->qir.data, request->graphs[0]->qir.size});
+        if (stop.stopped()) return stop.status("compile");
+        // The QIR stays as it is, so the blob's segments are to have the numbers of the request's.
+        QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
+        const reference::BlobFigures figures = reference::figures_of(*program);
+        const qr_plugin_plan plan{
+            sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0, 0};
+        return plugin::give_result(*result, blob, QR_PLUGIN_BUILD_ARCH, "", plan);
+      });
 }
 
 std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
@@ -138,10 +141,7 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
 
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("load");
-    const StopScope scope(stop);
+  return plugin::guard_stoppable(backend->allocator, request->signal, "load", errors, [&](const auto &stop) -> Status {
     const PoolScope blocks;  // most of what is made here stays, as long as the context
     const qr_blob &blob = *request->blob;
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob.bytes.data, blob.bytes.size}));
@@ -160,46 +160,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
-std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->graph.inputs.size(); }
-std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->graph.outputs.size(); }
-
-qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
-                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
-    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
-    const qir::Tensor &tensor = at(context->graph, list[index]);
-    plugin::give_tensor(tensor.dtype, tensor.shape, tensor.name, out_info);
-    return {};
-  });
-}
-
-void context_destroy(qr_context *context) {
-  if (context) plugin::destroy_in(context, context->backend);
-}
-
-qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
-                             const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    for (const qir::Node &node : context->graph.nodes)  // but for casts of ours
-      if (node.source != qir::kNoSource)
-        plugin::report_verdict(*verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
-                               reference::way_of(node.op));
-    return {};
-  });
-}
-
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
-                                            0,
-                                            context_grade,
-                                            context_plan,
-                                            context_load,
-                                            context_input_count,
-                                            context_output_count,
-                                            context_tensor,
-                                            context_destroy,
-                                            nullptr,
-                                            context_nodes};
+constexpr qr_plugin_context_api kContext = plugin::context_slots<qr_context>(context_grade, context_plan, context_load);
 
 // ---- execution ----------------------------------------------------------------------------------
 
@@ -240,33 +201,15 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   });
 }
 
-void execution_destroy(qr_execution *execution) {
-  if (execution) plugin::destroy_in(execution, execution->context->backend);
-}
-
-constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
+constexpr qr_plugin_execution_api kExecution = plugin::execution_slots<qr_execution>(execution_create, execution_run);
 
 }  // namespace
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
                                                               const qr_error_sink *errors) {
-  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
-                                        QR_PLUGIN_ABI_MINOR,
-                                        QR_PLUGIN_MAGIC,
-                                        "cpu-reference",
-                                        QR_REFERENCE_VERSION,
-                                        "every operator in plain loops: what the others are tested against",
-                                        reference::kBlobVersion,
-                                        QR_PLUGIN_ABI_MINOR_MIN,
-                                        &plugin::kProcessorDevice<qr_backend>,
-                                        &kCompiler,
-                                        &kContext,
-                                        &kExecution,
-                                        &plugin::kProcessorMemory<qr_backend>,
-                                        nullptr,  // options: none of its own
-                                        plugin::create_backend<qr_backend>,
-                                        plugin::destroy_backend<qr_backend>,
-                                        nullptr};
+  static constexpr qr_plugin kPlugin = plugin::plugin_table<qr_backend>(
+      "cpu-reference", QR_REFERENCE_VERSION, "every operator in plain loops: what the others are tested against",
+      reference::kBlobVersion, plugin::kProcessorDevice<qr_backend>, kCompiler, kContext, kExecution,
+      &plugin::kProcessorMemory<qr_backend>, nullptr);
   return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "backends/common/option_slots.h"
-#include "backends/common/plugin_support.h"
-#include "backends/common/processor_backend.h"
 #include "backends/common/processor_memory.h"
+#include "backends/common/slots.h"
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu/compile/compile.h"
 #include "backends/cpu/program/blob.h"
@@ -32,6 +31,12 @@ struct qr_backend : plugin::ProcessorBackend {
 
 struct qr_context : HeapObject {
   qr_context(qr_backend *owner, Unique<cpu::LoadedPlan> &&loaded) : backend(owner), plan(std::move(loaded)) {}
+  const Vector<cpu::Io> &io(std::uint64_t, bool is_output) const { return is_output ? plan->outputs : plan->inputs; }
+  void report_nodes(std::uint64_t, const qr_verdict_sink &verdicts) const {
+    for (std::uint32_t i = 0; i < plan->paths.size(); ++i)
+      plugin::report_verdict(verdicts, i, {}, static_cast<std::uint32_t>(plan->paths[i].path),
+                             plan->name(plan->paths[i].text));
+  }
   qr_backend *backend;
   Unique<cpu::LoadedPlan> plan;
 };
@@ -93,13 +98,6 @@ Result<cpu::CompileOptions> options_of(const qr_compile_request &request) {
   return options;
 }
 
-Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
-  Vector<qir::Bytes> segments(graph.segment_count);
-  for (std::uint64_t i = 0; i < graph.segment_count; ++i)
-    segments[i] = {graph.segments[i].data, graph.segments[i].size};
-  return segments;
-}
-
 static_assert(static_cast<std::uint32_t>(cpu::NodePath::Native) == QR_PLUGIN_PATH_NATIVE &&
               static_cast<std::uint32_t>(cpu::NodePath::Reference) == QR_PLUGIN_PATH_REFERENCE &&
               static_cast<std::uint32_t>(cpu::NodePath::None) == QR_PLUGIN_PATH_NONE);
@@ -125,7 +123,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
       return stop_status("check");
     }
     const qr_plugin_graph &given = *request->graphs[0];
-    auto looked = cpu::compile(std::move(graph), segments_of(given), options);
+    auto looked = cpu::compile(std::move(graph), plugin::segments_of(given), options);
     QR_RETURN_IF_ERROR(stop_status("check"));
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
       QR_RETURN_IF_ERROR(stop_status("check"));
@@ -143,40 +141,33 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("compile");
-    const StopScope scope(stop);
-    const PoolScope blocks;
-    QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
-    if (const char *note = isa_note(); note && options.isa == &kernels::best_isa())
-      plugin::log(backend->allocator.host(), QR_LOG_WARN, "cpu", note);
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    const qr_plugin_graph &given = *request->graphs[0];
-    QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled, cpu::compile(std::move(graph), segments_of(given), options));
-    if (stop.stopped()) return stop.status("compile");
-    // Constants that are used as they are stay in the segments of the request, under their numbers.
-    if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
-    std::uint32_t number = 0;
-    for (const auto *added : {&compiled.packed, &compiled.subgraph_constants})
-      if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
-        return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
-    const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
-    QR_RETURN_IF_ERROR(stop_status("compile"));
-    const qr_plugin_plan plan{sizeof(qr_plugin_plan),
-                              0,
-                              compiled.weights_bytes,
-                              compiled.plan.arena_bytes,
-                              compiled.io_bytes,
-                              0,
-                              compiled.plan.scratch_bytes + compiled.plan.shared_bytes,
-                              0};
-    if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
-        result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text(compiled.plan.isa->name)) != QR_OK ||
-        result->plan(result->self, &plan) != QR_OK)
-      return Status::error(ErrorId::internal, "compile: the host did not take the result");
-    return {};
-  });
+  return plugin::guard_stoppable(
+      backend->allocator, request->signal, "compile", errors, [&](const auto &stop) -> Status {
+        const PoolScope blocks;
+        QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
+        if (const char *note = isa_note(); note && options.isa == &kernels::best_isa())
+          plugin::log(backend->allocator.host(), QR_LOG_WARN, "cpu", note);
+        QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+        const qr_plugin_graph &given = *request->graphs[0];
+        QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled,
+                            cpu::compile(std::move(graph), plugin::segments_of(given), options));
+        if (stop.stopped()) return stop.status("compile");
+        // Constants that are used as they are stay in the segments of the request, under their numbers.
+        if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
+        for (const auto *added : {&compiled.packed, &compiled.subgraph_constants})
+          QR_RETURN_IF_ERROR(plugin::give_segment(*result, *added));
+        const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
+         QR_RETURN_IF_ERROR(stop_status("compile"));
+        const qr_plugin_plan plan{sizeof(qr_plugin_plan),
+                                  0,
+                                  compiled.weights_bytes,
+                                  compiled.plan.arena_bytes,
+                                  compiled.io_bytes,
+                                  0,
+                                  compiled.plan.scratch_bytes + compiled.plan.shared_bytes,
+                                  0};
+        return plugin::give_result(*result, blob, QR_PLUGIN_BUILD_ARCH, compiled.plan.isa->name, plan);
+      });
 }
 
 std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
@@ -229,10 +220,7 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
 
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("load");
-    const StopScope scope(stop);
+  return plugin::guard_stoppable(backend->allocator, request->signal, "load", errors, [&](const auto &stop) -> Status {
     const PoolScope blocks;  // most of what is made here stays, as long as the context
     const qr_blob &blob = *request->blob;
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);
@@ -243,46 +231,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
-std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->plan->inputs.size(); }
-std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->plan->outputs.size(); }
-
-qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
-                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const auto &list = is_output ? context->plan->outputs : context->plan->inputs;
-    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
-    const cpu::Io &io = list[index];
-    plugin::give_tensor(io.dtype, io.shape, io.name, out_info);
-    return {};
-  });
-}
-
-void context_destroy(qr_context *context) {
-  if (context) plugin::destroy_in(context, context->backend);
-}
-
-qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
-                             const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const cpu::LoadedPlan &plan = *context->plan;
-    for (std::uint32_t i = 0; i < plan.paths.size(); ++i)
-      plugin::report_verdict(*verdicts, i, {}, static_cast<std::uint32_t>(plan.paths[i].path),
-                             plan.name(plan.paths[i].text));
-    return {};
-  });
-}
-
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
-                                            0,
-                                            context_grade,
-                                            context_plan,
-                                            context_load,
-                                            context_input_count,
-                                            context_output_count,
-                                            context_tensor,
-                                            context_destroy,
-                                            nullptr,
-                                            context_nodes};
+constexpr qr_plugin_context_api kContext = plugin::context_slots<qr_context>(context_grade, context_plan, context_load);
 
 // ---- execution ----------------------------------------------------------------------------------
 
@@ -304,34 +253,15 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   });
 }
 
-void execution_destroy(qr_execution *execution) {
-  if (execution) plugin::destroy_in(execution, execution->context->backend);
-}
-
-constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
+constexpr qr_plugin_execution_api kExecution = plugin::execution_slots<qr_execution>(execution_create, execution_run);
 
 }  // namespace
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
                                                               const qr_error_sink *errors) {
-  static constexpr qr_plugin kPlugin = {
-      sizeof(qr_plugin),
-      QR_PLUGIN_ABI_MINOR,
-      QR_PLUGIN_MAGIC,
-      "cpu",
-      QR_CPU_VERSION,
-      "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
-      cpu::kBlobVersion,
-      QR_PLUGIN_ABI_MINOR_MIN,
-      &plugin::kProcessorDevice<qr_backend>,
-      &kCompiler,
-      &kContext,
-      &kExecution,
-      &plugin::kProcessorMemory<qr_backend>,
-      &plugin::kOptionSlots<qr_backend, kOptions>,
-      plugin::create_backend<qr_backend>,
-      plugin::destroy_backend<qr_backend>,
-      nullptr};
+  static constexpr qr_plugin kPlugin = plugin::plugin_table<qr_backend>(
+      "cpu", QR_CPU_VERSION, "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
+      cpu::kBlobVersion, plugin::kProcessorDevice<qr_backend>, kCompiler, kContext, kExecution,
+      &plugin::kProcessorMemory<qr_backend>, &plugin::kOptionSlots<qr_backend, kOptions>);
   return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

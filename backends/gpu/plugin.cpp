@@ -6,14 +6,15 @@
 #include <shared_mutex>
 
 #include "backends/common/option_slots.h"
-#include "backends/gpu/compile/binary.h"
+#include "backends/common/slots.h"
+#include "backends/gpu/run/binary.h"
 #include "backends/gpu/compile/compile.h"
 #include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/program/images.h"
 #include "backends/gpu/run/dynamic_region.h"
 #include "backends/gpu/run/execution.h"
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -71,6 +72,15 @@ struct qr_backend {
 
   std::uint64_t next_id() noexcept { return ++last_id_; }
 
+  // The types of an operator as a text that lives as long as the backend.
+  const String &types_of(const gpu::OperatorRow &row) {
+    const std::lock_guard lock(mutex_);
+    if (types_.empty()) types_.resize(qir::op_count());
+    String &text = types_[static_cast<std::size_t>(row.op)];
+    if (text.empty()) text = gpu::types_text(row);
+    return text;
+  }
+
  private:
   Result<std::shared_ptr<const gpu::Engine>> engine_of(const opencl::Device &device) {
     const auto place =
@@ -85,12 +95,22 @@ struct qr_backend {
   std::atomic<std::uint64_t> last_id_ = 0;
   std::mutex mutex_;
   Unique<gpu::Machine> machine_;
+  Vector<String> types_;  // by operator
   Vector<std::pair<cl_device_id, std::shared_ptr<const gpu::Engine>>> engines_;
 };
 
 struct qr_context : HeapObject {
   qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from, Unique<gpu::LoadedTail> &&behind)
       : backend(owner), tail(std::move(behind)), loaded(std::move(from)) {}
+  const Vector<gpu::Io> &io(std::uint64_t, bool is_output) const {
+    return is_output ? loaded->outputs() : loaded->inputs();
+  }
+  void report_nodes(std::uint64_t, const qr_verdict_sink &verdicts) const {
+    const gpu::Plan &plan = loaded->plan();
+    for (std::uint32_t i = 0; i < plan.paths.size(); ++i)
+      plugin::report_verdict(verdicts, i, {}, plan.paths[i].path, plan.names.data() + plan.paths[i].text);
+  }
+  void leave() noexcept { backend->remove(&qr_backend::contexts, this); }
   qr_backend *backend;
   Unique<gpu::LoadedTail> tail;  // null: there is none
   Unique<gpu::LoadedContext> loaded;
@@ -98,6 +118,7 @@ struct qr_context : HeapObject {
 
 struct qr_execution : HeapObject {
   qr_execution(qr_context *owner, Unique<gpu::ModelExecution> &&made) : context(owner), execution(std::move(made)) {}
+  void leave() noexcept { context->backend->remove(&qr_backend::executions, this); }
   qr_context *context;
   Unique<gpu::ModelExecution> execution;
 };
@@ -202,13 +223,6 @@ gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   return target;
 }
 
-Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
-  Vector<qir::Bytes> segments;
-  for (std::uint64_t i = 0; i < graph.segment_count; ++i)
-    segments.push_back({graph.segments[i].data, graph.segments[i].size});
-  return segments;
-}
-
 gpu::HostTail host_tail(const qr_compile_request &request) {
   return plugin::option(request.options, request.option_count, "gpu.tail", "refuse") == "host" ? gpu::HostTail::Allowed
                                                                                                : gpu::HostTail::Refused;
@@ -221,8 +235,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const gpu::Target target = target_of(backend, *request);
-    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled,
-                        gpu::compile(std::move(graph), segments_of(*request->graphs[0]), target, host_tail(*request)));
+    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), plugin::segments_of(*request->graphs[0]),
+                                                             target, host_tail(*request)));
     gpu::Plan &plan = compiled.plan;
     if (!gpu::is_refused(compiled)) {
       auto chosen = backend->machine().choose(
@@ -241,7 +255,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_request &request,
                                           const plugin::StopToken &stop) {
   QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(request));
-  const Vector<qir::Bytes> segments = segments_of(*request.graphs[0]);
+  const Vector<qir::Bytes> segments = plugin::segments_of(*request.graphs[0]);
   const gpu::Target target = target_of(backend, request);
   auto engine = backend->engine(request.device, request.options, request.option_count);
   if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
@@ -270,61 +284,52 @@ Status add_binary(qr_backend *backend, const qr_compile_request &request, std::s
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("compile");
-    const StopScope scope(stop);
-    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, compiled_for_device(backend, *request, stop));
-    for (Status &refused : compiled.refused)
-      if (!refused.ok()) return std::move(refused);
-    if (stop.stopped()) return stop.status("compile");
-    gpu::Blob made;
-    made.plan = std::move(compiled.plan), made.tail = std::move(compiled.tail);
-    const bool has_tail = !made.tail.qir.empty();
-    if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
-    made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
-    if (auto engine = backend->engine(request->device, request->options, request->option_count); engine.ok())
-      made.weights_bytes = static_cast<std::uint64_t>(static_cast<std::int64_t>(made.weights_bytes) +
-                                                      gpu::bytes_for_images(made.plan, (*engine)->device()));
-    Vector<std::uint8_t> binary;
-    Vector<qir::Bytes> segments;
-    if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);
-    segments.push_back({compiled.packed.data(), compiled.packed.size()});
-    if (has_tail) segments.push_back({compiled.tail_constants.data(), compiled.tail_constants.size()});
-    QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, stop, made, binary));
-    if (stop.stopped()) return stop.status("compile");
-    if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
-    std::uint32_t number = 0;
-    bool taken =
-        result->add_segment(result->self, compiled.packed.data(), compiled.packed.size(), 4096, &number) == QR_OK;
-    if (taken && has_tail)
-      taken = result->add_segment(result->self, compiled.tail_constants.data(), compiled.tail_constants.size(), 4096,
-                                  &number) == QR_OK;
-    if (taken && !binary.empty())
-      taken = result->add_segment(result->self, binary.data(), binary.size(), 4096, &number) == QR_OK;
-    qr_plugin_plan plan{};
-    plan.struct_size = sizeof plan;
-    plan.weights_bytes = made.weights_bytes, plan.io_bytes = made.io_bytes;
-    for (const std::uint64_t piece : made.plan.pieces) plan.arena_bytes += piece;
-    plan.device_bytes = plan.weights_bytes + plan.arena_bytes + plan.io_bytes;
-    const Vector<std::uint8_t> blob = gpu::write_blob(made);
-    if (!taken || result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
-        result->compatibility(result->self, text("opencl"), text(made.device)) != QR_OK ||
-        result->plan(result->self, &plan) != QR_OK)
-      return Status::error(ErrorId::internal, "compile: the host did not take the result");
-    return {};
-  });
+  return plugin::guard_stoppable(
+      backend->allocator, request->signal, "compile", errors, [&](const auto &stop) -> Status {
+        QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, compiled_for_device(backend, *request, stop));
+        for (Status &refused : compiled.refused)
+          if (!refused.ok()) return std::move(refused);
+        if (stop.stopped()) return stop.status("compile");
+        gpu::Blob made;
+        made.plan = std::move(compiled.plan), made.tail = std::move(compiled.tail);
+        const bool has_tail = !made.tail.qir.empty();
+        if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
+        made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
+        if (auto engine = backend->engine(request->device, request->options, request->option_count); engine.ok())
+          made.weights_bytes = static_cast<std::uint64_t>(static_cast<std::int64_t>(made.weights_bytes) +
+                                                          gpu::bytes_for_images(made.plan, (*engine)->device()));
+        Vector<std::uint8_t> binary;
+        Vector<qir::Bytes> segments;
+        if (compiled.kept_segments != 0) segments = plugin::segments_of(*request->graphs[0]);
+        segments.push_back({compiled.packed.data(), compiled.packed.size()});
+        if (has_tail) segments.push_back({compiled.tail_constants.data(), compiled.tail_constants.size()});
+        QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, stop, made, binary));
+        if (stop.stopped()) return stop.status("compile");
+        if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
+        QR_RETURN_IF_ERROR(plugin::give_segment(*result, compiled.packed));
+        if (has_tail) QR_RETURN_IF_ERROR(plugin::give_segment(*result, compiled.tail_constants));
+        if (!binary.empty()) QR_RETURN_IF_ERROR(plugin::give_segment(*result, binary));
+        qr_plugin_plan plan{};
+        plan.struct_size = sizeof plan;
+        plan.weights_bytes = made.weights_bytes, plan.io_bytes = made.io_bytes;
+        for (const std::uint64_t piece : made.plan.pieces) plan.arena_bytes += piece;
+        plan.device_bytes = plan.weights_bytes + plan.arena_bytes + plan.io_bytes;
+        return plugin::give_result(*result, gpu::write_blob(made), "opencl", made.device, plan);
+      });
 }
 
-std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+std::int32_t compiler_supports(qr_backend *backend, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const std::string_view space = view(domain);
-  const qir::OpRow *const row = qir::find_op(space == "ai.onnx" ? std::string_view() : space, view(name));
+  const qir::OpRow *const row = plugin::find_row(domain, name);
   if (!row) return -1;
   const gpu::OperatorRow *const found = gpu::find_operator(row->op);
   if (!found) return 0;
-  *out_types = text(gpu::types_text(*found));
   *out_note = text(found->note);
+  const qr_plugin_code code = guard(backend->allocator, nullptr, [&]() -> Status {
+    *out_types = text(backend->types_of(*found));
+    return {};
+  });
+  if (code != 0) *out_types = text("");  // no memory for it
   return 1;
 }
 
@@ -357,10 +362,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
 
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::StopToken stop(request->signal, backend->allocator.host());
-    if (stop.stopped()) return stop.status("load");
-    const StopScope scope(stop);
+  return plugin::guard_stoppable(backend->allocator, request->signal, "load", errors, [&](const auto &stop) -> Status {
     const qr_blob &given = *request->blob;
     const Vector<qir::Bytes> segments = plugin::segments_of(given);
     QR_ASSIGN_OR_RETURN(gpu::Blob blob, gpu::read_blob({given.bytes.data, given.bytes.size}, segments));
@@ -383,46 +385,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
-std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->loaded->inputs().size(); }
-std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->loaded->outputs().size(); }
-
-qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
-                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const auto &list = is_output ? context->loaded->outputs() : context->loaded->inputs();
-    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
-    plugin::give_tensor(list[index].dtype, list[index].shape, list[index].name, out_info);
-    return {};
-  });
-}
-
-void context_destroy(qr_context *context) {
-  if (!context) return;
-  context->backend->remove(&qr_backend::contexts, context);
-  plugin::destroy_in(context, context->backend);
-}
-
-qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
-                             const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const gpu::Plan &plan = context->loaded->plan();
-    for (std::uint32_t i = 0; i < plan.paths.size(); ++i)
-      plugin::report_verdict(*verdicts, i, {}, plan.paths[i].path, plan.names.data() + plan.paths[i].text);
-    return {};
-  });
-}
-
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
-                                            0,
-                                            context_grade,
-                                            nullptr,
-                                            context_load,
-                                            context_input_count,
-                                            context_output_count,
-                                            context_tensor,
-                                            context_destroy,
-                                            nullptr,
-                                            context_nodes};
+constexpr qr_plugin_context_api kContext = plugin::context_slots<qr_context>(context_grade, nullptr, context_load);
 
 // ---- execution ----------------------------------------------------------------------------------
 
@@ -488,20 +451,8 @@ qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, con
   });
 }
 
-void execution_destroy(qr_execution *execution) {
-  if (!execution) return;
-  execution->context->backend->remove(&qr_backend::executions, execution);
-  plugin::destroy_in(execution, execution->context->backend);
-}
-
-constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
-                                                0,
-                                                execution_create,
-                                                execution_run,
-                                                nullptr,
-                                                execution_destroy,
-                                                execution_submit,
-                                                execution_wait};
+constexpr qr_plugin_execution_api kExecution =
+    plugin::execution_slots<qr_execution>(execution_create, execution_run, execution_submit, execution_wait);
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -554,22 +505,8 @@ constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
                                                               const qr_error_sink *errors) {
-  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
-                                        QR_PLUGIN_ABI_MINOR,
-                                        QR_PLUGIN_MAGIC,
-                                        "gpu",
-                                        QR_GPU_VERSION,
-                                        "graphics processors and whatever else has a driver for OpenCL 1.2",
-                                        gpu::kBlobVersion,
-                                        QR_PLUGIN_ABI_MINOR_MIN,
-                                        &kDevice,
-                                        &kCompiler,
-                                        &kContext,
-                                        &kExecution,
-                                        &kMemory,
-                                        &plugin::kOptionSlots<qr_backend, kOptions>,
-                                        plugin::create_backend<qr_backend>,
-                                        plugin::destroy_backend<qr_backend>,
-                                        nullptr};
+  static constexpr qr_plugin kPlugin = plugin::plugin_table<qr_backend>(
+      "gpu", QR_GPU_VERSION, "graphics processors and whatever else has a driver for OpenCL 1.2", gpu::kBlobVersion,
+      kDevice, kCompiler, kContext, kExecution, &kMemory, &plugin::kOptionSlots<qr_backend, kOptions>);
   return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

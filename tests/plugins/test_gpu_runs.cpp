@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of the gpu backend that are submitted, and of models with extents that only the run knows.
+// Runs of the gpu backend that are submitted, and of models with data-dependent shapes.
 #include <atomic>
 #include <functional>
 
@@ -271,7 +271,7 @@ void same_as_cpu(const std::string &model, const std::vector<std::int64_t> &dims
 
 }  // namespace
 
-TEST_CASE("extents that only the run knows: what comes before is on the device, the rest by the host or planned") {
+TEST_CASE("data-dependent shapes: what comes before is on the device, the rest by the host or planned") {
   if (!has_device()) return;
   const Layer layer;
   for (const bool container : {false, true}) {
@@ -340,7 +340,7 @@ TEST_CASE("nothing is left to the host unless it is asked for") {
   const Layer layer;
   qr::Runtime runtime;
   CHECK(says(failure([&] { session(runtime, detector()); }, QR_UNSUPPORTED), {"NonMaxSuppression", "gpu.tail=host"}));
-  CHECK(says(failure([&] { session(runtime, chooser()); }, QR_UNSUPPORTED), {"NonZero", "only a run tells"}));
+  CHECK(says(failure([&] { session(runtime, chooser()); }, QR_UNSUPPORTED), {"NonZero", "data-dependent shapes"}));
 }
 
 // ---- control flow -------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ std::string chosen() {
   return text.bytes();
 }
 
-// h = x w; until h's largest number is 100 or more: h = h * 2; then a product. How often, only a run tells.
+// h = x w; until h's largest number is 100 or more: h = h * 2; then a product. How often is known only at run time.
 std::string repeated() {
   ModelText text(13);
   text.input("x", {4, 8});
@@ -404,14 +404,14 @@ std::string repeated() {
 
 }  // namespace
 
-TEST_CASE("If runs on the device; a Loop whose end only a run tells by the host, where that is asked for") {
+TEST_CASE("If runs on the device; a Loop whose end is known only at run time by the host, where that is asked for") {
   if (!has_device()) return;
   const Layer layer;
   same_as_cpu(chosen(), {4, 8}, false);
   {
     qr::Runtime runtime;
     CHECK(says(failure([&] { session(runtime, repeated()); }, QR_UNSUPPORTED),
-               {"Loop", "times or results only a run tells", "gpu.tail=host"}));
+               {"Loop", "iterations or results are data-dependent", "gpu.tail=host"}));
     qr::Session made = session(runtime, chosen());  // without the option
     layer.tell("");
     for (int i = 0; i < 2; ++i) (void)ran(made, Floats(32, i ? 1.0f : -1.0f), {4, 8}, 32);

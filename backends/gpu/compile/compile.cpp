@@ -6,12 +6,12 @@
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/gpu/lower/quantized.h"
-#include "backends/gpu/run/dynamic_region.h"
 #include "base/checked.h"
 #include "base/stop.h"
 #include "passes/fuse/compose.h"
 #include "passes/passes.h"
 #include "passes/shapes/cut.h"
+#include "quarry/backend.h"
 
 namespace quarry::gpu {
 
@@ -21,7 +21,7 @@ namespace {
 constexpr passes::Composites kComposites = {passes::Composite::Gelu, passes::Composite::GeluTanh,
                                             passes::Composite::LayerNormalization, passes::Composite::RMSNormalization};
 
-// A recurrent operator is written out step by step.
+// A recurrent operator is unrolled.
 constexpr std::int64_t kMostSteps = 128;
 
 // Constants that are no larger are packed though they lie in a segment: few allocations.
@@ -68,7 +68,7 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return count ? packed_size(tensor.dtype, *count).value_or(0) : 0;
 }
 
-// What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or tell extents.
+// What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or late ones.
 void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, HostTail host_tail,
                           Vector<Status> &refused) {
   for (std::size_t n = 0; n < tail.nodes.size(); ++n) {
@@ -78,13 +78,14 @@ void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, H
     if (!find_operator(node.op))
       verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
     else if (by_host[n] && host_tail == HostTail::Refused && passes::is_control_flow(node))
-      verdict = refuse(ErrorId::backend_limit, node,
-                       "found a body whose times or results only a run tells, expected them known when the model is "
-                       "compiled",
-                       "option gpu.tail=host has the host run such nodes, and the device all before them");
+      verdict =
+          refuse(ErrorId::backend_limit, node,
+                 "found a body whose iterations or results are data-dependent, expected them known when the model is "
+                 "compiled",
+                 "option gpu.tail=host has the host run such nodes, and the device all before them");
     else if (by_host[n] && host_tail == HostTail::Refused)
       verdict = refuse(ErrorId::backend_limit, node,
-                       "found extents that only a run tells, expected them known when the model is compiled",
+                       "found data-dependent shapes, expected them known when the model is compiled",
                        "option gpu.tail=host has the host run such nodes, and the device all before them");
   }
 }
@@ -137,6 +138,11 @@ Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled 
 
 }  // namespace
 
+bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept {
+  return passes::has_products(rest) ||
+         std::ranges::any_of(tail.inputs, [&](std::int32_t id) { return !passes::known(qir::at(tail, id).shape); });
+}
+
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
                          HostTail host_tail, std::size_t sources) {
   Compiled out;
@@ -152,7 +158,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   for (const qir::Node &node : graph.nodes)
     if (node.source >= 0) names[static_cast<std::size_t>(node.source)] = node.name;
   out.refused.resize(names.size());
-  Vector<NodePathRow> late(names.size());  // of nodes of the tail
+  Vector<NodePathRow> late(names.size());  // of nodes of the dynamic region
   qir::Store store;
   passes::unfold_control_flow(graph, store, kMostSteps);
   QR_RETURN_IF_ERROR(stop_status("compile"));

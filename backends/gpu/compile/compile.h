@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph made into a plan: passes, lowering, places in memory, constants.
+// A graph made into a plan: passes, lowering, storage, constants.
 #pragma once
 
 #include "backends/gpu/program/compiled_plan.h"
@@ -7,8 +7,12 @@
 
 namespace quarry::gpu {
 
-// Whether the host may run what tells extents, and small parts of what hangs on them (option gpu.tail).
+// Whether the host may run operators of data-dependent shapes, and small parts of what depends on them (option
+// gpu.tail).
 enum class HostTail : std::uint8_t { Refused, Allowed };
+
+// Whether the rest of a dynamic region, behind the operators that the host runs, is planned.
+bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept;
 
 // Where a node is refused, the plan is of no use. `sources`: the graph is a part of one of so many nodes, and its nodes
 // know theirs; 0: it is whole.

@@ -56,7 +56,7 @@ Result<opencl::Program> Engine::finish(cl_program made, const char *from) const 
   return Status::error(ErrorId::backend_library_call,
                        String(failed.message()) + "; the compiler of " + printable(device_.driver) +
                            " says: " + (log.empty() ? String("nothing") : printable(log, 2000)),
-                       "update the device's driver; `quarry doctor` tells its version");
+                       "update the device's driver; `quarry doctor` says its version");
 }
 
 Result<opencl::Program> Engine::build(const String &source) const {

@@ -40,14 +40,14 @@ bool is_small(std::int64_t count) { return count >= 1 && count <= (1 << 28); }
 
 // Along an axis that the kernel walks by itself.
 Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t count, std::int64_t step) {
-  if (count < 1) return bad_form(form, "an extent that is none");
+  if (count < 1) return bad_form(form, "a dimension that is none");
   add_distance(out.ranges[operand], count, step);
   return {};
 }
 
 }  // namespace
 
-// What windows of an image may touch: places outside it are left out by the kernel itself.
+// What windows of an image may touch: the kernel leaves out positions outside it.
 Status window_bounds(const Form &form, Bounds &out, const WindowParams &w) {
   for (const auto &list : {w.IN, w.OUT, w.KERNEL, w.STRIDE, w.DILATION})
     if (!std::all_of(list, list + 3, is_small)) return bad_form(form, "a window that is none");
@@ -82,7 +82,7 @@ Status bounds_conv(const Form &form, Bounds &out) {
   const auto f = read_params<ConvParams>(form);
   const std::uint32_t rank = form.nest.rank;
   QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
-  // The nest tells where batch and group begin; what the kernel finds by channel and pixel comes on top.
+  // The nest says where batch and group begin; what the kernel finds by channel and pixel comes on top.
   const std::int64_t tile = f.TILE, channels = form.nest.dims[rank - 2];
   if (tile < 1 || tile > kTile) return bad_form(form, "a tile that is none");
   const std::int64_t blocks = (channels + tile - 1) / tile;
@@ -97,7 +97,7 @@ Status bounds_conv(const Form &form, Bounds &out) {
   return {};
 }
 
-// Zero points and products of 16 bits; the extents keep sums in the integers that WIDE says, or they wrap around.
+// Zero points and products of 16 bits; the dimensions keep sums in the integers that WIDE says, or they wrap around.
 Status bounds_conv_integer(const Form &form, Bounds &out) {
   const auto f = read_params<ConvIntegerParams>(form);
   const std::uint32_t rank = form.nest.rank;
@@ -173,7 +173,7 @@ Status bounds_reduce(const Form &form, Bounds &out) {
   std::int64_t total = 1;
   for (std::size_t i = 0; i < 4; ++i)
     if (__builtin_mul_overflow(total, f.EXTENT[i], &total) || total > INT32_MAX)
-      return bad_form(form, "an extent that is none");
+      return bad_form(form, "a dimension that is none");
   if (!is_one_of<Reduction>(f.HOW)) return bad_form(form, "a reduction that is not known");
   if (f.HOW == field_of(Reduction::LogSumExp) && f.LANES != 1) return bad_form(form, "a group that is none");
   return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
@@ -199,7 +199,7 @@ Status bounds_normalize(const Form &form, Bounds &out) {
   const auto f = read_params<NormalizeParams>(form);
   if (!is_one_of<Normalization>(f.HOW)) return bad_form(form, "a normalisation that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f.PIECE < 1 || f.LENGTH < 1) return bad_form(form, "an extent that is none");
+  if (f.PIECE < 1 || f.LENGTH < 1) return bad_form(form, "a dimension that is none");
   QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, 1));
   QR_RETURN_IF_ERROR(line(form, out, 1, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.SCALE_STEP));
   QR_RETURN_IF_ERROR(line(form, out, 2, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.BIAS_STEP));
@@ -233,7 +233,7 @@ Status bounds_scatter(const Form &form, Bounds &out) {
     return bad_form(form, "a number of axes");
   for (std::int64_t d = 0; d < f.COUNT_OF; ++d)
     if (f.EXTENT[static_cast<std::size_t>(d)] != form.nest.dims[f.AXIS + d])
-      return bad_form(form, "extents that are not those of the nest");
+      return bad_form(form, "dimensions that are not those of the nest");
   QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.I_STEP));
   QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));
   QR_RETURN_IF_ERROR(line(form, out, 2, f.PLACES, f.U_STEP));

@@ -95,7 +95,7 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
   const std::uint32_t rank = form.nest.rank;
   const std::int64_t rows = form.nest.dims[rank - 2], columns = form.nest.dims[rank - 1], cols = f.tile.COLS;
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f.K < 1) return bad_form(form, "an extent that is none");
+  if (f.K < 1) return bad_form(form, "a dimension that is none");
   add_distance(out.ranges[0], f.K, f.A_K);
   if (f.PANEL == kPanel) {
     if (form.nest.strides[1][rank - 1] != 0 || f.B_K != kPanel) return bad_form(form, "panels that are none");
@@ -126,7 +126,7 @@ Status conv_panels(const Form &form, const TileParams &f, std::int64_t inputs, s
   for (std::size_t o = 0; o < 2; ++o)
     if (form.nest.strides[o][rank - 1] != 0 || form.nest.strides[o][rank - 2] != 0)
       return bad_form(form, "an operand that moves with the result");
-  if (f.ROWS < 1 || f.COLS < 1) return bad_form(form, "an extent that is none");
+  if (f.ROWS < 1 || f.COLS < 1) return bad_form(form, "a dimension that is none");
   add_distance(out.ranges[0], inputs, x_channel);
   const std::int64_t channels = form.nest.dims[rank - 2], pixels = form.nest.dims[rank - 1];
   add_distance(out.ranges[1], (channels + kPanel - 1) / kPanel * kPanel, row);
@@ -172,7 +172,7 @@ Status bounds_matmul_dot(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(dots(form));
   if (k < 1 || f.tile.ROWS < 1 || f.tile.COLS < 1 || form.nest.strides[1][rank - 1] != 0 ||
       form.nest.strides[1][rank - 2] != 0)
-    return bad_form(form, "an extent that is none");
+    return bad_form(form, "a dimension that is none");
   add_distance(out.ranges[0], k, 1);
   const std::int64_t row = ((k + 3) / 4 + 1) * 4;
   add_distance(out.ranges[1], (columns + kPanel - 1) / kPanel * kPanel, row);

@@ -144,7 +144,7 @@ Status find_bounds(const Form &form, Bounds &out) {
   std::int64_t count = 1;
   for (std::uint32_t d = 0; d < form.nest.rank; ++d) {
     if (form.nest.dims[d] < 1 || __builtin_mul_overflow(count, form.nest.dims[d], &count) || count > INT32_MAX)
-      return bad_form(form, "extents that are none");
+      return bad_form(form, "dimensions that are none");
   }
   for (const StepOperand &operand : form.operands) QR_RETURN_IF_ERROR(check_operand(form, operand));
   QR_RETURN_IF_ERROR(check_code(form, row));

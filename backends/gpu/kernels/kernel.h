@@ -80,7 +80,7 @@ enum ImageWay : std::int32_t {
   kLineImages = kLineOfRight | kLineOfLeft,
 };
 inline constexpr std::int64_t kLine = 1024;
-// The ways of an operand.
+// The paths of an operand.
 constexpr std::int32_t images_of_operand(std::size_t operand) noexcept {
   return operand == 0 ? kRowsOfLeft | kLineOfLeft : operand == 1 ? kPanelsOfRight | kLineOfRight : 0;
 }
@@ -118,7 +118,7 @@ struct ElementRow {
 };
 const ElementRow &element_row(Element element) noexcept;
 
-// Checks everything that holds for every kernel, then asks the row: operands, fields, code, extents of 32 bits.
+// Checks everything that holds for every kernel, then asks the row: operands, fields, code, dimensions of 32 bits.
 Status find_bounds(const Form &form, Bounds &out);
 
 // For rows: what the nest touches of each operand; a distance more along something that is no coordinate.

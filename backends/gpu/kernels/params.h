@@ -64,8 +64,8 @@ Params read_params(const Form &form) noexcept {
   return read_params<Params>(form.fields);
 }
 
-// Lets `edit` change parameters of a product in tiles, which have `tile`, and of reals LOCAL and IMAGES too. False: the
-// kernel is none.
+// Lets `edit` change parameters of a matrix multiplication or convolution in tiles, which have `tile`, and of reals
+// LOCAL and IMAGES too. False: the kernel is none.
 template <class Params, class Edit>
 bool edit_params(std::int32_t *fields, const Edit &edit) {
   Params params = read_params<Params>(std::span<const std::int32_t>(fields, kFieldCount<Params>));

@@ -213,7 +213,7 @@ void define_type(const StepOperand &operand, Macros &macros) {
   macros.define("ROOT(v)", format("(%s)sqrt((float)(v))", spelled(number)));
 }
 
-// What kernels compute is of their first operand's type, but for places and sums of integers.
+// What kernels compute is of their first operand's type, but for indices and sums of integers.
 Number value_number(const Form &form) {
   switch (form.kernel) {
     case Kernel::ArgReduce: return Number::Long;

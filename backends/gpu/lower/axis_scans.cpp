@@ -182,7 +182,7 @@ Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
   return l.emit_elements(elements, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
 }
 
-// Indices by the place of each element in order, then the values by the indices.
+// Indices by the position of each element in order, then the values by the indices.
 Status lower_top_k(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
   std::size_t axis = 0;
@@ -305,7 +305,7 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   } else {
     for (std::size_t d = 0; d < rank; ++d) (d < axis ? rows : length) *= x.dims[d];
     dims = {rows};
-    // Scale and bias as lines of their own that every row shares.
+    // Scale and bias as rows of their own that every row shares.
     const auto line = [&](View &v, DType dtype, std::int64_t &step, Dims &strides) -> Status {
       View whole = strided::broadcast(v, x.dims);
       View tail{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),

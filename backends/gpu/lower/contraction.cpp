@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and matrix products.
+// Convolutions and matrix multiplications.
 #include <algorithm>
 #include <cstring>
 
@@ -48,8 +48,8 @@ qir::Bytes packed_columns(Lowering &l, const qir::Bytes from, const View &b, std
   return {to, bytes};
 }
 
-// How many products of f16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it. So
-// few that what they lose is a thousandth of their sum.
+// How many products of float16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it.
+// So few that what they lose is a thousandth of their sum.
 std::int64_t halves(const Lowering &l, DType dtype) { return l.target().halves && dtype == DType::F16 ? 16 : 0; }
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
@@ -96,7 +96,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group;
   const Dims dims{c.batch, c.group, per_out, pixels};
   const qir::Tensor &weights = l.tensor(wi);
-  // Without a window it is a product of weights and pixels, which lie side by side.
+  // Without a window it is a matrix multiplication of weights and pixels, which lie side by side.
   const bool is_product = !transposed && weights.is_constant && taps == 1 && pixels >= kFewestColumns &&
                           std::ranges::equal(window.IN, window.OUT) &&
                           std::ranges::all_of(window.STRIDE, [](auto s) { return s == 1; }) &&
@@ -179,7 +179,7 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
     b = {l.constant(bytes, {static_cast<std::int64_t>(bytes.size / width)}).value, 0, dims, Dims(rank, 0)};
     panel = b_k = kPanel;
   } else if (tiled && n_step != 1) {
-    // Its columns are laid side by side where that is little beside the product.
+    // Its columns are laid side by side where that is little beside the multiplication.
     tiled = m >= kFewestColumns;
     if (tiled) {
       Dims wanted = dims, from = b.strides;

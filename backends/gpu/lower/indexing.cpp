@@ -22,7 +22,7 @@ std::optional<Scattering> scattering_of(const qir::Node &node) {
   return word == "min" ? std::optional(Scattering::Min) : std::nullopt;
 }
 
-// So many updates of a place are looked at by each element of the result; of more, the last is found first.
+// Each element of the result reads at most so many updates; of more, the last one is found first.
 constexpr std::int64_t kFewPlaces = 16;
 
 // What a scatter does: which axes its indices name, and how many updates there are.
@@ -69,8 +69,8 @@ Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
 }  // namespace
 
 // Results are the same from run to run. Where there are few updates, and where they are joined, every element of the
-// result looks for its own: no two work items write to one place. Of many that replace, each tells its place its
-// number, of which the greatest stays; then every element looks at one.
+// result looks for its own: no two work items write one element. Of many that replace, each gives its element its
+// number, of which the greatest stays; then every element reads one.
 Status lower_scatter(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
   const bool nothing = strided::count_of(l.shape(ii)) == 0 || strided::count_of(l.shape(xi)) == 0;

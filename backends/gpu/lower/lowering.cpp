@@ -27,7 +27,7 @@ constexpr OperatorRow kOperators[] = {
 constexpr std::size_t kMostFused = 24;
 
 bool is_known(const qir::Shape &shape) {
-  return std::ranges::all_of(shape, [](std::int64_t extent) { return extent >= 0; });
+  return std::ranges::all_of(shape, [](std::int64_t dim) { return dim >= 0; });
 }
 
 }  // namespace
@@ -42,20 +42,25 @@ bool takes(const OperatorRow &row, DType dtype) noexcept {
   return number_of(dtype) && (row.types != OperatorRow::Types::NoF64 || dtype != DType::F64);
 }
 
-const char *types_text(const OperatorRow &row) noexcept {
-  // Without or with integers, without or with bool.
-  static constexpr const char *kTexts[3][2][2] = {
-      {{"", "bool"}, {"integers", "integers bool"}},
-      {{"f32 f16 bf16", "f32 f16 bf16 bool"}, {"f32 f16 bf16 integers", "f32 f16 bf16 integers bool"}},
-      {{"floats", "floats bool"}, {"floats integers", "floats integers bool"}}};
+String types_text(const OperatorRow &row) {
+  constexpr DType kFloats[] = {DType::F16, DType::BF16, DType::F32, DType::F64};
+  constexpr DType kIntegers[] = {DType::I8, DType::I16, DType::I32, DType::I64,
+                                 DType::U8, DType::U16, DType::U32, DType::U64};
+  constexpr DType kBool[] = {DType::Bool};
   const qir::TypeSpec spec(qir::op_row(row.op).types);
   std::string_view list = spec.inputs().empty() ? spec.outputs() : spec.inputs();
   qir::TypeSlot slot;
-  if (!qir::TypeSpec::next(&list, &slot)) return "";
-  const std::uint32_t mask = spec.mask(slot.type);
-  const auto has = [&](DType dtype) { return (mask & qir::dtype_bit(dtype)) != 0 && takes(row, dtype); };
-  if (mask == qir::dtype_bit(DType::I64)) return "i64";
-  return kTexts[has(DType::F64) ? 2 : has(DType::F32) ? 1 : 0][has(DType::I32)][has(DType::Bool)];
+  const std::uint32_t mask = qir::TypeSpec::next(&list, &slot) ? spec.mask(slot.type) : 0;
+  String text;
+  const auto add = [&](std::span<const DType> types, const char *all) {
+    const auto has = [&](DType dtype) { return (mask & qir::dtype_bit(dtype)) != 0 && takes(row, dtype); };
+    if (std::ranges::all_of(types, has)) text += (text.empty() ? "" : " ") + String(all);
+    else
+      for (const DType dtype : types)
+        if (has(dtype)) text += (text.empty() ? "" : " ") + String(dtype_name(dtype));
+  };
+  add(kFloats, "floats"), add(kIntegers, "integers"), add(kBool, "bool");
+  return text;
 }
 
 Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint) {
@@ -64,8 +69,8 @@ Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view
 
 Status lower_rewritten(Lowering &, const qir::Node &node) {
   return refuse(ErrorId::backend_limit, node,
-                "found a form of it that cannot be written as other operators (extents, lengths or parameters of the "
-                "run, a type)");
+                "found a form of it that cannot be decomposed (shapes, lengths or parameters that are not constant, a "
+                "type)");
 }
 Status lower_late(Lowering &, const qir::Node &node) {
   return refuse(
@@ -430,7 +435,7 @@ Status Lowering::check_types(const qir::Node &node) const {
     };
     if (!is_known(t.shape))
       return refused(ErrorId::backend_limit, shape_text(t.shape.data(), t.shape.size()),
-                     "extents that are known before the run");
+                     "dimensions that are known before the run");
     const bool stored = node.op == qir::Op::QuantizeLinear || node.op == qir::Op::DequantizeLinear;
     if (t.quant && !stored && !computes_quantized(graph_, node))
       return refused(ErrorId::backend_type, "a quantised " + String(dtype_name(t.dtype)),

@@ -129,7 +129,7 @@ class Lowering {
   // refused is wrong, and a build with assertions says so (internal error).
   Status apply(Status (*rule)(Lowering &, const qir::Node &), const qir::Node &node);
   // Runs the rules of all nodes. `refused` has one entry per node that was given; a refused node's results are taken as
-  // if they were there, so that the rest is judged too.
+  // if they were there, so that the rest is checked too.
   Status run(Vector<Status> &refused);
   std::uint32_t name(std::string_view text);
 
@@ -175,7 +175,7 @@ class Lowering {
   Vector<String> given_names_;
 
  public:
-  // `late`: the paths of nodes that hang on extents of the run.
+  // `late`: the paths of nodes that depend on data-dependent shapes.
   void report_paths(const Vector<String> &names, const Vector<NodePathRow> &late);
 };
 
@@ -189,8 +189,8 @@ struct OperatorRow {
 const OperatorRow *find_operator(qir::Op op) noexcept;
 // Whether the row's node may have an input of the type, and as a text all types that its first input may have.
 bool takes(const OperatorRow &row, DType dtype) noexcept;
-const char *types_text(const OperatorRow &row) noexcept;
-// It has no rule of its own: passes may write it as others.
+String types_text(const OperatorRow &row);
+// It has no rule of its own: passes may decompose it.
 bool is_rewritten(qir::Op op) noexcept;
 
 // A refusal: subject and found in `reason`.

@@ -186,7 +186,7 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
     p.EXTENT[d] = d < axes ? x.dims[batch + d] : 1;
     p.STEP[d] = d < axes ? x.strides[batch + d] : 0;
   }
-  // [batch, places, what a place holds]
+  // [batch, indices, what an index names]
   Dims dims;
   View from{x.value, x.offset, {}, {}}, index{indices.value, indices.offset, {}, {}};
   const auto add = [&](std::int64_t extent, std::int64_t x_stride, std::int64_t i_stride) {

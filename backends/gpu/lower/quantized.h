@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on tensors of quantised types (graph/graph.h): which of them work on the stored integers here, and
-// how integers become reals and back inside a step. What is not taken so is taken apart before
+// how integers become reals and back inside a step. What is not taken so is dequantised before
 // (passes::take_apart_quantized).
 #pragma once
 
@@ -14,7 +14,7 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 // It computes in reals, and its kernel turns stored integers into them as it reads them, and back as it writes.
 bool scales_stored(const qir::Graph &graph, const qir::Node &node);
 
-// Conv, ConvTranspose, MatMul, Gemm on integers: products of integers, summed in integers.
+// Conv, ConvTranspose, MatMul, Gemm on integers: multiplied and summed in integers.
 bool is_integer_product(const Lowering &l, const qir::Node &node);
 Status lower_integer_product(Lowering &l, const qir::Node &node);
 

@@ -67,7 +67,7 @@ bool is_product(const qir::Graph &graph, const qir::Node &node) {
     if (!axis || w->quant->axis != static_cast<std::int32_t>(*axis)) return false;
   }
   if (node.op == Op::Conv) return w->is_constant && x->shape.size() <= 5;
-  // One scale for a channel of each group: channels of the result that share them are not told apart.
+  // One scale for a channel of each group: channels of the result that share them are not distinguished.
   if (node.op == Op::ConvTranspose)
     return w->is_constant && x->shape.size() <= 5 && (w->quant->per_tensor() || node.get_int("group", 1) == 1);
   if (node.op == Op::Gemm && (node.get_float("alpha", 1) != 1 || node.get_float("beta", 1) != 1)) return false;

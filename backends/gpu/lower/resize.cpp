@@ -96,7 +96,7 @@ struct Taps {
   Vector<float> weight;
 };
 
-// As cpu-reference has them: index and weight of each tap for each place of the result.
+// As cpu-reference has them: index and weight of each tap for each position of the result.
 Result<Taps> taps_of(const qir::Node &node, const qir::ResizeAxis &axis) {
   const qir::Coordinates coordinates = qir::coordinates_of(node);
   const std::string_view mode = node.get_string("mode", "nearest");

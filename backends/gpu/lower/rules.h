@@ -7,23 +7,23 @@
 
 namespace quarry::gpu {
 
-Status lower_rewritten(Lowering &l, const qir::Node &node);    // what no pass could write as others
-Status lower_late(Lowering &l, const qir::Node &node);         // what tells extents of the run (tail.h)
+Status lower_rewritten(Lowering &l, const qir::Node &node);    // what no pass could decompose
+Status lower_late(Lowering &l, const qir::Node &node);         // results of data-dependent shapes (dynamic_region.h)
 Status lower_elementwise(Lowering &l, const qir::Node &node);  // element_code.cpp
-Status lower_view(Lowering &l, const qir::Node &node);         // lower_movement.cpp, and so on
+Status lower_view(Lowering &l, const qir::Node &node);         // movement.cpp, and so on
 Status lower_tile(Lowering &l, const qir::Node &node);
 Status lower_concat(Lowering &l, const qir::Node &node);
 Status lower_blocks(Lowering &l, const qir::Node &node);
 Status lower_gather(Lowering &l, const qir::Node &node);
 Status lower_gather_nd(Lowering &l, const qir::Node &node);
-Status lower_scatter(Lowering &l, const qir::Node &node);  // lower_scatter.cpp
+Status lower_scatter(Lowering &l, const qir::Node &node);  // indexing.cpp
 Status lower_roi_align(Lowering &l, const qir::Node &node);
 Status lower_pad(Lowering &l, const qir::Node &node);
 Status lower_coordinates(Lowering &l, const qir::Node &node);
-Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp
+Status lower_conv(Lowering &l, const qir::Node &node);  // contraction.cpp
 Status lower_matmul(Lowering &l, const qir::Node &node);
 Status lower_gemm(Lowering &l, const qir::Node &node);
-// The tile of a product of so many rows and columns, for any device.
+// The tile of a matrix multiplication of so many rows and columns, for any device.
 TileParams tile_of(std::int64_t rows, std::int64_t columns);
 // The window of a pool or a convolution over x: three axes of space, of which those that are not there have one
 // element.
@@ -38,16 +38,16 @@ WindowParams window_of(const Geometry &g, const View &x) {
   }
   return w;
 }
-// lower_winograd.cpp: the patches' pixels along an axis where a convolution goes by Winograd's form, else 0; and its
+// winograd.cpp: the patches' pixels along an axis where a convolution goes by Winograd's form, else 0; and its
 // steps.
 std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c);
 Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry &c, std::int64_t step,
                      const Dims &dims, const FusedExpression &elements);
-Status lower_pool(Lowering &l, const qir::Node &node);  // lower_image.cpp
+Status lower_pool(Lowering &l, const qir::Node &node);  // resize.cpp
 Status lower_lrn(Lowering &l, const qir::Node &node);
 Status lower_grid_sample(Lowering &l, const qir::Node &node);
 Status lower_resize(Lowering &l, const qir::Node &node);
-Status lower_reduce(Lowering &l, const qir::Node &node);  // lower_lines.cpp
+Status lower_reduce(Lowering &l, const qir::Node &node);  // axis_scans.cpp
 Status lower_dynamic_quantize(Lowering &l, const qir::Node &node);
 Status lower_arg_reduce(Lowering &l, const qir::Node &node);
 Status lower_scan(Lowering &l, const qir::Node &node);

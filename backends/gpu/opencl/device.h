@@ -41,8 +41,8 @@ struct Device {
   bool views_images() const noexcept {
     return has_images && image_pitch > 0 && (has("cl_khr_image2d_from_buffer") || (numeric >= 200 && numeric < 300));
   }
-  // Its products are quicker when they read images: graphics processors whose caches of textures are what others are
-  // not.
+  // Its matrix multiplications are quicker when they read images: graphics processors whose caches of textures are what
+  // others are not.
   bool likes_images() const noexcept;
   const char *type_name() const noexcept;
   // What program binaries depend on: "name|version|driver".

@@ -12,7 +12,7 @@ struct External {
   // All three, or none.
   cl_mem(CL_API_CALL *create)(cl_context, const std::uint64_t *, cl_mem_flags, std::size_t, void *, cl_int *) = nullptr;
   Edge acquire = nullptr, release = nullptr;
-  String text;  // what doctor tells: by which extension, or why not
+  String text;  // what doctor says: by which extension, or why not
 };
 inline constexpr std::uint64_t kDmaBuf = 0x2067;  // a property of a buffer, with the descriptor behind it
 

@@ -23,7 +23,7 @@ struct Api {
 
 class Library {
  public:
-  // QUARRY_OPENCL_PATH names the file, and is the only place then; else the system's loader searches for it by name.
+  // If QUARRY_OPENCL_PATH names the file, nothing else is searched; else the system's loader searches for it by name.
   static Result<std::shared_ptr<const Library>> open();
   const Api *operator->() const noexcept { return &api_; }
   // A function that not every library has; null: this one does not.

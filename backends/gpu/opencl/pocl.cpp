@@ -169,7 +169,7 @@ String flaw_of_entries(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-// hwloc, its library, looks in /sys, but for other places that the environment names.
+// hwloc, its library, looks in /sys, but for other folders that the environment names.
 const char *why_pocl_would_abort() noexcept {
   for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
     if (std::getenv(elsewhere)) return nullptr;

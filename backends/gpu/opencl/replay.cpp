@@ -15,7 +15,7 @@ constexpr cl_device_info kExtensionsWithVersion = 0x1060, kCapabilities = 0x12A9
                          kMostRecorded = 0x41DE;
 constexpr std::uint64_t kSimultaneousCapability = 1 << 2;
 
-// As CL_MAKE_VERSION packs it; 0: drivers before OpenCL 3.0 do not tell.
+// As CL_MAKE_VERSION packs it; 0: drivers before OpenCL 3.0 do not say.
 std::uint32_t version_of(const Library &library, cl_device_id device, std::string_view name) {
   struct Row {
     std::uint32_t version;

@@ -15,7 +15,7 @@ using SyncPoint = cl_uint;
 struct Replay {
   enum class Way { None, CommandBuffer, Qualcomm };
   Way way = Way::None;
-  // What doctor tells: "cl_khr_command_buffer 0.9.0"; where there is none, why.
+  // What doctor says: "cl_khr_command_buffer 0.9.0"; where there is none, why.
   String text;
   // A recording may be handed over again before it has ended.
   bool simultaneous = false;

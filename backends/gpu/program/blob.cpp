@@ -115,7 +115,7 @@ Status check_step(const Plan &plan, const Step &step, Vector<bool> &written) {
 
 bool is_same(const Io &a, const Io &b) { return a.dtype == b.dtype && a.shape == b.shape; }
 
-// What goes from where to where; the tail's own graph is read where it is loaded (tail.h).
+// What goes from where to where; the dynamic region's own graph is read where it is loaded (dynamic_region.h).
 Status check_tail(const Plan &plan, const DynamicRegion &tail, std::span<const qir::Bytes> segments) {
   if (tail.qir.empty()) {
     if (!tail.inputs.empty() || !tail.outputs.empty() || !tail.sources.empty() || !tail.reads.empty() ||
@@ -228,7 +228,7 @@ Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
       return bad("an input or output that is none");
     for (std::uint32_t d = 0; d < row.rank; ++d)
       if (row.dims[d] < (i < header.inputs + header.outputs ? 0 : qir::kUnknownDim))
-        return bad("an extent that is none");
+        return bad("a dimension that is none");
     const std::size_t plans = header.inputs + header.outputs;
     (i < header.inputs                ? plan.inputs
      : i < plans                      ? plan.outputs

@@ -12,7 +12,7 @@ struct Compiled {
   std::size_t kept_segments = 0;  // all of the request's, or none
   Vector<std::uint8_t> packed;    // the segment behind them
   DynamicRegion tail;
-  Vector<std::uint8_t> tail_constants;  // the segment behind that, where there is a tail
+  Vector<std::uint8_t> tail_constants;  // the segment behind that, where there is a region
   std::uint64_t weights_bytes = 0, io_bytes = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of products that kernels read as images (ImageWay): which can be, on which device, and where that pays.
-// Weights become images of their own when a plan is loaded; a value between steps is read through a view of the buffer
-// that it lies in. What a device cannot read so it reads as a buffer.
+// Operands of matrix multiplications that kernels read as images (ImageWay): which can be, on which device, and where
+// that pays. Weights become images of their own when a plan is loaded; a value between steps is read through a view of
+// the buffer that it lies in. What a device cannot read so it reads as a buffer.
 #pragma once
 
 #include "backends/gpu/opencl/device.h"
@@ -21,15 +21,15 @@ ImageSize line_of(std::uint64_t bytes, DType dtype);
 bool form_with_images(const Plan &plan, const Step &step, std::int32_t ways, Vector<StepOperand> &operands,
                       Vector<std::int32_t> &fields, Form &out);
 
-// All ways that fit a step, each operand by one at most. Without a device: one of the smallest limits. `why`: gets why
+// All paths that fit a step, each operand by one at most. Without a device: one of the smallest limits. `why`: gets why
 // an operand that lies right is too much for the device.
 std::int32_t possible_images(const Plan &plan, const Step &step, const opencl::Device *device, String *why = nullptr);
-// Of those that the step says: what the device does, for a plan whose values have their places.
+// Of those that the step says: what the device does, for a plan whose values have their offsets.
 std::int32_t images_on(const Plan &plan, const Step &step, const opencl::Device &device);
 
-// Images where Target says all, and where values lie then. The note is empty, or tells what is too large.
+// Images where Target says all, and where values lie then. The note is empty, or says what is too large.
 Result<String> fit_images(Plan &plan, const Target &target, const opencl::Device *device);
-// Places values again, and says of nodes that they read images.
+// Gives values their offsets again, and says of nodes that they read images.
 Status finish_images(Plan &plan);
 
 // Constants of a plan that are images, and those that somebody reads as buffers.

@@ -32,7 +32,7 @@ struct Operand {
 struct Step {
   std::uint32_t kernel = 0;  // Kernel
   std::uint32_t first_operand = 0, operand_count = 0;
-  // In Plan::numbers: the fields, the rank, the extents, and the strides of each operand.
+  // In Plan::numbers: the fields, the rank, the dimensions, and the strides of each operand.
   std::uint32_t numbers = 0;
   std::uint32_t first_code = 0, code_count = 0;
   std::uint32_t name = 0, op = 0, shapes = 0, fused = 0;  // texts in Plan::names
@@ -63,7 +63,7 @@ struct Plan {
   Vector<Io> inputs, outputs;
 };
 
-// The part of the graph behind the first extents that are known only at run time (backends/dynamic). Inputs and outputs
+// The part of the graph behind the first data-dependent shape (backends/dynamic). Inputs and outputs
 // of the plan are then those of the part before it.
 struct DynamicRegion {
   Vector<std::uint8_t> qir;            // empty: there is none
@@ -72,8 +72,8 @@ struct DynamicRegion {
   Vector<std::uint32_t> plan_inputs;   // per input of the plan: which of the model's
   Vector<std::uint32_t> plan_outputs;  // per output of the plan likewise, or kTailsAlone
   Vector<std::uint32_t>
-      reads;  // per input of the tail: which of the model's, or behind those: which output of the plan
-  Vector<std::uint32_t> writes;  // per output of the tail: which of the model's
+      reads;  // per input of the region: which of the model's, or behind those: which output of the plan
+  Vector<std::uint32_t> writes;  // per output of the region: which of the model's
   std::uint32_t segment = 0;     // of its constants
 };
 inline constexpr std::uint32_t kTailsAlone = UINT32_MAX;
@@ -89,7 +89,7 @@ constexpr std::uint64_t line_bytes(std::uint64_t bytes, std::uint64_t element) n
   return (bytes + row - 1) / row * row;
 }
 
-// Places values of the arena: those that live at the same time lie apart. May be done again.
+// Gives values of the arena their offsets: those that live at the same time lie apart. May be done again.
 Status place_values(Plan &plan);
 
 }  // namespace quarry::gpu

@@ -151,7 +151,7 @@ Status LoadedContext::reopen(std::shared_ptr<const Engine> engine) {
   constants_.clear(), pieces_.clear(), images_.clear();
   program_ = opencl::Program();
   engine_ = std::move(engine);
-  String note;  // was told when it was loaded
+  String note;  // was reported when it was loaded
   opencl::BuildLock lock;
   QR_RETURN_IF_ERROR(build(nullptr, &note, lock));
   lock.release();

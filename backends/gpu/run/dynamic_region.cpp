@@ -5,7 +5,7 @@
 
 #include "backends/common/processor_backend.h"
 #include "backends/gpu/compile/compile.h"
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 #include "base/checked.h"
 
 namespace quarry::gpu {
@@ -61,11 +61,6 @@ class Planned final : public dynamic::PlannedRun {
 };
 
 }  // namespace
-
-bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept {
-  return passes::has_products(rest) ||
-         std::ranges::any_of(tail.inputs, [&](std::int32_t id) { return !passes::known(qir::at(tail, id).shape); });
-}
 
 Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources) {
   const DynamicRegion &tail = blob.tail;
@@ -142,7 +137,7 @@ Status ModelExecution::run_with_tail(const qr_run_request &request) {
   QR_RETURN_IF_ERROR(plugin::check_counts(request, how.inputs.size(), how.outputs.size()));
   if (context_.engine().is_lost())
     return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
-  // What goes to the caller, though the tail reads it as well.
+  // What goes to the caller, though the region reads it as well.
   const auto is_callers = [&](std::size_t k) {
     return how.plan_outputs[k] != kTailsAlone && request.outputs[how.plan_outputs[k]].wanted != 0;
   };
@@ -183,7 +178,7 @@ Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   for (const Status &refused : made.refused)
     if (!refused.ok()) {
       plugin::log(host_, QR_LOG_WARN, "gpu",
-                  "what hangs on extents of the run is run by the host: " + String(refused.message()));
+                  "what depends on data-dependent shapes is run by the host: " + String(refused.message()));
       return Unique<dynamic::PlannedRun>();
     }
   auto planned = quarry::make_unique<Planned>();
@@ -191,7 +186,7 @@ Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   inner.depth = 0;
   QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), tail_->constants, inner, host_, tail_->sources));
   plugin::log(host_, QR_LOG_INFO, "gpu",
-              format("what hangs on extents of the run was planned for those of this one in %.0f ms",
+              format("what depends on data-dependent shapes was planned for those of this run in %.0f ms",
                      static_cast<double>(host_.clock_ns(host_.self) - begun) / 1e6));
   return Unique<dynamic::PlannedRun>(planned.release());
 }

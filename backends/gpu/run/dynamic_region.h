@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole model: a plan on the device and, where extents are known only at run time, its tail (backends/dynamic). What
-// tells extents is run by the host; what hangs on them is planned for the device once for each combination of extents,
-// where it has products or where inputs are of any length, and else run by the host, too: a driver's compiler takes
-// longer than a handful of boxes.
+// A whole model: a plan on the device and, where shapes are data-dependent, the dynamic region behind it
+// (backends/dynamic). The host runs operators whose results have such shapes. What depends on them is planned for the
+// device once for each combination of dimensions, if it has matrix multiplications or inputs of any length; else the
+// host runs it too: a driver's compiler takes longer than a handful of boxes.
 #pragma once
 
 #include "backends/dynamic/dynamic_region.h"
 #include "backends/gpu/run/execution.h"
 
 namespace quarry::gpu {
-
-// Whether the rest of a tail, behind what tells extents, is planned.
-bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept;
 
 struct LoadedTail : HeapObject {
   dynamic::Pieces pieces;
@@ -25,7 +22,7 @@ Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Byte
 // One caller's runs of a model.
 class ModelExecution : public HeapObject, private dynamic::Planner {
  public:
-  // `tail`: null where there is none. Both outlive the execution.
+  // `tail`: the dynamic region; null where there is none. Both outlive the execution.
   static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedTail *tail,
                                              const RunOptions &options, const qr_host &host);
   ModelExecution(const LoadedContext &context, const LoadedTail *tail, const RunOptions &options, const qr_host &host)
@@ -33,7 +30,7 @@ class ModelExecution : public HeapObject, private dynamic::Planner {
   Status run(const qr_run_request &request);
   Status reopen();
 
-  // Runs end in the order in which they were submitted. Without a tail they go to the device as they come; with one,
+  // Runs end in the order in which they were submitted. Without a region they go to the device as they come; with one,
   // who waits does them.
   Result<std::uint64_t> submit(const qr_run_request &request);
   Status wait(std::uint64_t ticket);
@@ -55,7 +52,7 @@ class ModelExecution : public HeapObject, private dynamic::Planner {
   Unique<dynamic::Execution> rest_;
   Vector<qr_io_buffer> plan_inputs_, plan_outputs_, tail_inputs_, tail_outputs_;
   Vector<Vector<std::uint8_t>>
-      between_;  // per output of the plan: what the tail alone reads, or what nobody gave room for
+      between_;  // per output of the plan: what the region alone reads, or what nobody gave room for
   Vector<const qr_run_request *> waiting_;  // by ticket
   std::atomic<std::uint64_t> submitted_ = 0;
 };

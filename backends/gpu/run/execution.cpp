@@ -80,7 +80,7 @@ Status Execution::prepare() {
   }
   inputs_.assign(plan.inputs.size(), kNone), outputs_.assign(plan.outputs.size(), kNone);
   memory_.assign(plan.values.size(), nullptr);
-  // Values in one place are one buffer for OpenCL, whoever lives there.
+  // Values of one storage are one buffer for OpenCL, whoever lives there.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, cl_mem, std::less<>,
            Alloc<std::pair<const std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, cl_mem>>>
       known;
@@ -357,7 +357,7 @@ Status Execution::take_results(Run &run) {
   return {};
 }
 
-// A device that fails does not always tell the queue.
+// A device that fails does not always report it to the queue.
 Status Execution::check_events(const Run &run) const {
   const opencl::Library &cl = context_.engine().library();
   for (const opencl::Event &event : run.events) {
@@ -389,7 +389,7 @@ Status Execution::finish(Run &run, Status status) {
     std::ranges::copy(io.shape, buffer.dims);
     buffer.used_bytes = plan.values[outputs_[i]].bytes;
   }
-  if (status.ok() && run.profiled) tell(run);
+  if (status.ok() && run.profiled) report(run);
   if (status.ok() && !run.profiled) launches_ = run.launches;
   for (opencl::Event &event : run.events) event = opencl::Event();
   run.end = opencl::Event();
@@ -461,7 +461,7 @@ bool Execution::drop(std::uint64_t ticket) {
   return true;
 }
 
-void Execution::tell(const Run &run) {
+void Execution::report(const Run &run) {
   const qr_profile_sink &profile = *run.request->profile;
   const Plan &plan = context_.plan();
   const opencl::Library &cl = context_.engine().library();

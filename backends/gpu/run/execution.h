@@ -85,7 +85,7 @@ class Execution : public HeapObject {
   bool enqueue_recorded(Run &run);
   Status take_results(Run &run);
   Status check_events(const Run &run) const;
-  void tell(const Run &run);
+  void report(const Run &run);
 
   const LoadedContext &context_;
   std::shared_ptr<const Engine> engine_;  // whose objects these are; none: there are none

@@ -31,12 +31,13 @@ class Recorder {
 
   Recorder() noexcept;
   ~Recorder();
-  // Of kernels whose arguments are set, and stay where they are. Where the driver has no way nothing is ever recorded.
+  // Of kernels whose arguments are set, and stay where they are. Where the driver has no extension nothing is ever
+  // recorded.
   Status open(const Engine &engine, std::span<const opencl::Kernel> kernels, std::span<const Bounds> bounds,
               std::size_t places, std::uint64_t depth);
   void close() noexcept;
 
-  // For a run whose kernels have these places as arguments; null: by plain enqueues. Given back when it has ended.
+  // For a run whose kernels have these buffers as arguments; null: by plain enqueues. Given back when it has ended.
   Kept *take(std::span<const BoundBuffer> places);
   static void give_back(Kept *kept) noexcept;
   // Hands over kernels from `first` on, and says how many; 0: the driver refuses, and will not be asked again.

@@ -59,7 +59,7 @@ Status SharedMemory::reopen(std::shared_ptr<const Engine> engine) {
   memory_ = opencl::Memory(), queue_ = opencl::Queue();
   mapped_ = false, runs_ = 0;
   engine_ = std::move(engine);
-  String note;  // was told when it was registered
+  String note;  // was reported when it was registered
   return open(&note);
 }
 

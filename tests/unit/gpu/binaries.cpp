@@ -3,7 +3,7 @@
 // driver sees it: it would end the process.
 #include <cstring>
 
-#include "backends/gpu/compile/binary.h"
+#include "backends/gpu/run/binary.h"
 #include "backends/gpu/compile/compile.h"
 #include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/opencl/pocl.h"

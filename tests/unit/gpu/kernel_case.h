@@ -8,7 +8,7 @@
 
 #include "backends/gpu/inspect/doctor.h"
 #include "backends/gpu/run/execution.h"
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 namespace quarry::test {

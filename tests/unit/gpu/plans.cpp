@@ -7,7 +7,7 @@
 #include "backends/gpu/program/blob.h"
 #include "backends/gpu/program/images.h"
 #include "backends/gpu/run/context.h"
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -184,6 +184,19 @@ TEST_CASE("tiles are as large as leaves all units of a device enough to do") {
     const auto tiled = gpu::read_params<gpu::MatMulTileParams>(std::span(made.plan.numbers).subspan(step.numbers));
     CHECK_EQ(tiled.tile.ROWS, height);
     CHECK_EQ(tiled.tile.COLS, 4);
+  }
+}
+
+TEST_CASE("what is said of an operator's types is what its rule is checked by") {
+  const auto types = [](Op op) { return std::string(gpu::types_text(*gpu::find_operator(op))); };
+  CHECK_EQ(types(Op::Add), "floats integers");
+  CHECK_EQ(types(Op::And), "bool");
+  CHECK_EQ(types(Op::LRN), "f16 bf16 f32");
+  CHECK_EQ(types(Op::MatMul), "floats i32 i64 u32 u64");
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    Pieces p;
+    p.gives({p.node(Op::LRN, {p.input({1, 3, 4, 4}, dtype)}, {Pieces::attribute("size", std::int64_t{3})})});
+    CHECK_EQ(compiled(p, true).refused[0].ok(), gpu::takes(*gpu::find_operator(Op::LRN), dtype));
   }
 }
 

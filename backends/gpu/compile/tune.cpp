@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/gpu/run/tune.h"
+#include "backends/gpu/compile/tune.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ struct Tile {
   std::int32_t images = 0;
 };
 
-// Whether products of the kernel may go by way of local memory.
+// Whether the kernel may go by local memory.
 bool has_local(Kernel kernel) { return kernel == Kernel::MatMulTile || kernel == Kernel::ConvTile; }
 
 // The fields of a step that has a tile, else null.
@@ -35,7 +35,7 @@ std::pair<std::int32_t, std::int32_t> extents_of(const Form &form) {
                                                                                : std::pair(last, first);
 }
 
-// As large as the tile can be for a product of these extents.
+// As large as the tile can be for these dimensions.
 Tile cut(Tile tile, const Form &form) {
   const auto [rows, columns] = extents_of(form);
   while (tile.rows > 1 && tile.rows / 2 >= rows) tile.rows /= 2;
@@ -177,7 +177,7 @@ class Tuner {
  public:
   Tuner(const Engine &engine, Images images, const plugin::StopToken &stop)
       : engine_(engine), images_(images), stop_(stop) {}
-  // Cuts the products of a plan. `times`: how long each step takes that is a part of one, for who wants that.
+  // Cuts the multiplications of a plan. `times`: how long each step takes that is a part of one, for who wants that.
   Status measure(Plan &plan, Vector<double> *times) {
     if (times) times->assign(plan.steps.size(), 0.0);
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -299,7 +299,7 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
         goes[static_cast<std::size_t>(step.source)] = 1;
     if (way == 4) {
       best.assign(goes.size(), 0.0), ways.assign(goes.size(), 0);
-      // Without such convolutions there is one way.
+      // Without such convolutions there is one path.
       if (std::ranges::find(goes, 1) == goes.end()) {
         QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
         QR_RETURN_IF_ERROR(finish_images(made.plan));

@@ -7,7 +7,7 @@
 
 namespace quarry::gpu {
 
-// Of the blob's plan, whose constants lie in `segments`; the blob is told of it. Nothing is wrong with a blob without
+// Of the blob's plan, whose constants lie in `segments`; the blob gets it. Nothing is wrong with a blob without
 // one: it is compiled from its source when it is loaded, and a warning says so now.
 Status take_binary(const std::shared_ptr<const Engine> &engine, std::span<const qir::Bytes> segments,
                    const plugin::StopToken &stop, const qr_host &host, Blob &blob, Vector<std::uint8_t> &binary);

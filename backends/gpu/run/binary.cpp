@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/gpu/compile/binary.h"
+#include "backends/gpu/run/binary.h"
 
 #include "backends/gpu/opencl/pocl.h"
 #include "backends/gpu/run/rehearsal.h"
