@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules and what they share; only graph/infer/infer*.cpp and op_table.cpp include this. A rule may rely on:
+// Shape rules and what they share; only the files of graph/infer include this. A rule may rely on:
 // arity, attributes and input
 // types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries as the node. It sets dtype
 // and shape of the outputs that are there; infer_node then checks ranks and element counts.
@@ -16,35 +16,35 @@ using Outputs = Vector<InferType> &;
 
 #define QR_RULE(name) Status name(const Node &node, Inputs inputs, Outputs outputs);
 // clang-format off
-// infer_elementwise.cpp
+// elementwise.cpp
 QR_RULE(same) QR_RULE(flags) QR_RULE(broadcast) QR_RULE(compare) QR_RULE(where) QR_RULE(prelu) QR_RULE(cast) QR_RULE(cast_like)
 QR_RULE(bit_cast) QR_RULE(clip) QR_RULE(dropout) QR_RULE(swiglu) QR_RULE(quantize) QR_RULE(dequantize) QR_RULE(dynamic_quantize)
 QR_RULE(same_with_axis) QR_RULE(lrn) QR_RULE(mvn)
-// infer_window.cpp
+// convolution.cpp
 QR_RULE(conv) QR_RULE(conv_integer) QR_RULE(qlinear_conv) QR_RULE(conv_transpose) QR_RULE(deform_conv) QR_RULE(pool)
 QR_RULE(global_pool) QR_RULE(max_unpool) QR_RULE(col2im)
-// infer_image.cpp
+// resize.cpp
 QR_RULE(max_roi_pool) QR_RULE(roi_align) QR_RULE(grid_sample) QR_RULE(affine_grid) QR_RULE(resize) QR_RULE(center_crop_pad)
 QR_RULE(depth_to_space) QR_RULE(space_to_depth)
-// infer_nn.cpp
+// normalization.cpp
 QR_RULE(batch_norm) QR_RULE(instance_norm) QR_RULE(group_norm) QR_RULE(layer_norm) QR_RULE(rms_norm) QR_RULE(rnn) QR_RULE(attention)
 QR_RULE(linear_attention) QR_RULE(rotary_embedding) QR_RULE(causal_conv)
-// infer_matmul.cpp
+// contraction.cpp
 QR_RULE(matmul) QR_RULE(matmul_integer) QR_RULE(qlinear_matmul) QR_RULE(fused_matmul) QR_RULE(matmul_nbits) QR_RULE(gemm)
 QR_RULE(einsum) QR_RULE(square_same) QR_RULE(det)
-// infer_move.cpp
+// movement.cpp
 QR_RULE(concat) QR_RULE(split) QR_RULE(reshape) QR_RULE(flatten) QR_RULE(squeeze) QR_RULE(unsqueeze) QR_RULE(transpose) QR_RULE(expand)
 QR_RULE(tile) QR_RULE(slice) QR_RULE(pad)
-// infer_index.cpp
+// indexing.cpp
 QR_RULE(gather) QR_RULE(gather_elements) QR_RULE(gather_nd) QR_RULE(scatter_elements) QR_RULE(scatter_nd) QR_RULE(tensor_scatter)
 QR_RULE(reverse_sequence) QR_RULE(trilu) QR_RULE(one_hot)
-// infer_reduce.cpp
+// reduction.cpp
 QR_RULE(reduce) QR_RULE(arg_reduce) QR_RULE(scan_axis) QR_RULE(top_k) QR_RULE(loss_nll) QR_RULE(loss_sce)
-// infer_dynamic.cpp
+// data_dependent.cpp
 QR_RULE(shape) QR_RULE(size) QR_RULE(constant_of_shape) QR_RULE(range) QR_RULE(eye_like) QR_RULE(non_zero) QR_RULE(non_max_suppression)
 QR_RULE(unique) QR_RULE(compress) QR_RULE(window) QR_RULE(mel_weight_matrix) QR_RULE(dft) QR_RULE(stft) QR_RULE(bernoulli)
 QR_RULE(multinomial) QR_RULE(random) QR_RULE(random_like)
-// infer_control.cpp
+// control.cpp
 QR_RULE(if_) QR_RULE(loop) QR_RULE(scan)
 // infer.cpp
 QR_RULE(custom)
