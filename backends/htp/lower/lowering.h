@@ -157,7 +157,8 @@ using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
-  const char *note;  // "not: " and what it does not take; empty: nothing
+  const char *refuses;  // "not: " and what it does not take; empty: nothing
+  const char *note;     // for reports: that, behind "decomposed" where passes decompose it
 };
 // The library's own GRU takes the node; others are written out step by step.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
