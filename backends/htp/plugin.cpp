@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backends/common/option_slots.h"
+#include "backends/common/slots.h"
 #include "backends/htp/compile/compile.h"
 #include "backends/htp/compile/ep_context.h"
 #include "backends/htp/compile/foreign.h"
@@ -123,6 +124,16 @@ struct qr_backend {
 
 struct qr_context : HeapObject {
   qr_context(qr_backend *owner, Unique<htp::LoadedContext> &&from) : backend(owner), loaded(std::move(from)) {}
+  const htp::BlobGraph &graph_of(std::uint64_t graph) const { return loaded->blob().graphs[graph]; }
+  const Vector<htp::BlobTensor> &io(std::uint64_t graph, bool is_output) const {
+    return is_output ? graph_of(graph).outputs : graph_of(graph).inputs;
+  }
+  void report_nodes(std::uint64_t graph, const qr_verdict_sink &verdicts) const {
+    const Vector<htp::BlobNode> &nodes = graph_of(graph).nodes;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i)
+      plugin::report_verdict(verdicts, i, {}, nodes[i].path, nodes[i].text);
+  }
+  void leave() noexcept { backend->remove(this); }
   qr_backend *backend;
   Unique<htp::LoadedContext> loaded;
 };
@@ -224,20 +235,13 @@ void check_foreign(const qnn::Library &library, qir::Graph graph, const htp::Set
 // What a compilation made, however it was made.
 Status give_blob(const htp::Blob &compiled, std::span<const std::span<const std::uint8_t>> binaries, const String &key,
                  qr_plugin_plan plan, const qr_blob_sink &result) {
-  const Vector<std::uint8_t> blob = htp::write_blob(compiled);
   const htp::Soc &soc = *htp::find_soc(compiled.soc);
   const String target = *soc.name ? String(soc.name) : format("soc%u", soc.number);
   plan.struct_size = sizeof plan;
   for (const auto &binary : binaries) plan.weights_bytes += binary.size();
   plan.device_bytes = plan.weights_bytes + plan.spill_fill_bytes;
-  bool taken = true;
-  std::uint32_t number = 0;
-  for (const auto &binary : binaries)
-    taken = taken && result.add_segment(result.self, binary.data(), binary.size(), 4096, &number) == QR_OK;
-  if (taken && result.blob(result.self, blob.data(), blob.size()) == QR_OK &&
-      result.compatibility(result.self, text(target), text(key)) == QR_OK && result.plan(result.self, &plan) == QR_OK)
-    return {};
-  return Status::error(ErrorId::internal, "compile: the host did not take the result");
+  for (const auto &binary : binaries) QR_RETURN_IF_ERROR(plugin::give_segment(result, binary));
+  return plugin::give_result(result, htp::write_blob(compiled), target, key, plan);
 }
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
@@ -318,8 +322,7 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
 
 std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const std::string_view space = view(domain);
-  const qir::OpRow *const row = qir::find_op(space == "ai.onnx" ? std::string_view() : space, view(name));
+  const qir::OpRow *const row = plugin::find_row(domain, name);
   if (!row) return -1;
   const htp::OperatorRow *const found = htp::find_operator(row->op);
   if (!found) return 0;
@@ -459,58 +462,16 @@ qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary
   });
 }
 
-const htp::BlobGraph &graph_of(const qr_context *context, std::uint64_t graph) {
-  return context->loaded->blob().graphs[graph];
-}
-
-std::uint64_t context_input_count(qr_context *context, std::uint64_t graph) {
-  return graph_of(context, graph).inputs.size();
-}
-std::uint64_t context_output_count(qr_context *context, std::uint64_t graph) {
-  return graph_of(context, graph).outputs.size();
-}
 std::uint64_t context_graph_count(qr_context *context) { return context->loaded->blob().graphs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::uint64_t graph, std::int32_t is_output, std::uint64_t index,
-                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const auto &list = is_output ? graph_of(context, graph).outputs : graph_of(context, graph).inputs;
-    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
-    plugin::give_tensor(list[index].dtype, list[index].shape, list[index].name, out_info);
-    return {};
-  });
-}
-
-void context_destroy(qr_context *context) {
-  if (!context) return;
-  context->backend->remove(context);
-  plugin::destroy_in(context, context->backend);
-}
-
-qr_plugin_code context_nodes(qr_context *context, std::uint64_t graph, const qr_verdict_sink *verdicts,
-                             const qr_error_sink *errors) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    const Vector<htp::BlobNode> &nodes = graph_of(context, graph).nodes;
-    for (std::uint32_t i = 0; i < nodes.size(); ++i)
-      plugin::report_verdict(*verdicts, i, {}, nodes[i].path, nodes[i].text);
-    return {};
-  });
-}
-
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
-                                            0,
-                                            context_grade,
-                                            nullptr,
-                                            context_load,
-                                            context_input_count,
-                                            context_output_count,
-                                            context_tensor,
-                                            context_destroy,
-                                            context_graph_count,
-                                            context_nodes,
-                                            context_describe,
-                                            context_export_onnx,
-                                            context_import_binary};
+constexpr qr_plugin_context_api kContext = [] {
+  qr_plugin_context_api slots = plugin::context_slots<qr_context>(context_grade, nullptr, context_load);
+  slots.graph_count = context_graph_count;
+  slots.describe = context_describe;
+  slots.export_onnx = context_export_onnx;
+  slots.import_binary = context_import_binary;
+  return slots;
+}();
 
 // ---- execution ----------------------------------------------------------------------------------
 
@@ -554,18 +515,12 @@ qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, con
   return guard(execution->context->backend->allocator, errors, [&] { return execution->submitted.wait(ticket); });
 }
 
-void execution_destroy(qr_execution *execution) {
-  if (execution) plugin::destroy_in(execution, execution->context->backend);
-}
-
-constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
-                                                0,
-                                                execution_create,
-                                                execution_run,
-                                                execution_set_option,
-                                                execution_destroy,
-                                                execution_submit,
-                                                execution_wait};
+constexpr qr_plugin_execution_api kExecution = [] {
+  qr_plugin_execution_api slots =
+      plugin::execution_slots<qr_execution>(execution_create, execution_run, execution_submit, execution_wait);
+  slots.set_option = execution_set_option;
+  return slots;
+}();
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -615,23 +570,9 @@ constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
                                                               const qr_error_sink *errors) {
-  static constexpr qr_plugin kPlugin = {
-      sizeof(qr_plugin),
-      QR_PLUGIN_ABI_MINOR,
-      QR_PLUGIN_MAGIC,
-      "htp",
-      QR_HTP_VERSION,
-      "Qualcomm's Hexagon tensor processor, driven through QNN; on x86-64 Linux in an emulator",
-      htp::kBlobVersion,
-      QR_PLUGIN_ABI_MINOR_MIN,
-      &kDevice,
-      &kCompiler,
-      &kContext,
-      &kExecution,
-      &kMemory,
-      &plugin::kOptionSlots<qr_backend, kOptions>,
-      plugin::create_backend<qr_backend>,
-      plugin::destroy_backend<qr_backend>,
-      nullptr};
+  static constexpr qr_plugin kPlugin = plugin::plugin_table<qr_backend>(
+      "htp", QR_HTP_VERSION, "Qualcomm's Hexagon tensor processor, driven through QNN; on x86-64 Linux in an emulator",
+      htp::kBlobVersion, kDevice, kCompiler, kContext, kExecution, &kMemory,
+      &plugin::kOptionSlots<qr_backend, kOptions>);
   return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

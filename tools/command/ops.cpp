@@ -40,8 +40,16 @@ class Sayings {
   std::vector<std::pair<std::string, std::vector<std::string>>> list_;
 };
 
-// By what a backend runs the operator where it has no rule of its own: its note is this word.
-bool is_path(const std::string &note) { return note == "decomposed" || note == "by the host"; }
+// A note begins with how the operator is run where the backend has no rule for it. Gives that, and cuts it off.
+std::string take_path(std::string *note) {
+  for (const std::string path : {"decomposed", "by the host"}) {
+    if (note->compare(0, path.size(), path) != 0) continue;
+    if (note->size() > path.size() && note->compare(path.size(), 2, "; ") != 0) continue;
+    note->erase(0, path.size() + 2);
+    return path;
+  }
+  return "yes";
+}
 
 int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   qr::Runtime runtime = flags.runtime();
@@ -90,12 +98,12 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     for (const std::string &backend : backends) {
       const nlohmann::json &cell = cells[name][backend];
       const bool yes = cell.is_object() && cell.value("supported", false);
-      const std::string note = yes ? cell.value("note", "") : "";
+      std::string note = yes ? cell.value("note", "") : "";
       supported[backend] += yes, takers += yes;
-      print(markdown ? " %s |" : " %-16s", !yes ? "-" : is_path(note) ? note.c_str() : "yes");
+      print(markdown ? " %s |" : " %-16s", yes ? take_path(&note).c_str() : "-");
       if (!yes) continue;
       types.add(cell.value("types", ""), backend);
-      if (!is_path(note)) notes.add(note, backend);
+      notes.add(note, backend);
     }
     const std::string text = notes.text(takers);
     print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.text(takers).c_str(),

@@ -203,7 +203,7 @@ Status rewritten(Lowering &, const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   return refuse(ErrorId::backend_limit,
                 format("%s in a form that cannot be written as simpler operators, expected floats and known shapes%s%s",
-                       qir::op_text(node).c_str(), row->note[0] ? "; " : "", row->note));
+                       qir::op_text(node).c_str(), row->refuses[0] ? "; " : "", row->refuses));
 }
 
 }  // namespace quarry::htp::rules

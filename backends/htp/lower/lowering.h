@@ -168,7 +168,8 @@ Status lower_custom(Lowering &l, const qir::Node &node);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
-  const char *note;  // "not: " and what it does not take; empty: nothing
+  const char *refuses;  // "not: " and what it does not take; empty: nothing
+  const char *note;     // for reports: that, behind "decomposed" where passes decompose it
 };
 // The library's own GRU takes the node; others are unrolled.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);

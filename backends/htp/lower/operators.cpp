@@ -10,7 +10,11 @@ namespace quarry::htp {
 namespace {
 
 constexpr OperatorRow kOperators[] = {
-#define QR_HTP_OP(op, rule, note) {qir::Op::op, rules::rule, sizeof(note) > 1 ? "not: " note : ""},
+#define QR_HTP_OP(op, rule, refuses)                                                                  \
+  {qir::Op::op, rules::rule, sizeof(refuses) > 1 ? "not: " refuses : "",                              \
+   rules::rule == rules::rewritten ? sizeof(refuses) > 1 ? "decomposed; not: " refuses : "decomposed" \
+   : sizeof(refuses) > 1           ? "not: " refuses                                                  \
+                                   : ""},
 #include "backends/htp/lower/operators.inc"
 #undef QR_HTP_OP
 };
