@@ -120,6 +120,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
     QR_RETURN_IF_ERROR(rewrite(head, store, paths, options.dry_run));
     Lowering lowering(head, out.plan, constants, pool, paths, options);
     QR_RETURN_IF_ERROR(lowering.run());
+    out.refusals_with_trace = lowering.traces();
   }
   if (!whole) {
     const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);

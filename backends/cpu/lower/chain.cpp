@@ -25,23 +25,23 @@ bool is_elementwise(const Step &step) { return is(step, Kernel::UnaryF32) || is(
 
 // A loop nest that may still be cut finer. Cuts lie where a number of elements, counted from the innermost, begins
 // anew.
-class Extents {
+class ShortDims {
  public:
-  Extents() = default;
-  Extents(const std::int64_t *from, std::size_t size) : size_(size) { std::copy_n(from, size, at_); }
+  ShortDims() = default;
+  ShortDims(const std::int64_t *from, std::size_t size) : size_(size) { std::copy_n(from, size, at_); }
   std::size_t size() const { return size_; }
   const std::int64_t *begin() const { return at_; }
   const std::int64_t *end() const { return at_ + size_; }
   std::int64_t operator[](std::size_t d) const { return at_[d]; }
-  friend bool operator==(const Extents &a, const Extents &b) { return std::ranges::equal(a, b); }
+  friend bool operator==(const ShortDims &a, const ShortDims &b) { return std::ranges::equal(a, b); }
 
  private:
   std::int64_t at_[kLoopRank] = {};
   std::size_t size_ = 0;
 };
 struct Walk {
-  Extents dims;
-  Vector<Extents> strides;  // per operand; the first is x
+  ShortDims dims;
+  Vector<ShortDims> strides;  // per operand; the first is x
 };
 
 Vector<std::int64_t> cuts_of(std::span<const std::int64_t> dims) {
@@ -69,7 +69,7 @@ std::optional<Vector<std::int64_t>> common_dims(const Walk &one, const Walk &oth
 }
 void refine(Walk &walk, std::span<const std::int64_t> dims) {
   const Vector<std::int64_t> old = cuts_of(walk.dims), now = cuts_of(dims);
-  for (Extents &strides : walk.strides) {
+  for (ShortDims &strides : walk.strides) {
     std::int64_t finer[kLoopRank] = {};
     for (std::size_t d = 0; d < dims.size(); ++d) {
       for (std::size_t o = 0; o < walk.dims.size(); ++o)
@@ -85,7 +85,7 @@ struct Link {
   Vector<ChainStage> stages;  // their strides stand in `walk`
   Walk walk;
   Vector<Operand> operands;
-  Vector<std::size_t> steps;  // which it does the work of; the last gives it its name and place
+  Vector<std::size_t> steps;  // which it does the work of; the last gives it its name and position
 };
 
 // The step as a chain of one; nothing where it is no elementwise step of f32. `swapped`: a Binary whose value comes by

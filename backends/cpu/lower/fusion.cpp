@@ -11,6 +11,7 @@ namespace quarry::cpu {
 
 using kernels::Act;
 using kernels::Activation;
+using kernels::ElementOp;
 using kernels::Residual;
 using qir::at;
 using qir::Op;
@@ -39,7 +40,7 @@ bool is_per_channel(const qir::Tensor &added, const qir::Tensor &made, bool imag
 }
 
 bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
-// What a product is multiplied by, if all of it is by one constant; a quotient only where its inverse is exact.
+// What a result is multiplied by, if all of it is by one constant; a quotient only where its inverse is exact.
 std::optional<float> factor_of(const qir::Graph &graph, const qir::Node &node, std::int32_t product) {
   if (node.op != Op::Mul && node.op != Op::Div) return std::nullopt;
   if (!plain(graph, node.outputs[0]) || at(graph, node.outputs[0]).shape != at(graph, product).shape)
@@ -81,55 +82,49 @@ bool takes_activation(Op op) {
   }
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+std::optional<Activation> activation(Act kind, float a, float b) { return Activation{kind, a, b, 0}; }
+std::optional<Activation> activation(ElementOp, float, float) { return std::nullopt; }  // elements.cpp's
+
 }  // namespace
 
 std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node &node, DType dtype) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (node.inputs.empty() || !plain(graph, node.inputs[0], dtype) || !plain(graph, node.outputs[0], dtype))
     return std::nullopt;
   switch (node.op) {
-    case Op::Relu: return Activation{Act::Clip, 0, kInfinity, 0};
     case Op::Clip: {
       if (dtype != DType::F32) return Activation{Act::Clip, 0, 0, 0};  // bounds of that type are for the caller
       const auto low = bound(graph, node.inputs[1], -kInfinity), high = bound(graph, node.inputs[2], kInfinity);
       if (!low || !high || *low != *low || *high != *high) return std::nullopt;
       return Activation{Act::Clip, *low, *high, 0};
     }
-    case Op::LeakyRelu: return Activation{Act::LeakyRelu, node.get_float("alpha", 0.01f), 0, 0};
-    case Op::HardSigmoid:
-      return Activation{Act::HardSigmoid, node.get_float("alpha", 0.2f), node.get_float("beta", 0.5f), 0};
-    case Op::HardSwish: return Activation{Act::HardSwish, 0, 0, 0};
-    case Op::Sigmoid: return Activation{Act::Sigmoid, 0, 0, 0};
-    case Op::Swish: return Activation{Act::Silu, node.get_float("alpha", 1), 0, 0};
     case Op::QuickGelu: return Activation{Act::Silu, node.get_float("alpha", 1.702f), 0, 0};
-    case Op::Tanh: return Activation{Act::Tanh, 0, 0, 0};
     case Op::Gelu:
       return Activation{node.get_string("approximate", "none") == "tanh" ? Act::GeluTanh : Act::Gelu, 0, 0, 0};
-    case Op::Elu: return Activation{Act::Elu, node.get_float("alpha", 1), 0, 0};
-    case Op::Softplus: return Activation{Act::Softplus, 0, 0, 0};
-    case Op::Mish: return Activation{Act::Mish, 0, 0, 0};
-    case Op::Erf: return Activation{Act::Erf, 0, 0, 0};
-    case Op::Exp: return Activation{Act::Exp, 0, 0, 0};
-    case Op::Log: return Activation{Act::Log, 0, 0, 0};
-    case Op::Sqrt: return Activation{Act::Sqrt, 0, 0, 0};
-    case Op::Reciprocal: return Activation{Act::Reciprocal, 0, 0, 0};
-    case Op::Abs: return Activation{Act::Abs, 0, 0, 0};
-    case Op::Neg: return Activation{Act::Neg, 0, 0, 0};
-    case Op::Floor: return Activation{Act::Floor, 0, 0, 0};
-    case Op::Ceil: return Activation{Act::Ceil, 0, 0, 0};
-    case Op::Round: return Activation{Act::Round, 0, 0, 0};
+    default: break;
+  }
+  const auto parameter = [&](const char *name, float value) { return *name ? node.get_float(name, value) : value; };
+  switch (node.op) {
+#define QR_FUNCTION(op, cpu, p, p_value, q, q_value, ...) \
+  case Op::op:                                            \
+    return activation(cpu, parameter(p, p_value), parameter(q, q_value));
+#define QR_FUNCTION_FORM(...)
+#include "graph/ops/functions.inc"
+#undef QR_FUNCTION
+#undef QR_FUNCTION_FORM
     default: return std::nullopt;
   }
 }
 
 Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
     : graph_(graph), uses_(uses), of_node_(graph.nodes.size(), -1) {
-  // Attention first: its products would take the additions of the mask otherwise.
+  // Attention first: its MatMuls would take the additions of the mask otherwise.
   for (std::size_t n = 0; n < graph.nodes.size() && !stop_asked(); ++n) {
     Group group;
     if (graph.nodes[n].op == Op::MatMul && grow_attention(n, group)) groups_.push_back(group);
   }
-  // Later products first: of two that end in one Add, the later one finds the other's result already there, and warm.
+  // Later matrix multiplications first: of two that end in one Add, the later one finds the other's result already
+  // there, and warm.
   for (int pass = 0; pass < 2; ++pass) {
     for (std::size_t i = graph.nodes.size(); i-- > 0;) {
       if (stop_asked()) return;  // who made this asks too

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes run as one step: a product with the bias, the addition and the activation behind it; attention.
+// Which nodes run as one step: a matrix multiplication or convolution with the bias, the addition and the activation
+// behind it; attention.
 #pragma once
 
 #include <optional>
@@ -15,16 +16,16 @@ std::optional<kernels::Activation> activation_of(const qir::Graph &graph, const 
 
 struct Group {
   Vector<std::int32_t> members;  // nodes, in order
-  std::int32_t root = -1;        // the product, or whatever node stands first
+  std::int32_t root = -1;        // the matrix multiplication, or whatever node stands first
   std::int32_t last = -1;  // the group is lowered when its last node's turn comes, for then all operands are there
   std::int32_t output = qir::kAbsent;    // the tensor that the last node makes
   std::int32_t bias = qir::kAbsent;      // a constant per column, from an Add
   std::int32_t residual = qir::kAbsent;  // the other operand of an Add
   kernels::Residual residual_mode = kernels::Residual::None;
-  std::int32_t mid = qir::kAbsent;  // quantised: the tensor between the product and the Add
+  std::int32_t mid = qir::kAbsent;  // quantised: the tensor between the root and the Add
   kernels::Activation act;
   float scale = 1;  // of a MatMul's sums, before all that; of attention: of the scores
-  // Attention: root is the second product.
+  // Attention: root is the second MatMul.
   bool attention = false;
   std::int32_t q = qir::kAbsent, k_transposed = qir::kAbsent, v = qir::kAbsent, mask = qir::kAbsent;
   // An inverted residual block: the groups of the convolutions before this one, which run with it; numbers of groups,

@@ -2,19 +2,53 @@
 // Operators that choose elements: by their order, or by indices for each.
 #include <algorithm>
 
-#include "backends/cpu/lower/lowering.h"
-#include "graph/infer/infer.h"
+#include "backends/cpu/lower/rules.h"
 #include "kernels/cpu/element_types.h"
 
 namespace quarry::cpu {
 
 using kernels::Kernel;
 
-Status Lowering::lower_top_k(const qir::Node &node, bool *done) {
+Result<Lowered> lower_gather(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0], ii = node.inputs[1], yi = node.outputs[0];
+  const qir::Shape &shape = l.tensor(xi).shape;
+  if (!same_type(l.tensor(xi), l.tensor(yi)) || l.width(xi) == 0) return Lowered::NotMine;
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), shape.size(), &axis));
+  if (const auto index = l.integers(ii); index && index->size() == 1) {
+    std::int64_t at = (*index)[0];
+    if (at < 0) at += shape[axis];
+    if (at < 0 || at >= shape[axis]) return Lowered::NotMine;
+    const auto picked = [&](const View &form) { return reshaped(without(form, axis, at), l.tensor(yi).shape); };
+    if (picked(l.peek(xi)) ||
+        std::ranges::any_of(l.forms(xi), [&](const View &form) { return picked(form).has_value(); })) {
+      l.any(xi);
+      const Vector<View> forms = l.forms(xi);
+      for (const View &form : forms)
+        if (auto same = picked(form)) l.define(yi, std::move(*same));
+      return Lowered::Done;
+    }
+  }
+  if (l.tensor(ii).dtype != DType::I64 && l.tensor(ii).dtype != DType::I32) return Lowered::NotMine;
+  const View table = l.row_major(xi), index = l.row_major(ii);
+  kernels::Gather p;
+  p.index_bytes = static_cast<std::uint32_t>(l.width(ii));
+  p.rows = shape[axis];
+  p.count = count_of(l.tensor(ii).shape);
+  p.row_bytes = static_cast<std::int64_t>(l.width(xi));
+  for (std::size_t d = 0; d < axis; ++d) p.outer *= shape[d];
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) p.row_bytes *= shape[d];
+  const View y = l.new_row_major(l.tensor(yi).shape, l.width(xi));
+  l.define(yi, y);
+  return l.finish_step(Kernel::Gather, p, {arg(table, l.width(xi)), arg(index, l.width(ii)), arg(y, l.width(xi))});
+}
+
+Result<Lowered> lower_top_k(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
-  const qir::Tensor &x = tensor(xi);
-  const auto k = integers(input(node, 1));
-  if (!k || k->size() != 1 || width(xi) == 0 || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return {};
+  const qir::Tensor &x = l.tensor(xi);
+  const auto k = l.integers(l.input(node, 1));
+  if (!k || k->size() != 1 || l.width(xi) == 0 || x.shape.empty() || (x.quant && !x.quant->per_tensor()))
+    return Lowered::NotMine;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.shape.size(), &axis));
   kernels::TopK p;
@@ -24,31 +58,29 @@ Status Lowering::lower_top_k(const qir::Node &node, bool *done) {
   p.dtype = static_cast<std::uint32_t>(x.dtype), p.least = node.get_int("largest", 1) == 0;
   const std::int32_t values = node.outputs[0], indices = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent;
   p.has_values = values != qir::kAbsent, p.has_indices = indices != qir::kAbsent;
-  if (p.has_values && (tensor(values).dtype != x.dtype || tensor(values).quant != x.quant)) return {};
-  kernels::Needs needs;
-  if (!kernels::kernel_row(Kernel::TopK).check(&p, *plan_.isa, needs).ok()) return {};
-  const View from = row_major(xi);
-  Vector<Arg> args{arg(from, width(xi))};
+  if (p.has_values && (l.tensor(values).dtype != x.dtype || l.tensor(values).quant != x.quant)) return Lowered::NotMine;
+  if (!l.takes(Kernel::TopK, &p)) return Lowered::NotMine;
+  const View from = l.row_major(xi);
+  Vector<Arg> args{arg(from, l.width(xi))};
   View to[2];
   for (const std::int32_t id : {values, indices}) {
     if (id == qir::kAbsent) continue;
     View &view = to[id == values ? 0 : 1];
-    view = new_row_major(tensor(id).shape, width(id));
-    define(id, view);
-    args.push_back(arg(view, width(id)));
+    view = l.new_row_major(l.tensor(id).shape, l.width(id));
+    l.define(id, view);
+    args.push_back(arg(view, l.width(id)));
   }
-  *done = true;
-  return emit(Kernel::TopK, &p, args);
+  return l.finish(Kernel::TopK, &p, args);
 }
 
-Status Lowering::lower_gather_elements(const qir::Node &node, bool *done) {
+Result<Lowered> lower_gather_elements(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], yi = node.outputs[0];
-  const qir::Tensor &x = tensor(xi), &y = tensor(yi);
-  const qir::Shape &picked = tensor(ii).shape;
-  if (width(xi) == 0 || width(xi) > 8 || y.dtype != x.dtype || y.quant != x.quant ||
+  const qir::Tensor &x = l.tensor(xi), &y = l.tensor(yi);
+  const qir::Shape &picked = l.tensor(ii).shape;
+  if (l.width(xi) == 0 || l.width(xi) > 8 || y.dtype != x.dtype || y.quant != x.quant ||
       (x.quant && !x.quant->per_tensor()) || picked.size() != x.shape.size() || picked != y.shape ||
-      (tensor(ii).dtype != DType::I64 && tensor(ii).dtype != DType::I32))
-    return {};
+      (l.tensor(ii).dtype != DType::I64 && l.tensor(ii).dtype != DType::I32))
+    return Lowered::NotMine;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
   kernels::GatherElements p;
@@ -57,25 +89,23 @@ Status Lowering::lower_gather_elements(const qir::Node &node, bool *done) {
   bool whole = true;
   for (std::size_t d = 0; d < picked.size(); ++d) {
     if (d == axis) continue;
-    if (picked[d] > x.shape[d]) return {};  // cpu-reference says what is wrong
+    if (picked[d] > x.shape[d]) return Lowered::NotMine;  // cpu-reference says what is wrong
     whole &= picked[d] == x.shape[d];
     (d < axis ? p.outer : p.inner) *= picked[d];
   }
-  p.width = static_cast<std::uint32_t>(width(xi)), p.index_bytes = static_cast<std::uint32_t>(width(ii));
-  kernels::Needs needs;
-  if (!kernels::kernel_row(Kernel::GatherElements).check(&p, *plan_.isa, needs).ok()) return {};
-  View table = row_major(xi);
+  p.width = static_cast<std::uint32_t>(l.width(xi)), p.index_bytes = static_cast<std::uint32_t>(l.width(ii));
+  if (!l.takes(Kernel::GatherElements, &p)) return Lowered::NotMine;
+  View table = l.row_major(xi);
   if (!whole) {
     View part = table;
     for (std::size_t d = 0; d < picked.size(); ++d)
       if (d != axis) part = sliced(part, d, 0, picked[d]);
-    table = new_row_major(part.dims, p.width);
-    copy(part, table, p.width, xi);
+    table = l.new_row_major(part.dims, p.width);
+    l.copy(part, table, p.width, xi);
   }
-  const View index = row_major(ii), to = new_row_major(picked, p.width);
-  define(yi, to);
-  *done = true;
-  return emit_step(Kernel::GatherElements, p, {arg(table, p.width), arg(index, width(ii)), arg(to, p.width)});
+  const View index = l.row_major(ii), to = l.new_row_major(picked, p.width);
+  l.define(yi, to);
+  return l.finish_step(Kernel::GatherElements, p, {arg(table, p.width), arg(index, l.width(ii)), arg(to, p.width)});
 }
 
 namespace {
@@ -91,27 +121,27 @@ std::optional<kernels::ElementOp> combination(const qir::Node &node) {
   return std::nullopt;
 }
 
-}  // namespace
-
 // Whether a scattering moves elements of one type; where it combines them too, those that kernels have.
-bool Lowering::scatters(const qir::Node &node) const {
-  const qir::Tensor &x = tensor(node.inputs[0]), &updates = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
+bool scatters(const Lowering &l, const qir::Node &node) {
+  const qir::Tensor &x = l.tensor(node.inputs[0]), &updates = l.tensor(node.inputs[2]), &y = l.tensor(node.outputs[0]);
   const auto op = combination(node);
-  return op && width(node.inputs[0]) != 0 && width(node.inputs[0]) <= 8 && y.dtype == x.dtype &&
+  return op && l.width(node.inputs[0]) != 0 && l.width(node.inputs[0]) <= 8 && y.dtype == x.dtype &&
          updates.dtype == x.dtype && updates.quant == x.quant && y.quant == x.quant &&
          (!x.quant || x.quant->per_tensor()) &&
          (*op == kernels::ElementOp::Select || (kernels::is_number(x.dtype) && !x.quant));
 }
 
+}  // namespace
+
 // Rows that are replaced, of elements of any type; numbers are also combined with what is there.
-Status Lowering::lower_scatter_rows(const qir::Node &node, bool *done) {
+Result<Lowered> lower_scatter_rows(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
-  const qir::Tensor &x = tensor(xi), &indices = tensor(ii), &updates = tensor(ui);
-  if (!scatters(node) || indices.dtype != DType::I64 || indices.shape.empty()) return {};
+  const qir::Tensor &x = l.tensor(xi), &indices = l.tensor(ii), &updates = l.tensor(ui);
+  if (!scatters(l, node) || indices.dtype != DType::I64 || indices.shape.empty()) return Lowered::NotMine;
   const auto length = static_cast<std::size_t>(indices.shape.back());
-  if (length < 1 || length > x.shape.size() || length > kernels::kCopyRank) return {};
+  if (length < 1 || length > x.shape.size() || length > kernels::kCopyRank) return Lowered::NotMine;
   kernels::ScatterRows p;
-  const auto each = static_cast<std::int64_t>(width(xi));
+  const auto each = static_cast<std::int64_t>(l.width(xi));
   p.bytes = count_of(x.shape) * each, p.tuples = count_of(indices.shape) / indices.shape.back();
   p.length = static_cast<std::uint32_t>(length);
   p.row_bytes = each;
@@ -123,55 +153,52 @@ Status Lowering::lower_scatter_rows(const qir::Node &node, bool *done) {
       p.row_bytes *= x.shape[d];
     }
   }
-  kernels::Needs needs;
-  if (count_of(updates.shape) * each != p.tuples * p.row_bytes ||
-      !kernels::kernel_row(Kernel::ScatterRows).check(&p, *plan_.isa, needs).ok())
-    return {};  // cpu-reference says what is wrong
-  const View from = row_major(xi), index = row_major(ii), rows = row_major(ui), to = new_row_major(x.shape, width(xi));
-  define(yi, to);
-  *done = true;
-  const Arg args[] = {arg(from, width(xi)), arg(index, 8), arg(rows, width(xi)), arg(to, width(xi))};
+  if (count_of(updates.shape) * each != p.tuples * p.row_bytes || !l.takes(Kernel::ScatterRows, &p))
+    return Lowered::NotMine;  // cpu-reference says what is wrong
+  const View from = l.row_major(xi), index = l.row_major(ii), rows = l.row_major(ui),
+             to = l.new_row_major(x.shape, l.width(xi));
+  l.define(yi, to);
+  const Arg args[] = {arg(from, l.width(xi)), arg(index, 8), arg(rows, l.width(xi)), arg(to, l.width(xi))};
   const kernels::ElementOp op = *combination(node);
-  if (op == kernels::ElementOp::Select) return emit(Kernel::ScatterRows, &p, args);
+  if (op == kernels::ElementOp::Select) return l.finish(Kernel::ScatterRows, &p, args);
   const kernels::ScatterInto into{p, op, static_cast<std::uint32_t>(x.dtype)};
-  return emit(Kernel::ScatterInto, &into, args);
+  return l.finish(Kernel::ScatterInto, &into, args);
 }
 
-Status Lowering::lower_scatter_elements(const qir::Node &node, bool *done) {
+Result<Lowered> lower_scatter_elements(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
-  const qir::Tensor &x = tensor(xi);
-  const qir::Shape &given = tensor(ii).shape;
-  if (!scatters(node) || x.shape.empty() || given.size() != x.shape.size() || tensor(ui).shape != given ||
-      (tensor(ii).dtype != DType::I64 && tensor(ii).dtype != DType::I32))
-    return {};
+  const qir::Tensor &x = l.tensor(xi);
+  const qir::Shape &given = l.tensor(ii).shape;
+  if (!scatters(l, node) || x.shape.empty() || given.size() != x.shape.size() || l.tensor(ui).shape != given ||
+      (l.tensor(ii).dtype != DType::I64 && l.tensor(ii).dtype != DType::I32))
+    return Lowered::NotMine;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
   kernels::ScatterElements p;
   p.rows = x.shape[axis], p.count = given[axis];
   for (std::size_t d = 0; d < given.size(); ++d) {
     if (d == axis) continue;
-    if (given[d] != x.shape[d]) return {};
+    if (given[d] != x.shape[d]) return Lowered::NotMine;
     (d < axis ? p.outer : p.inner) *= given[d];
   }
   const kernels::ElementOp op = *combination(node);
-  p.dtype = static_cast<std::uint32_t>(x.dtype), p.index_bytes = static_cast<std::uint32_t>(width(ii));
+  p.dtype = static_cast<std::uint32_t>(x.dtype), p.index_bytes = static_cast<std::uint32_t>(l.width(ii));
   p.combines = op != kernels::ElementOp::Select;
   if (p.combines) p.op = op;
-  kernels::Needs needs;
-  if (!kernels::kernel_row(Kernel::ScatterElements).check(&p, *plan_.isa, needs).ok()) return {};
-  const View from = row_major(xi), index = row_major(ii), updates = row_major(ui),
-             to = new_row_major(x.shape, width(xi));
-  define(yi, to);
-  *done = true;
-  return emit_step(Kernel::ScatterElements, p,
-                   {arg(from, width(xi)), arg(index, width(ii)), arg(updates, width(xi)), arg(to, width(xi))});
+  if (!l.takes(Kernel::ScatterElements, &p)) return Lowered::NotMine;
+  const View from = l.row_major(xi), index = l.row_major(ii), updates = l.row_major(ui),
+             to = l.new_row_major(x.shape, l.width(xi));
+  l.define(yi, to);
+  return l.finish_step(
+      Kernel::ScatterElements, p,
+      {arg(from, l.width(xi)), arg(index, l.width(ii)), arg(updates, l.width(xi)), arg(to, l.width(xi))});
 }
 
-// Of rows of f32 whose elements are neighbours; and of lines of any numbers.
-Status Lowering::lower_arg_extreme(const qir::Node &node, bool *done) {
+// Of rows of f32 whose elements are neighbours; and along an axis, of any numbers.
+Result<Lowered> lower_arg_extreme(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  const qir::Tensor &x = tensor(xi);
-  if (!kernels::is_number(x.dtype) || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return {};
+  const qir::Tensor &x = l.tensor(xi);
+  if (!kernels::is_number(x.dtype) || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return Lowered::NotMine;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
   kernels::ArgExtreme p;
@@ -180,15 +207,13 @@ Status Lowering::lower_arg_extreme(const qir::Node &node, bool *done) {
   for (std::size_t d = axis + 1; d < x.shape.size(); ++d) p.inner *= x.shape[d];
   p.dtype = static_cast<std::uint32_t>(x.dtype);
   p.least = node.op == qir::Op::ArgMin, p.last = node.get_int("select_last_index", 0) != 0;
-  kernels::Needs needs;
-  if (!kernels::kernel_row(Kernel::ArgExtreme).check(&p, *plan_.isa, needs).ok()) return {};
-  const View from = row_major(xi), y = new_row_major(tensor(yi).shape, 8);
-  define(yi, y);
-  *done = true;
-  const Arg args[] = {arg(from, width(xi)), arg(y, 8)};
-  if (x.dtype != DType::F32 || p.inner != 1) return emit(Kernel::ArgExtreme, &p, args);
+  if (!l.takes(Kernel::ArgExtreme, &p)) return Lowered::NotMine;
+  const View from = l.row_major(xi), y = l.new_row_major(l.tensor(yi).shape, 8);
+  l.define(yi, y);
+  const Arg args[] = {arg(from, l.width(xi)), arg(y, 8)};
+  if (x.dtype != DType::F32 || p.inner != 1) return l.finish(Kernel::ArgExtreme, &p, args);
   const kernels::ArgExtremeF32 rows{p.outer, p.n, p.least, p.last};
-  return emit(Kernel::ArgExtremeF32, &rows, args);
+  return l.finish(Kernel::ArgExtremeF32, &rows, args);
 }
 
 }  // namespace quarry::cpu

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of integers whose sums stay integers, and quantisation by the values' own range: what dynamically quantised
-// models are made of.
+// Convolutions and matrix multiplications of integers with constant weights: of quantised tensors, and those whose sums
+// stay integers, which dynamically quantised models are made of.
 #include <algorithm>
 #include <array>
 
-#include "backends/cpu/lower/lowering.h"
-#include "graph/infer/infer.h"
+#include "backends/cpu/lower/convolution.h"
+#include "backends/cpu/lower/quantized_nodes.h"
+#include "backends/cpu/lower/rules.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::cpu {
@@ -16,151 +17,315 @@ using qir::Op;
 
 namespace {
 
-std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
 constexpr std::uint32_t kI32 = static_cast<std::uint32_t>(DType::I32);
 
+// The weights as they are stored.
+struct Filter {
+  kernels::FilterView<std::int32_t> strides{};
+  std::int64_t taps = 1;  // one after the other, for each pair of channels
+};
+
+// Shapes of a convolution.
+Result<bool> match_conv(const Lowering &l, const qir::Node &node, kernels::ConvInt *p, Filter *filter,
+                        qir::ConvGeometry *g) {
+  const qir::Shape &w = l.tensor(node.inputs[1]).shape;
+  QR_RETURN_IF_ERROR(qir::resolve_conv(node, l.tensor(node.inputs[0]).shape, w, g));
+  if (!conv_window(*g, &p->window)) return false;
+  p->ic = narrow(g->in_channels), p->oc = narrow(g->out_channels), p->groups = narrow(g->group);
+  const Dims strides = cpu::row_major(w);
+  filter->strides = {nullptr, strides[0], strides[1], strides.size() == 4 ? strides[2] : 0, strides.back()};
+  filter->taps = count_of(w) / (w[0] * w[1]);
+  return true;
+}
+
+// Of a matrix multiplication with a matrix on the right.
+bool match_matmul(const Lowering &l, const qir::Node &node, kernels::ConvInt *p, Filter *filter) {
+  const bool transposed_b = node.op == Op::Gemm && node.get_int("transB", 0) != 0;
+  const qir::Shape &w = l.tensor(node.inputs[1]).shape;
+  const std::int64_t k = w[transposed_b ? 1 : 0], n = w[transposed_b ? 0 : 1],
+                     m = count_of(l.tensor(node.inputs[0]).shape) / k;
+  if (m > 1 << 24 || k > 1 << 20 || n > 1 << 20) return false;
+  p->window.iw = p->window.ow = narrow(m);
+  p->ic = p->x_stride = narrow(k), p->oc = p->y_stride = narrow(n);
+  filter->strides = {nullptr, transposed_b ? k : 1, transposed_b ? 1 : n, 0, 0};
+  return true;
+}
+
+// Takes zero points off the weights: `zero(c)` of the output channel c, `sum(c, value)` is told what is left.
+template <class Zero, class Sum>
+Vector<std::int32_t> centred_weights(const qir::Tensor &w, const kernels::ConvInt &p, const Filter &filter, Zero &&zero,
+                                     Sum &&sum) {
+  Vector<std::int32_t> weights = qir::stored_integers(w, static_cast<std::uint64_t>(count_of(w.shape)));
+  const std::int64_t per_group = p.ic / p.groups;
+  for (std::int64_t c = 0; c < p.oc; ++c) {
+    const std::int32_t off = zero(static_cast<std::size_t>(c));
+    for (std::int64_t i = 0; i < per_group; ++i)
+      for (std::int64_t t = 0; t < filter.taps; ++t) {
+        const std::int64_t at = c * filter.strides.oc_stride + i * filter.strides.ic_stride + t;
+        sum(static_cast<std::size_t>(c), weights[static_cast<std::size_t>(at)] -= off);
+      }
+  }
+  return weights;
+}
+
+std::int32_t pixel_of(const View &view) {
+  std::int64_t pixel = 0;
+  is_channels_last(view, &pixel);
+  return narrow(pixel);
+}
+
+// Packs the weights, whose zero points are off, as the quickest form of ConvInt that holds them; appends weights, bias
+// and factors to a step's operands.
+Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p,
+                  const kernels::FilterView<std::int32_t> &weights, const Vector<std::int32_t> &bias,
+                  const Vector<float> &multiplier, Vector<Arg> *args) {
+  kernels::Needs needs;
+  Vector<std::uint8_t> packed, packed_bias, factors;
+  if (kernels::may_pair_bytes(p, l.isa())) p.form = kernels::IntForm::BytePairs2;
+  for (;;) {
+    needs = {};
+    QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
+    packed.resize(needs.operand_bytes[1]), packed_bias.resize(needs.operand_bytes[2]);
+    if (kernels::pack_conv_int(p, l.isa(), weights, bias.data(), packed.data(), packed_bias.data())) break;
+    if (p.form != kernels::IntForm::Plain) {
+      p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
+    } else if (p.w_bits < 16) {
+      p.w_bits = 16;
+    } else {
+      return Status::error(ErrorId::internal,
+                           format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
+    }
+  }
+  factors.resize(needs.operand_bytes[3]);
+  kernels::pack_channels(multiplier.data(), p.oc, factors.data(), factors.size());
+  for (Vector<std::uint8_t> *const bytes : {&packed, &packed_bias, &factors})
+    args->push_back(arg(l.own_constant(std::move(*bytes))));
+  return {};
+}
+
+// Weights and bias of quantised tensors: factors bring the sums to what is stored first.
+Status add_quantized(Lowering &l, const qir::Node &node, kernels::ConvInt &p, Filter filter, Vector<Arg> *args) {
+  const qir::Tensor &w = l.tensor(node.inputs[1]);
+  const qir::Quantization &wq = *w.quant;
+  if (l.options().dry_run) {
+    p.w_bits = dtype_bits(w.dtype);
+    kernels::Needs needs;
+    QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
+    for (std::size_t i = 1; i <= 3; ++i) args->push_back(arg(l.packed_constant(needs.operand_bytes[i], [](auto &) {})));
+    return {};
+  }
+  const auto of = [&](std::size_t c) { return wq.per_tensor() ? 0 : c; };
+  std::int32_t low = 0, high = 0;
+  const Vector<std::int32_t> weights = centred_weights(
+      w, p, filter, [&](std::size_t c) { return wq.zero_points[of(c)]; },
+      [&](std::size_t, std::int32_t value) { low = std::min(low, value), high = std::max(high, value); });
+  p.w_bits = low >= -128 && high <= 127 ? 8 : low >= -256 && high <= 255 ? 9 : low >= -32767 && high <= 32767 ? 16 : 17;
+  filter.strides.data = weights.data();
+  const auto channels = static_cast<std::size_t>(p.oc);
+  Vector<float> multiplier(channels);
+  for (std::size_t c = 0; c < channels; ++c)
+    multiplier[c] = static_cast<float>(static_cast<double>(p.x.scale) * static_cast<double>(wq.scales[of(c)]) /
+                                       static_cast<double>(p.mid.scale));
+  Vector<std::int32_t> bias(channels, 0);
+  if (const std::int32_t bi = l.input(node, 2); bi != qir::kAbsent) {
+    const bool one = count_of(l.tensor(bi).shape) == 1;
+    const auto *const values = static_cast<const std::int32_t *>(l.tensor(bi).data.data);
+    for (std::size_t c = 0; c < channels; ++c) bias[c] = values[one ? 0 : c];
+  }
+  return add_packed(l, node, p, filter.strides, bias, multiplier, args);
+}
+
 }  // namespace
 
-// y = (x - zero_x) * (w - zero_w) for constant w. zero_x may be known at run time only: where nothing is padded it
-// comes in behind the product, times the sums of the weights; else it is taken off x before.
-Status Lowering::lower_integer_sums(const qir::Node &node, bool *done) {
-  const std::int32_t xi = node.inputs[0], wi = node.inputs[1], yi = node.outputs[0], x_zero = input(node, 2),
-                     w_zero = input(node, 3);
-  const qir::Tensor &w = tensor(wi);
-  const bool conv = node.op == Op::ConvInteger;
-  if (!is_byte(tensor(xi).dtype) || !constant(wi) || !is_byte(w.dtype) || tensor(yi).dtype != DType::I32 ||
-      tensor(xi).quant || w.quant || tensor(yi).quant || (w_zero != qir::kAbsent && !constant(w_zero)) ||
-      (x_zero != qir::kAbsent && (count_of(tensor(x_zero).shape) != 1 || !is_byte(tensor(x_zero).dtype))))
-    return {};
+Result<Lowered> lower_conv_int(Lowering &l, const Group &group) {
+  const qir::Node &node = l.node(group);
+  if (!runs_in_integers(l.graph(), node)) return Lowered::NotMine;
+  const std::int32_t xi = node.inputs[0], yi = group.output, ri = group.residual;
+  const bool residual = ri != qir::kAbsent;
+  if (residual && !quantized_activation(l.tensor(ri))) return Lowered::NotMine;
   kernels::ConvInt p;
-  kernels::FilterView<std::int32_t> filter{};
-  std::int64_t per_channel = 0, weights_step = 0;  // of the weights of a channel; between channels
-  bool padded = false;
+  Filter filter;
+  const bool conv = node.op == Op::Conv;
+  bool fits = false;
   if (conv) {
+    qir::ConvGeometry geometry;
+    QR_ASSIGN_OR_RETURN(fits, match_conv(l, node, &p, &filter, &geometry));
+  } else {
+    fits = match_matmul(l, node, &p, &filter);
+  }
+  if (!fits) return Lowered::NotMine;
+
+  const View x = conv ? l.channels_last(xi) : l.row_major(xi);
+  View r;
+  if (residual) r = conv ? l.channels_last(ri) : l.row_major(ri);
+  View y;
+  if (conv) {
+    y = l.image_output(yi);
+    p.x_stride = pixel_of(x), p.y_stride = pixel_of(y);
+  } else {
+    l.define(yi, y = l.new_row_major(l.tensor(yi).shape, l.width(yi)));
+  }
+  if (residual) p.r_stride = conv ? pixel_of(r) : p.oc, p.r = quant_of(l.tensor(ri));
+  const qir::Tensor &first = l.tensor(residual ? group.mid : yi);  // what the sums are rounded to
+  p.x = quant_of(l.tensor(xi)), p.y = quant_of(l.tensor(yi)), p.mid = quant_of(first);
+  p.has_residual = residual;
+  const Limits of_y = limits_of(l.tensor(yi).dtype), of_mid = limits_of(first.dtype);
+  p.lo = of_y.low, p.hi = of_y.high, p.mid_lo = of_mid.low, p.mid_hi = of_mid.high;
+  Vector<Arg> args{arg(x, l.width(xi))};
+  QR_RETURN_IF_ERROR(add_quantized(l, node, p, filter, &args));
+  if (residual) args.push_back(arg(r, l.width(ri)));
+  args.push_back(arg(y, l.width(yi)));
+  return l.finish(Kernel::ConvInt, &p, args);
+}
+
+namespace {
+
+// y = (x - zero_x) * (w - zero_w). zero_x may be known at run time only: where nothing is padded it comes in behind the
+// sums, times the sums of the weights; else it is taken off x before.
+struct IntegerSums {
+  Lowering &l;
+  const qir::Node &node;
+  kernels::ConvInt p;
+  Filter filter;
+  bool padded = false;
+  DType x_type = DType::Unknown;
+  View zero;  // of x, as i32 or i16, where it is known at run time only
+
+  bool conv() const { return node.op == Op::ConvInteger; }
+  std::int32_t x_zero() const { return l.input(node, 2); }
+  std::int32_t w_zero() const { return l.input(node, 3); }
+  bool zero_of_run() const { return x_zero() != qir::kAbsent && !l.constant(x_zero()); }
+  bool corrects() const { return zero_of_run() && !padded; }
+  Result<bool> match();
+  Status emit();
+
+ private:
+  bool match_types() const;
+  Result<View> widened(const View &from, DType dtype, DType to);
+  Result<View> input();
+  Status subtract_zero(const View &y, const Vector<std::int32_t> &sums);
+};
+
+bool IntegerSums::match_types() const {
+  const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
+  if (!is_byte(x.dtype) || !w.is_constant || !is_byte(w.dtype) || y.dtype != DType::I32 || x.quant || w.quant ||
+      y.quant || (w_zero() != qir::kAbsent && !l.constant(w_zero())))
+    return false;
+  if (x_zero() == qir::kAbsent) return true;
+  const qir::Tensor &zeros = l.tensor(x_zero());
+  return count_of(zeros.shape) == 1 && is_byte(zeros.dtype) && (!zeros.is_constant || zeros.dtype == x.dtype);
+}
+
+Result<bool> IntegerSums::match() {
+  if (!match_types()) return false;
+  x_type = l.tensor(node.inputs[0]).dtype;
+  if (conv()) {
     qir::ConvGeometry g;
-    QR_RETURN_IF_ERROR(qir::resolve_conv(node, tensor(xi).shape, w.shape, &g));
-    if (!conv_window(g, &p.window) || g.in_channels > 1 << 20 || g.out_channels > 1 << 20) return {};
+    QR_ASSIGN_OR_RETURN(const bool fits, match_conv(l, node, &p, &filter, &g));
+    if (!fits || g.in_channels > 1 << 20 || g.out_channels > 1 << 20) return false;
     for (std::size_t i = 0; i < g.rank; ++i)
       padded |= g.pad_begin[i] != 0 ||
                 (g.out[i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] - g.pad_begin[i] >= g.in[i];
-    p.ic = narrow(g.in_channels), p.oc = narrow(g.out_channels), p.groups = narrow(g.group);
-    const Dims strides = quarry::cpu::row_major(w.shape);
-    filter = {nullptr, strides[0], strides[1], strides.size() == 4 ? strides[2] : 0, strides.back()};
-    per_channel = weights_step = strides[0];
-  } else {
-    if (w.shape.size() != 2 || tensor(xi).shape.size() < 2) return {};
-    const std::int64_t k = w.shape[0], n = w.shape[1], m = count_of(tensor(xi).shape) / k;
-    if (m > 1 << 24 || k > 1 << 20 || n > 1 << 20) return {};
-    p.window.iw = p.window.ow = narrow(m);
-    p.ic = p.x_stride = narrow(k), p.oc = p.y_stride = narrow(n);
-    filter = {nullptr, 1, n, 0, 0};
-    per_channel = k, weights_step = 1;
+  } else if (l.tensor(node.inputs[1]).shape.size() != 2 || l.tensor(node.inputs[0]).shape.size() < 2 ||
+             !match_matmul(l, node, &p, &filter)) {
+    return false;
   }
-  const std::size_t channels = static_cast<std::size_t>(p.oc);
-  if (w_zero != qir::kAbsent && count_of(tensor(w_zero).shape) != 1 &&
-      (count_of(tensor(w_zero).shape) != p.oc || tensor(w_zero).shape.size() != 1))
-    return {};
+  if (w_zero() == qir::kAbsent) return true;
+  const qir::Shape &zeros = l.tensor(w_zero()).shape;
+  return count_of(zeros) == 1 || (count_of(zeros) == p.oc && zeros.size() == 1);
+}
 
-  DType x_type = tensor(xi).dtype;
-  bool correct = false;
-  View zero;  // as i32 or i16
-  View x = conv ? channels_last(xi) : row_major(xi);
-  if (x_zero != qir::kAbsent && constant(x_zero)) {
-    p.x.zero = narrow(qir::stored_integer(tensor(x_zero).dtype, tensor(x_zero).data.data, 0));
-    if (tensor(x_zero).dtype != x_type) return {};
-  } else if (x_zero != qir::kAbsent) {
-    const auto widened = [&](const View &from, DType dtype, DType to) -> Result<View> {
-      View made = new_like(from, dtype_bits(to) / 8);
-      const kernels::Cast cast{static_cast<std::uint32_t>(dtype), static_cast<std::uint32_t>(to), count_of(from.dims)};
-      QR_RETURN_IF_ERROR(emit_step(Kernel::Cast, cast, {arg(from, 1), arg(made, dtype_bits(to) / 8)}));
-      return made;
-    };
-    correct = !padded;
-    QR_ASSIGN_OR_RETURN(zero, widened(dense(x_zero), tensor(x_zero).dtype, correct ? DType::I32 : DType::I16));
-    if (padded) {
-      QR_ASSIGN_OR_RETURN(x, widened(conv ? channels_last(xi, true) : x, x_type, DType::I16));
-      zero.dims = x.dims, zero.strides.assign(x.rank(), 0);
-      kernels::Elements sub;
-      sub.op = ElementOp::Sub, sub.dtype = static_cast<std::uint32_t>(DType::I16);
-      const View y = new_like(x, 2);
-      const View *const operands[] = {&x, &zero};
-      QR_RETURN_IF_ERROR(emit_elements(sub, operands, y).take_status());
-      x = y, x_type = DType::I16;
-    }
+Result<View> IntegerSums::widened(const View &from, DType dtype, DType to) {
+  const View made = l.new_like(from, dtype_bits(to) / 8);
+  const kernels::Cast cast{static_cast<std::uint32_t>(dtype), static_cast<std::uint32_t>(to), count_of(from.dims)};
+  QR_RETURN_IF_ERROR(l.emit_step(Kernel::Cast, cast, {arg(from, 1), arg(made, dtype_bits(to) / 8)}));
+  return made;
+}
+
+// x, without its zero point where that has to go before.
+Result<View> IntegerSums::input() {
+  const std::int32_t xi = node.inputs[0];
+  View x = conv() ? l.channels_last(xi) : l.row_major(xi);
+  if (x_zero() == qir::kAbsent) return x;
+  const DType zero_type = l.tensor(x_zero()).dtype;
+  if (!zero_of_run()) {
+    p.x.zero = narrow(qir::stored_integer(zero_type, l.tensor(x_zero()).data.data, 0));
+    return x;
   }
+  QR_ASSIGN_OR_RETURN(zero, widened(l.dense(x_zero()), zero_type, padded ? DType::I16 : DType::I32));
+  if (!padded) return x;
+  QR_ASSIGN_OR_RETURN(x, widened(conv() ? l.channels_last(xi, true) : x, x_type, DType::I16));
+  zero.dims = x.dims, zero.strides.assign(x.rank(), 0);
+  kernels::Elements sub;
+  sub.op = ElementOp::Sub, sub.dtype = static_cast<std::uint32_t>(DType::I16);
+  const View y = l.new_like(x, 2);
+  const View *const operands[] = {&x, &zero};
+  QR_RETURN_IF_ERROR(emit_elements(l, sub, operands, y));
+  x_type = DType::I16;
+  return y;
+}
+
+Status IntegerSums::emit() {
+  const std::int32_t yi = node.outputs[0];
+  QR_ASSIGN_OR_RETURN(const View x, input());
   p.x.dtype = static_cast<std::uint32_t>(x_type);
   p.y.dtype = kI32, p.mid.dtype = kI32;
-
-  Vector<std::int32_t> weights = qir::stored_integers(w, static_cast<std::uint64_t>(count_of(w.shape)));
+  const auto channels = static_cast<std::size_t>(p.oc);
   Vector<std::int32_t> sums(channels, 0);
   std::int32_t low = 0, high = 0;
-  for (std::size_t c = 0; c < channels; ++c) {
-    std::int32_t of_channel = 0;
-    if (w_zero != qir::kAbsent)
-      of_channel = narrow(qir::stored_integer(tensor(w_zero).dtype, tensor(w_zero).data.data,
-                                              count_of(tensor(w_zero).shape) == 1 ? 0 : c));
-    for (std::int64_t i = 0; i < per_channel; ++i) {
-      const std::int64_t at =
-          conv ? static_cast<std::int64_t>(c) * weights_step + i : static_cast<std::int64_t>(c) + i * filter.ic_stride;
-      const std::int32_t value = weights[static_cast<std::size_t>(at)] -= of_channel;
-      sums[c] += value;
-      low = std::min(low, value), high = std::max(high, value);
-    }
-  }
+  const auto zero_of = [&](std::size_t c) {
+    if (w_zero() == qir::kAbsent) return 0;
+    const qir::Tensor &zeros = l.tensor(w_zero());
+    return narrow(qir::stored_integer(zeros.dtype, zeros.data.data, count_of(zeros.shape) == 1 ? 0 : c));
+  };
+  const Vector<std::int32_t> weights =
+      centred_weights(l.tensor(node.inputs[1]), p, filter, zero_of, [&](std::size_t c, std::int32_t value) {
+        sums[c] += value;
+        low = std::min(low, value), high = std::max(high, value);
+      });
   p.w_bits = low >= -128 && high <= 127 ? 8 : 9;
-  filter.data = weights.data();
-
+  filter.strides.data = weights.data();
   View y;
-  if (conv) {
-    y = image_output(yi);
-    std::int64_t pixel = 0;
-    is_channels_last(x, &pixel), p.x_stride = narrow(pixel);
-    is_channels_last(y, &pixel), p.y_stride = narrow(pixel);
+  if (conv()) {
+    y = l.image_output(yi);
+    p.x_stride = pixel_of(x), p.y_stride = pixel_of(y);
   } else {
-    y = new_row_major(tensor(yi).shape, 4);
-    define(yi, y);
+    l.define(yi, y = l.new_row_major(l.tensor(yi).shape, 4));
   }
-  *done = true;
-  const Vector<std::int32_t> bias(channels, 0);
-  const Vector<float> ones(channels, 1.0f);
-  Vector<std::uint8_t> packed, packed_bias, factors;
-  QR_RETURN_IF_ERROR(pack_sums(p, filter, bias, ones, &packed, &packed_bias, &factors));
-  const std::uint64_t x_width = dtype_bits(x_type) / 8;
+  Vector<Arg> args{arg(x, dtype_bits(x_type) / 8)};
   QR_RETURN_IF_ERROR(
-      emit_step(Kernel::ConvInt, p,
-                {arg(x, x_width), arg(own_constant(std::move(packed))), arg(own_constant(std::move(packed_bias))),
-                 arg(own_constant(std::move(factors))), arg(y)}));
-  if (!correct) return {};
-  // zero * sums of the channels, off every pixel.
-  Vector<std::uint8_t> bytes(channels * 4);
+      add_packed(l, node, p, filter.strides, Vector<std::int32_t>(channels, 0), Vector<float>(channels, 1.0f), &args));
+  args.push_back(arg(y));
+  QR_RETURN_IF_ERROR(l.emit(Kernel::ConvInt, &p, args));
+  return corrects() ? subtract_zero(y, sums) : Status();
+}
+
+// zero * sums of the channels, off every pixel.
+Status IntegerSums::subtract_zero(const View &y, const Vector<std::int32_t> &sums) {
+  Vector<std::uint8_t> bytes(sums.size() * 4);
   std::memcpy(bytes.data(), sums.data(), bytes.size());
-  const View of_weights{static_cast<std::int32_t>(own_constant(std::move(bytes))), 0, {p.oc}, {1}};
-  View product = new_row_major({p.oc}, 4);
+  const View of_weights{static_cast<std::int32_t>(l.own_constant(std::move(bytes))), 0, {p.oc}, {1}};
+  View product = l.new_row_major({p.oc}, 4);
   zero.dims = {p.oc}, zero.strides = {0};
   kernels::Elements element;
   element.op = ElementOp::Mul, element.dtype = kI32;
-  const View *const factors_of[] = {&of_weights, &zero};
-  QR_RETURN_IF_ERROR(emit_elements(element, factors_of, product).take_status());
+  const View *const factors[] = {&of_weights, &zero};
+  QR_RETURN_IF_ERROR(emit_elements(l, element, factors, product));
   product.dims = y.dims, product.strides.assign(y.rank(), 0);
-  product.strides[conv ? 1 : y.rank() - 1] = 1;
+  product.strides[conv() ? 1 : y.rank() - 1] = 1;
   element.op = ElementOp::Sub;
   const View *const difference[] = {&y, &product};
-  return emit_elements(element, difference, y).take_status();
+  return emit_elements(l, element, difference, y);
 }
 
-Status Lowering::lower_dynamic_quantize(const qir::Node &node, bool *done) {
-  const std::int32_t xi = node.inputs[0];
-  if (!is_f32(xi) || node.outputs.size() != 3) return {};
-  for (const std::int32_t id : node.outputs)
-    if (id != qir::kAbsent && tensor(id).quant) return {};
-  const View x = dense(xi), y = new_like(x, 1), scale = new_row_major({}, 4), zero = new_row_major({}, 1);
-  const View *const made[] = {&y, &scale, &zero};
-  for (std::size_t i = 0; i < 3; ++i)
-    if (node.outputs[i] != qir::kAbsent) define(node.outputs[i], *made[i]);
-  *done = true;
-  return emit_step(Kernel::DynamicQuantize, kernels::DynamicQuantize{count_of(x.dims)},
-                   {arg(x), arg(y, 1), arg(scale), arg(zero, 1)});
+}  // namespace
+
+Result<Lowered> lower_integer_sums(Lowering &l, const qir::Node &node) {
+  IntegerSums sums{.l = l, .node = node};
+  QR_ASSIGN_OR_RETURN(const bool fits, sums.match());
+  if (!fits) return Lowered::NotMine;
+  return done(sums.emit());
 }
 
 }  // namespace quarry::cpu

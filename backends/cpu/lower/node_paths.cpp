@@ -14,7 +14,7 @@ using kernels::Kernel;
 NodePathTable::NodePathTable(const qir::Graph &given, std::size_t sources)
     : paths_(std::max(given.nodes.size(), sources)) {
   for (const qir::Node &node : given.nodes)
-    if (Entry *const way = of(node.source)) way->name = node.name, way->op = node.op;
+    if (Entry *const entry = of(node.source)) entry->name = node.name, entry->op = node.op;
 }
 
 NodePathTable::Entry *NodePathTable::of(std::int32_t source) {
@@ -22,8 +22,8 @@ NodePathTable::Entry *NodePathTable::of(std::int32_t source) {
                                                                          : &paths_[static_cast<std::size_t>(source)];
 }
 
-void NodePathTable::add(Entry &way, String kernel) {
-  if (std::ranges::find(way.kernels, kernel) == way.kernels.end()) way.kernels.push_back(std::move(kernel));
+void NodePathTable::add(Entry &entry, String kernel) {
+  if (std::ranges::find(entry.kernels, kernel) == entry.kernels.end()) entry.kernels.push_back(std::move(kernel));
 }
 
 void NodePathTable::composed(const Vector<passes::Composed> &found) {
@@ -32,35 +32,35 @@ void NodePathTable::composed(const Vector<passes::Composed> &found) {
 }
 
 void NodePathTable::steps(std::int32_t source, std::span<const Step> made) {
-  Entry *const way = of(source);
-  if (!way) return;
+  Entry *const entry = of(source);
+  if (!entry) return;
   constexpr auto kCopy = static_cast<std::uint32_t>(Kernel::Copy);
   // Copies bring operands into the form that a kernel wants; where there is nothing else they are the work.
   const bool only_copies = std::ranges::all_of(made, [](const Step &step) { return step.kernel == kCopy; });
   for (const Step &step : made) {
     if (step.kernel == kCopy && !only_copies) continue;
-    way->native = true;
-    add(*way, kernels::kernel_row(static_cast<Kernel>(step.kernel)).name);
+    entry->native = true;
+    add(*entry, kernels::kernel_row(static_cast<Kernel>(step.kernel)).name);
   }
-  way->view |= made.empty();
+  entry->view |= made.empty();
 }
 
 void NodePathTable::reference(std::int32_t source, qir::Op op) {
-  Entry *const way = of(source);
-  if (!way) return;
-  way->reference = true;
-  add(*way, reference::way_of(op));
+  Entry *const entry = of(source);
+  if (!entry) return;
+  entry->reference = true;
+  add(*entry, reference::way_of(op));
 }
 
 void NodePathTable::fused(std::int32_t source, std::int32_t into) {
-  if (Entry *const way = of(source); way && into != source) way->into = into;
+  if (Entry *const entry = of(source); entry && into != source) entry->into = into;
 }
 
 void NodePathTable::chained(std::int32_t source, std::span<const Step> left, std::int32_t into) {
-  Entry *const way = of(source);
-  if (!way || way->reference) return;
-  way->native = false;
-  way->kernels.clear();
+  Entry *const entry = of(source);
+  if (!entry || entry->reference) return;
+  entry->native = false;
+  entry->kernels.clear();
   if (left.empty()) fused(source, into);
   else steps(source, left);
 }
@@ -69,11 +69,11 @@ void NodePathTable::tail(const qir::Graph &part) {
   const Vector<bool> tells = passes::telling(part);
   const bool planned = passes::has_products(passes::cut(part, tells).second.graph);
   for (std::size_t n = 0; n < part.nodes.size(); ++n) {
-    Entry *const way = of(part.nodes[n].source);
-    if (!way) continue;
-    way->late = true;
+    Entry *const entry = of(part.nodes[n].source);
+    if (!entry) continue;
+    entry->late = true;
     if (tells[n] || !planned) reference(part.nodes[n].source, part.nodes[n].op);
-    else way->native = true, add(*way, "planned when they are known");
+    else entry->native = true, add(*entry, "planned when they are known");
   }
 }
 
@@ -84,8 +84,8 @@ Vector<std::size_t> NodePathTable::ends() const {
   for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {
     std::size_t node = i;
     const auto goes_on = [&] {
-      const Entry &way = paths_[node];
-      return ends[node] == kUnknown && !way.native && !way.reference && way.into != qir::kNoSource;
+      const Entry &entry = paths_[node];
+      return ends[node] == kUnknown && !entry.native && !entry.reference && entry.into != qir::kNoSource;
     };
     for (met.clear(); goes_on(); node = static_cast<std::size_t>(paths_[node].into))
       ends[node] = kOnTheWay, met.push_back(node);
@@ -120,17 +120,17 @@ void NodePathTable::write(Plan &plan) const {
   write_fused(plan, in);
   StringMap<std::uint32_t> known;
   for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {
-    const Entry &way = paths_[i];
+    const Entry &entry = paths_[i];
     NodePathRow out;
     String text;
-    if (way.native || way.reference) {
-      out.path = way.reference ? NodePath::Reference : NodePath::Native;
-      if (way.late) text = "run-time extents: ";
-      for (const String &kernel : way.kernels) (text += &kernel == way.kernels.data() ? "" : ", ") += kernel;
-    } else if (way.into != qir::kNoSource) {
+    if (entry.native || entry.reference) {
+      out.path = entry.reference ? NodePath::Reference : NodePath::Native;
+      if (entry.late) text = "run-time extents: ";
+      for (const String &kernel : entry.kernels) (text += &kernel == entry.kernels.data() ? "" : ", ") += kernel;
+    } else if (entry.into != qir::kNoSource) {
       text = format("fused into %s", paths_[in[i]].name.c_str());
     } else {
-      text = way.view ? "no work: a view" : "no work: computed when compiled";
+      text = entry.view ? "no work: a view" : "no work: computed when compiled";
     }
     const auto [at, added] = known.emplace(text, static_cast<std::uint32_t>(plan.names.size()));
     if (added) {

@@ -35,7 +35,7 @@ class NodePathTable {
   void fused(std::int32_t source, std::int32_t into);
   // Steps were joined: the node has those that are `left`, or its work is done with that of the node `into`.
   void chained(std::int32_t source, std::span<const Step> left, std::int32_t into);
-  // What runs when its extents are known.
+  // What runs when its shapes are known: data-dependent shapes.
   void tail(const qir::Graph &part);
 
   void write(Plan &plan) const;
@@ -51,7 +51,7 @@ class NodePathTable {
   Entry *of(std::int32_t source);
   Vector<std::size_t> ends() const;
   void write_fused(Plan &plan, const Vector<std::size_t> &in) const;
-  void add(Entry &way, String kernel);
+  void add(Entry &entry, String kernel);
 
   Vector<Entry> paths_;
 };

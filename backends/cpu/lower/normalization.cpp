@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/lower/lowering.h"
-#include "graph/infer/infer.h"
+#include "backends/cpu/lower/rules.h"
 
 namespace quarry::cpu {
 
@@ -14,24 +13,60 @@ using kernels::Kernel;
 using kernels::ReduceOp;
 using qir::Op;
 
+namespace {
+
 // y = x * scale + offset; y may be x.
-Status Lowering::emit_scaled(const View &x, const View &scale, const View &offset, const View &y) {
+Status emit_scaled(Lowering &l, const View &x, const View &scale, const View &offset, const View &y) {
   kernels::Elements p;
   p.op = kernels::ElementOp::MulAdd, p.dtype = static_cast<std::uint32_t>(DType::F32);
   const View *const operands[] = {&x, &scale, &offset};
-  QR_ASSIGN_OR_RETURN(const bool fits, emit_elements(p, operands, y));
-  return fits ? Status() : Status::error(ErrorId::internal, "plan: a normalisation has too many extents");
+  return emit_elements(l, p, operands, y);
+}
+
+}  // namespace
+
+Result<Lowered> lower_layer_norm(Lowering &l, const Group &group) {
+  const qir::Node &node = l.node(group);
+  const std::int32_t xi = node.inputs[0], gamma = node.inputs[1], beta = l.input(node, 2);
+  if (!l.is_f32(xi) || !l.is_f32(gamma) || (beta != qir::kAbsent && !l.is_f32(beta)) || !l.is_f32(group.output))
+    return Lowered::NotMine;
+  for (std::size_t i = 1; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != qir::kAbsent &&
+        (!l.uses().users(node.outputs[i]).empty() || l.uses().is_output(node.outputs[i])))
+      return Lowered::NotMine;
+  const qir::Shape &shape = l.tensor(xi).shape;
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));
+  kernels::LayerNormF32 p;
+  p.cols = 1;
+  for (std::size_t d = axis; d < shape.size(); ++d) p.cols *= shape[d];
+  p.rows = count_of(shape) / p.cols;
+  if (count_of(l.tensor(gamma).shape) != p.cols || (beta != qir::kAbsent && count_of(l.tensor(beta).shape) != p.cols))
+    return Lowered::NotMine;
+  p.epsilon = node.get_float("epsilon", 1e-5f);
+  p.rms = node.op == Op::RMSNormalization;
+  p.has_beta = beta != qir::kAbsent;
+  p.act = group.act;
+  const View x = l.row_major(xi), g = l.row_major(gamma), y = l.new_row_major(shape, 4);
+  View b;
+  if (p.has_beta) b = l.row_major(beta);
+  l.define(group.output, y);
+  Vector<Arg> args{arg(x), arg(g)};
+  if (p.has_beta) args.push_back(arg(b));
+  args.push_back(arg(y));
+  return l.finish(Kernel::LayerNormF32, &p, args);
 }
 
 // y = x * s + t per channel; most are folded into a convolution before.
-Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
-  if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]) || node.get_int("training_mode", 0) != 0) return {};
+Result<Lowered> lower_batch_norm(Lowering &l, const qir::Node &node) {
+  if (!l.is_f32(node.inputs[0]) || !l.is_f32(node.outputs[0]) || node.get_int("training_mode", 0) != 0)
+    return Lowered::NotMine;
   const float *parameters[4];
   for (std::size_t i = 0; i < 4; ++i)
-    if (!(parameters[i] = qir::constant_floats(graph_, node.inputs[1 + i]))) return {};
+    if (!(parameters[i] = qir::constant_floats(l.graph(), node.inputs[1 + i]))) return Lowered::NotMine;
   for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent) return {};
-  const qir::Shape &shape = tensor(node.inputs[0]).shape;
+    if (node.outputs[i] != qir::kAbsent) return Lowered::NotMine;
+  const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
   const std::size_t channels = static_cast<std::size_t>(shape.size() < 2 ? 1 : shape[1]);
   // A mean that is large beside what elements differ by is taken off first: x * s and mean * s would be rounded where
   // their difference has no digits left.
@@ -46,56 +81,54 @@ Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
     s[c] = static_cast<float>(factor), less[c] = -parameters[2][c];
     t[c] = static_cast<float>(parameters[1][c] - moved);
   }
-  if (shape.size() > kernels::kLoopRank) return {};
-  const View y = elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = beside(node.inputs[0], y);
+  if (shape.size() > kernels::kLoopRank) return Lowered::NotMine;
+  const View y = l.elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = l.beside(node.inputs[0], y);
   const auto per_channel = [&](const Vector<float> &values) {
-    View view = constant_floats(values, {static_cast<std::int64_t>(channels)});
+    View view = l.constant_floats(values, {static_cast<std::int64_t>(channels)});
     view.dims = shape, view.strides.assign(shape.size(), 0);
     if (shape.size() > 1) view.strides[1] = channels > 1 ? 1 : 0;
     return view;
   };
-  define(node.outputs[0], y);
-  *done = true;
-  if (!apart) return emit_scaled(x, per_channel(s), per_channel(t), y);
+  l.define(node.outputs[0], y);
+  if (!apart) return done(emit_scaled(l, x, per_channel(s), per_channel(t), y));
   for (std::size_t c = 0; c < channels; ++c) t[c] = parameters[1][c];
-  QR_RETURN_IF_ERROR(emit_scaled(x, per_channel(one), per_channel(less), y));
-  return emit_scaled(y, per_channel(s), per_channel(t), y);
+  QR_RETURN_IF_ERROR(emit_scaled(l, x, per_channel(one), per_channel(less), y));
+  return done(emit_scaled(l, y, per_channel(s), per_channel(t), y));
 }
 
 // Instance and group normalisation: a row is what is left of a channel, or of a group of channels, of an image.
-Status Lowering::lower_group_norm(const qir::Node &node, bool *done) {
+Result<Lowered> lower_group_norm(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  if (!is_f32(xi) || !is_f32(yi) || !is_f32(node.inputs[1]) || !is_f32(node.inputs[2])) return {};
-  const qir::Shape &shape = tensor(xi).shape;
-  if (shape.size() < 2 || (node.op == Op::InstanceNormalization && shape.size() < 3)) return {};
+  if (!l.is_f32(xi) || !l.is_f32(yi) || !l.is_f32(node.inputs[1]) || !l.is_f32(node.inputs[2])) return Lowered::NotMine;
+  const qir::Shape &shape = l.tensor(xi).shape;
+  if (shape.size() < 2 || (node.op == Op::InstanceNormalization && shape.size() < 3)) return Lowered::NotMine;
   const std::int64_t channels = shape[1],
                      groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
-  if (groups < 1 || channels % groups != 0 || count_of(tensor(node.inputs[1]).shape) != channels ||
-      count_of(tensor(node.inputs[2]).shape) != channels)
-    return {};
+  if (groups < 1 || channels % groups != 0 || count_of(l.tensor(node.inputs[1]).shape) != channels ||
+      count_of(l.tensor(node.inputs[2]).shape) != channels)
+    return Lowered::NotMine;
   kernels::LayerNormF32 p;
   p.rows = shape[0] * groups, p.cols = count_of(shape) / p.rows, p.plain = 1;
   p.epsilon = node.get_float("epsilon", 1e-5f);
-  const View x = row_major(xi), y = new_row_major(shape, 4);
-  define(yi, y);
-  *done = true;
-  QR_RETURN_IF_ERROR(emit_step(Kernel::LayerNormF32, p, {arg(x), arg(y)}));
+  const View x = l.row_major(xi), y = l.new_row_major(shape, 4);
+  l.define(yi, y);
+  QR_RETURN_IF_ERROR(l.emit_step(Kernel::LayerNormF32, p, {arg(x), arg(y)}));
   View planes = y;
   planes.dims = {shape[0], channels, count_of(shape) / shape[0] / channels};
-  planes.strides = quarry::cpu::row_major(planes.dims);
+  planes.strides = cpu::row_major(planes.dims);
   View factors[2];
   for (int i = 0; i < 2; ++i) {
-    factors[i] = row_major(node.inputs[static_cast<std::size_t>(1 + i)]);
+    factors[i] = l.row_major(node.inputs[static_cast<std::size_t>(1 + i)]);
     factors[i].dims = planes.dims, factors[i].strides = {0, channels > 1 ? 1 : 0, 0};
   }
-  return emit_scaled(planes, factors[0], factors[1], planes);
+  return done(emit_scaled(l, planes, factors[0], factors[1], planes));
 }
 
 // The axes of the statistics are brought to the end; what stands there is a row.
-Status Lowering::lower_mean_variance_norm(const qir::Node &node, bool *done) {
+Result<Lowered> lower_mean_variance_norm(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  if (!is_f32(xi) || !is_f32(yi)) return {};
-  const qir::Shape &shape = tensor(xi).shape;
+  if (!l.is_f32(xi) || !l.is_f32(yi)) return Lowered::NotMine;
+  const qir::Shape &shape = l.tensor(xi).shape;
   const Vector<std::int64_t> *const given = node.get_ints("axes");
   const std::int64_t usual[] = {0, 2, 3};
   qir::IntList axes;
@@ -112,36 +145,35 @@ Status Lowering::lower_mean_variance_norm(const qir::Node &node, bool *done) {
         order.push_back(static_cast<std::int64_t>(d));
         (last ? p.cols : p.rows) *= shape[d];
       }
-  const View moved = transposed(any(xi), order);
+  const View moved = transposed(l.any(xi), order);
   View x = moved;
   if (!is_row_major(x)) {
-    x = new_row_major(moved.dims, 4);
-    copy(moved, x, 4, xi);
+    x = l.new_row_major(moved.dims, 4);
+    l.copy(moved, x, 4, xi);
   }
-  const View y = new_row_major(moved.dims, 4);
+  const View y = l.new_row_major(moved.dims, 4);
   Vector<std::int64_t> back(order.size());
   for (std::size_t d = 0; d < order.size(); ++d)
     back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
-  define(yi, transposed(y, back));
-  *done = true;
-  return emit_step(Kernel::LayerNormF32, p, {arg(x), arg(y)});
+  l.define(yi, transposed(y, back));
+  return l.finish_step(Kernel::LayerNormF32, p, {arg(x), arg(y)});
 }
 
-// x / |x| along an axis. The least number above zero in place of zero: a line of zeros stays zeros.
-Status Lowering::lower_lp_norm(const qir::Node &node, bool *done) {
+// x / |x| along an axis. The least number above zero in place of zero: a row of zeros stays zeros.
+Result<Lowered> lower_lp_norm(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  if (!is_f32(xi) || !is_f32(yi)) return {};
-  const qir::Shape &shape = tensor(xi).shape;
+  if (!l.is_f32(xi) || !l.is_f32(yi)) return Lowered::NotMine;
+  const qir::Shape &shape = l.tensor(xi).shape;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));
-  const View x = row_major(xi), y = new_row_major(shape, 4);
+  const View x = l.row_major(xi), y = l.new_row_major(shape, 4);
   kernels::ReduceF32 r;
   r.outer = 1, r.reduced = shape[axis];
   for (std::size_t d = 0; d < axis; ++d) r.outer *= shape[d];
   for (std::size_t d = axis + 1; d < shape.size(); ++d) r.inner *= shape[d];
   r.op = node.get_int("p", 2) == 1 ? ReduceOp::L1 : ReduceOp::L2;
   r.act = {kernels::Act::Clip, 1.40129846e-45f, __builtin_inff(), 0};
-  const View norm = new_row_major({r.outer, 1, r.inner}, 4);
+  const View norm = l.new_row_major({r.outer, 1, r.inner}, 4);
   kernels::BinaryF32 p;
   p.op = BinaryOp::Div, p.rank = 3;
   const std::int64_t dims[] = {r.outer, r.reduced, r.inner}, of_norm[] = {r.inner, 0, 1},
@@ -151,10 +183,9 @@ Status Lowering::lower_lp_norm(const qir::Node &node, bool *done) {
     p.rank = 2;
     p.a[1] = 1, p.b[1] = 0;
   }
-  define(yi, y);
-  *done = true;
-  QR_RETURN_IF_ERROR(emit_step(Kernel::ReduceF32, r, {arg(x), arg(norm)}));
-  return emit_step(Kernel::BinaryF32, p, {arg(x), arg(norm), arg(y)});
+  l.define(yi, y);
+  QR_RETURN_IF_ERROR(l.emit_step(Kernel::ReduceF32, r, {arg(x), arg(norm)}));
+  return l.finish_step(Kernel::BinaryF32, p, {arg(x), arg(norm), arg(y)});
 }
 
 }  // namespace quarry::cpu

@@ -11,7 +11,7 @@ class NodePathTable;
 // Makes one step of elementwise steps that come one behind the other (chain.cpp).
 void chain_steps(Plan &plan, NodePathTable &paths);
 
-// Lets steps read and write f16 and bf16 themselves where Casts stand beside them (halves.cpp).
+// Lets steps read and write f16 and bf16 themselves where Casts stand beside them (float16_steps.cpp).
 void read_halves(Plan &plan, NodePathTable &paths);
 
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).

@@ -104,7 +104,7 @@ bool integer_matrices(const qir::Graph &graph, const qir::Node &node) {
   return usable(node.inputs[2], a, a.shape[a.shape.size() - 2]) && usable(node.inputs[3], b, b.shape.back());
 }
 
-bool integer_way(const qir::Graph &graph, const qir::Node &node) {
+bool runs_in_integers(const qir::Graph &graph, const qir::Node &node) {
   if (node.inputs.empty() || node.inputs[0] == qir::kAbsent) return false;
   const qir::Tensor &x = at(graph, node.inputs[0]), &y = at(graph, node.outputs[0]);
   if (node.op != Op::Concat && node.op != Op::MaxPool && qir::moves_real_values(graph, node))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, GRU and RNN: the products with the inputs of all steps and directions are one, then each direction is a step.
+// LSTM, GRU and RNN: one matrix multiplication for the inputs of all steps and directions, then a step for each
+// direction.
 #include <algorithm>
 #include <limits>
 
-#include "backends/cpu/lower/lowering.h"
-#include "graph/infer/infer.h"
+#include "backends/cpu/lower/convolution.h"
+#include "backends/cpu/lower/rules.h"
 #include "kernels/cpu/pack/pack.h"
 #include "passes/decompose/recurrent.h"
 
@@ -17,8 +18,6 @@ using kernels::Kernel;
 using qir::Op;
 
 namespace {
-
-std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
 std::optional<Activation> activation_named(const passes::CellFunction &f) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -34,161 +33,199 @@ std::optional<Activation> activation_named(const passes::CellFunction &f) {
   return std::nullopt;
 }
 
-}  // namespace
+// A layer of all directions.
+struct Layer {
+  Lowering &l;
+  const qir::Node &node;
+  kernels::RecurrentF32 p;
+  qir::RnnGeometry g;
+  Vector<Activation> acts;  // of each direction
+  const float *w = nullptr, *r = nullptr, *b = nullptr;
+
+  std::int32_t input(std::size_t i) const { return l.input(node, i); }
+  std::int64_t wide() const { return (node.op == Op::LSTM ? 4 : node.op == Op::GRU ? 3 : 1) * g.hidden; }
+  Result<bool> match();
+  Status emit();
+
+ private:
+  bool match_lengths();
+  bool match_cell();
+  Vector<float> biases() const;
+  Result<Vector<std::uint32_t>> byte_weights(const Vector<float> &bias);
+  Status emit_gates(const View &x, const Vector<float> &bias, View *out);
+  struct Operands {
+    View x, from_x, y, last_h, last_c, h, c, peepholes, ends;
+    Vector<std::uint32_t> bytes;  // weights of each direction, where they are bytes; then no from_x
+  };
+  void set_strides(bool bytes);
+  Status emit_direction(const Operands &operands, std::int64_t d);
+};
+
+bool Layer::match_lengths() {
+  const std::int32_t lengths = input(4);
+  if (lengths == qir::kAbsent) return true;
+  if (l.tensor(lengths).dtype != DType::I32 || count_of(l.tensor(lengths).shape) != g.batch) return false;
+  const auto values = l.integers(lengths);
+  p.has_lengths = !values || std::ranges::any_of(*values, [&](std::int64_t n) { return n != g.sequence; });
+  return true;
+}
+
+bool Layer::match_cell() {
+  const bool after = node.get_int("linear_before_reset", 0) != 0;
+  p.cell = node.op == Op::LSTM ? Cell::Lstm : node.op == Op::RNN ? Cell::Rnn : after ? Cell::GruAfter : Cell::Gru;
+  p.clip = std::max(0.0f, node.get_float("clip", 0));
+  p.coupled = node.op == Op::LSTM && node.get_int("input_forget", 0) != 0;
+  p.has_bias = after && b && node.op == Op::GRU;
+  Vector<passes::CellFunction> named;
+  if (!passes::read_cell_functions(node, g.directions, &named)) return false;
+  for (const passes::CellFunction &f : named) {
+    const auto act = activation_named(f);
+    if (!act) return false;
+    acts.push_back(*act);
+  }
+  return true;
+}
+
+Result<bool> Layer::match() {
+  w = qir::constant_floats(l.graph(), node.inputs[1]), r = qir::constant_floats(l.graph(), node.inputs[2]);
+  b = input(3) == qir::kAbsent ? nullptr : qir::constant_floats(l.graph(), input(3));
+  if (!l.is_f32(node.inputs[0]) || !w || !r || (input(3) != qir::kAbsent && !b)) return false;
+  for (std::size_t i = 5; i < 8; ++i)
+    if (input(i) != qir::kAbsent && !l.is_f32(input(i))) return false;
+  const auto shape = [&](std::size_t i) -> const qir::Shape & { return l.tensor(node.inputs[i]).shape; };
+  QR_RETURN_IF_ERROR(qir::resolve_rnn(node, shape(0), shape(1), shape(2), &g));
+  if (g.sequence > 1 << 24 || g.batch > 1 << 20 || g.hidden > 1 << 16 || g.input > 1 << 20 ||
+      g.sequence * g.batch > 1 << 24)
+    return false;
+  p.has_h = input(5) != qir::kAbsent, p.has_c = input(6) != qir::kAbsent, p.has_peepholes = input(7) != qir::kAbsent;
+  p.steps = g.sequence, p.batch = g.batch, p.hidden = g.hidden;
+  return match_lengths() && match_cell();
+}
+
+// Both biases of a gate as one; what is reset with its sums stays with them.
+Vector<float> Layer::biases() const {
+  Vector<float> made;
+  for (std::int64_t d = 0; b && d < g.directions; ++d)
+    for (std::int64_t i = 0; i < wide(); ++i) {
+      const float *const of = b + d * 2 * wide();
+      made.push_back(p.has_bias && i >= 2 * g.hidden ? of[i] : of[i] + of[wide() + i]);
+    }
+  return made;
+}
 
 // The weights of each direction as bytes, where the operator says that inputs and states may be rounded (as ONNX
 // Runtime's DynamicQuantizeLSTM) and there are dot products of bytes; else none.
-Result<Vector<std::uint32_t>> Lowering::byte_weights(const qir::Node &node, const kernels::RecurrentF32 &layer,
-                                                     const qir::RnnGeometry &g, const float *w, const float *r,
-                                                     const Vector<float> &bias) {
+Result<Vector<std::uint32_t>> Layer::byte_weights(const Vector<float> &bias) {
   Vector<std::uint32_t> made;
-  if (node.op != Op::LSTM || node.get_int("dynamic_quantize", 0) == 0 || plan_.isa->int_group != 4 || g.input > 1 << 16)
+  if (node.op != Op::LSTM || node.get_int("dynamic_quantize", 0) == 0 || l.isa().int_group != 4 || g.input > 1 << 16)
     return made;
-  const std::int64_t wide = 4 * g.hidden;
-  kernels::RecurrentBytes p{layer, g.input};
-  p.layer.y_step = g.batch * g.hidden, p.layer.y_row = p.layer.state_row = g.hidden;
+  kernels::RecurrentBytes bytes{p, g.input};
+  bytes.layer.y_step = g.batch * g.hidden, bytes.layer.y_row = bytes.layer.state_row = g.hidden;
   kernels::Needs needs;
-  QR_RETURN_IF_ERROR(check(Kernel::RecurrentBytes, &p, &needs));
-  Vector<Vector<std::uint8_t>> packed(look_only_ ? 0 : static_cast<std::size_t>(g.directions));
+  QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentBytes, &bytes, &needs));
+  Vector<Vector<std::uint8_t>> packed(l.options().dry_run ? 0 : static_cast<std::size_t>(g.directions));
   for (std::size_t d = 0; d < packed.size(); ++d) {
     packed[d].resize(needs.operand_bytes[1]);
-    const auto at = static_cast<std::int64_t>(d) * wide;
-    if (!kernels::pack_recurrent_bytes(p, *plan_.isa, w + at * g.input, r + at * g.hidden,
+    const auto at = static_cast<std::int64_t>(d) * wide();
+    if (!kernels::pack_recurrent_bytes(bytes, l.isa(), w + at * g.input, r + at * g.hidden,
                                        bias.empty() ? nullptr : bias.data() + at, packed[d].data()))
       return made;
   }
   for (std::int64_t d = 0; d < g.directions; ++d)
-    made.push_back(packed_constant(needs.operand_bytes[1],
-                                   [&](auto &bytes) { bytes = std::move(packed[static_cast<std::size_t>(d)]); }));
+    made.push_back(l.packed_constant(needs.operand_bytes[1],
+                                     [&](auto &to) { to = std::move(packed[static_cast<std::size_t>(d)]); }));
   return made;
 }
 
-// Products with the inputs, and the biases: rows in the order of x.
-Status Lowering::emit_gates(const View &x, std::int64_t rows, std::int64_t depth, std::int64_t columns, const float *w,
-                            const Vector<float> &bias, View *out) {
+// The inputs of all steps times the weights of all directions, and the biases: rows in the order of x.
+Status Layer::emit_gates(const View &x, const Vector<float> &bias, View *out) {
+  const std::int64_t rows = g.sequence * g.batch, columns = g.directions * wide();
   kernels::ConvF32 product;
   product.window.iw = product.window.ow = narrow(rows);
-  product.ic = product.x_stride = narrow(depth), product.oc = product.y_stride = narrow(columns);
+  product.ic = product.x_stride = narrow(g.input), product.oc = product.y_stride = narrow(columns);
   product.has_bias = !bias.empty();
-  *out = new_row_major({rows, columns}, 4);
-  return emit_conv(product, x, {w, depth, 1, 0, 0}, columns * depth, bias, *out);
+  *out = l.new_row_major({rows, columns}, 4);
+  return emit_conv(l, product, x, {w, g.input, 1, 0, 0}, columns * g.input, bias, *out);
 }
 
-Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
-  const std::int32_t xi = node.inputs[0], wi = node.inputs[1], ri = node.inputs[2], bi = input(node, 3),
-                     lengths = input(node, 4), hi = input(node, 5), ci = input(node, 6), pi = input(node, 7);
-  const float *const w = qir::constant_floats(graph_, wi), *const r = qir::constant_floats(graph_, ri),
-                     *const b = bi == qir::kAbsent ? nullptr : qir::constant_floats(graph_, bi);
-  if (!is_f32(xi) || !w || !r || (bi != qir::kAbsent && !b)) return {};
-  for (const std::int32_t id : {hi, ci, pi})
-    if (id != qir::kAbsent && !is_f32(id)) return {};
-  qir::RnnGeometry g;
-  QR_RETURN_IF_ERROR(qir::resolve_rnn(node, tensor(xi).shape, tensor(wi).shape, tensor(ri).shape, &g));
-  if (g.sequence > 1 << 24 || g.batch > 1 << 20 || g.hidden > 1 << 16 || g.input > 1 << 20 ||
-      g.sequence * g.batch > 1 << 24)
-    return {};
-  kernels::RecurrentF32 p;
-  if (lengths != qir::kAbsent) {
-    if (tensor(lengths).dtype != DType::I32 || count_of(tensor(lengths).shape) != g.batch) return {};
-    const auto values = integers(lengths);
-    p.has_lengths = !values || std::ranges::any_of(*values, [&](std::int64_t n) { return n != g.sequence; });
-  }
-  const bool after = node.get_int("linear_before_reset", 0) != 0;
-  p.cell = node.op == Op::LSTM ? Cell::Lstm : node.op == Op::RNN ? Cell::Rnn : after ? Cell::GruAfter : Cell::Gru;
-  const std::size_t functions = node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1;
-  Vector<passes::CellFunction> named;
-  if (!passes::read_cell_functions(node, g.directions, &named)) return {};
-  Vector<Activation> acts;
-  for (const passes::CellFunction &f : named) {
-    const auto act = activation_named(f);
-    if (!act) return {};
-    acts.push_back(*act);
-  }
-  const std::int64_t gates = node.op == Op::LSTM  ? 4
-                             : node.op == Op::GRU ? 3
-                                                  : 1,
-                     wide = gates * g.hidden, all = g.directions * wide;
-  p.clip = std::max(0.0f, node.get_float("clip", 0));
-  p.coupled = node.op == Op::LSTM && node.get_int("input_forget", 0) != 0;
-  p.has_bias = after && b && node.op == Op::GRU;
-  p.has_h = hi != qir::kAbsent, p.has_c = ci != qir::kAbsent, p.has_peepholes = pi != qir::kAbsent;
-  p.steps = g.sequence, p.batch = g.batch, p.hidden = g.hidden;
-
-  const View x = row_major(xi);
-  Vector<float> bias;
-  if (b) {
-    for (std::int64_t d = 0; d < g.directions; ++d)
-      for (std::int64_t i = 0; i < wide; ++i) {
-        const float *const of = b + d * 2 * wide;
-        // What is reset with its product stays with it.
-        bias.push_back(p.has_bias && i >= 2 * g.hidden ? of[i] : of[i] + of[wide + i]);
-      }
-  }
-  QR_ASSIGN_OR_RETURN(const Vector<std::uint32_t> bytes, byte_weights(node, p, g, w, r, bias));
-  View from_x;
-  if (bytes.empty()) QR_RETURN_IF_ERROR(emit_gates(x, g.sequence * g.batch, g.input, all, w, bias, &from_x));
-
-  const Dims y_dims = g.batch_first ? Dims{g.batch, g.sequence, g.directions, g.hidden}
-                                    : Dims{g.sequence, g.directions, g.batch, g.hidden};
-  const Dims state_dims = g.batch_first ? Dims{g.batch, g.directions, g.hidden} : Dims{g.directions, g.batch, g.hidden};
-  const View y = new_row_major(y_dims, 4), last_h = new_row_major(state_dims, 4), last_c = new_row_major(state_dims, 4);
-  const std::int64_t row = bytes.empty() ? all : g.input;  // of what the kernel reads
+void Layer::set_strides(bool bytes) {
+  const std::int64_t row = bytes ? g.input : g.directions * wide();  // of what the kernel reads
   p.x_step = g.batch_first ? row : g.batch * row, p.x_row = g.batch_first ? g.sequence * row : row;
   p.y_step = g.batch_first ? g.directions * g.hidden : g.directions * g.batch * g.hidden;
   p.y_row = g.batch_first ? g.sequence * g.directions * g.hidden : g.hidden;
   p.state_row = g.batch_first ? g.directions * g.hidden : g.hidden;
-  const std::int64_t state_step = g.batch_first ? g.hidden : g.batch * g.hidden;  // between directions
-  const std::int64_t y_direction = g.batch_first ? g.hidden : g.batch * g.hidden;
-  View h, c, peepholes, ends;
-  if (p.has_h) h = row_major(hi);
-  if (p.has_c) c = row_major(ci);
-  if (p.has_peepholes) peepholes = row_major(pi);
-  if (p.has_lengths) ends = row_major(lengths);
-  const View *const made[] = {&y, &last_h, &last_c};
-  for (std::size_t i = 0; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent) define(node.outputs[i], *made[i]);
-  *done = true;
-  for (std::int64_t d = 0; d < g.directions; ++d) {
-    const auto at = [](View view, std::int64_t offset) {
-      view.offset += offset;
-      return view;
-    };
-    p.backwards = g.reverse || d == 1;
-    const Activation *const of = &acts[static_cast<std::size_t>(d) * functions];
-    p.f = of[0], p.g = functions > 1 ? of[1] : Activation{}, p.h = functions > 2 ? of[2] : Activation{};
-    const View gates_of = at(from_x, d * wide), h_of = at(h, d * state_step), c_of = at(c, d * state_step),
-               peepholes_of = at(peepholes, d * 3 * g.hidden), y_of = at(y, d * y_direction),
-               last_h_of = at(last_h, d * state_step), last_c_of = at(last_c, d * state_step);
-    View reset_bias;
-    Vector<Arg> args;
-    if (!bytes.empty()) {
-      args = {arg(x), arg(bytes[static_cast<std::size_t>(d)])};
-    } else {
-      kernels::Needs needs;
-      QR_RETURN_IF_ERROR(check(Kernel::RecurrentF32, &p, &needs));
-      args = {arg(gates_of), arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-                kernels::pack_recurrent_f32(p, *plan_.isa, r + d * wide * g.hidden, packed.data());
-              }))};
-    }
-    if (p.has_bias) {
-      const float *const from = b + (d * 2 + 1) * wide + 2 * g.hidden;
-      reset_bias = constant_floats(Vector<float>(from, from + g.hidden), {g.hidden});
-      args.push_back(arg(reset_bias));
-    }
-    if (p.has_h) args.push_back(arg(h_of));
-    if (p.has_c) args.push_back(arg(c_of));
-    if (p.has_peepholes) args.push_back(arg(peepholes_of));
-    if (p.has_lengths) args.push_back(arg(ends));
-    args.push_back(arg(y_of)), args.push_back(arg(last_h_of));
-    if (p.cell == Cell::Lstm) args.push_back(arg(last_c_of));
-    if (bytes.empty()) {
-      QR_RETURN_IF_ERROR(emit(Kernel::RecurrentF32, &p, args));
-    } else {
-      const kernels::RecurrentBytes both{p, g.input};
-      QR_RETURN_IF_ERROR(emit(Kernel::RecurrentBytes, &both, args));
-    }
+}
+
+Status Layer::emit_direction(const Operands &operands, std::int64_t d) {
+  const auto at = [](View view, std::int64_t offset) {
+    view.offset += offset;
+    return view;
+  };
+  p.backwards = g.reverse || d == 1;
+  const std::size_t functions = node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1;
+  const Activation *const of = &acts[static_cast<std::size_t>(d) * functions];
+  p.f = of[0], p.g = functions > 1 ? of[1] : Activation{}, p.h = functions > 2 ? of[2] : Activation{};
+  const std::int64_t step = d * (g.batch_first ? g.hidden : g.batch * g.hidden);  // between directions
+  const View gates = at(operands.from_x, d * wide()), h = at(operands.h, step), c = at(operands.c, step),
+             peepholes = at(operands.peepholes, d * 3 * g.hidden), y = at(operands.y, step),
+             last_h = at(operands.last_h, step), last_c = at(operands.last_c, step);
+  View reset_bias;
+  Vector<Arg> args;
+  const bool bytes = !operands.bytes.empty();
+  if (bytes) {
+    args = {arg(operands.x), arg(operands.bytes[static_cast<std::size_t>(d)])};
+  } else {
+    kernels::Needs needs;
+    QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));
+    args = {arg(gates), arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
+              kernels::pack_recurrent_f32(p, l.isa(), r + d * wide() * g.hidden, packed.data());
+            }))};
   }
+  if (p.has_bias) {
+    const float *const from = b + (d * 2 + 1) * wide() + 2 * g.hidden;
+    reset_bias = l.constant_floats(Vector<float>(from, from + g.hidden), {g.hidden});
+    args.push_back(arg(reset_bias));
+  }
+  if (p.has_h) args.push_back(arg(h));
+  if (p.has_c) args.push_back(arg(c));
+  if (p.has_peepholes) args.push_back(arg(peepholes));
+  if (p.has_lengths) args.push_back(arg(operands.ends));
+  args.push_back(arg(y)), args.push_back(arg(last_h));
+  if (p.cell == Cell::Lstm) args.push_back(arg(last_c));
+  if (!bytes) return l.emit(Kernel::RecurrentF32, &p, args);
+  const kernels::RecurrentBytes both{p, g.input};
+  return l.emit(Kernel::RecurrentBytes, &both, args);
+}
+
+Status Layer::emit() {
+  Operands all;
+  all.x = l.row_major(node.inputs[0]);
+  const Vector<float> bias = biases();
+  QR_ASSIGN_OR_RETURN(all.bytes, byte_weights(bias));
+  if (all.bytes.empty()) QR_RETURN_IF_ERROR(emit_gates(all.x, bias, &all.from_x));
+  const Dims y_dims = g.batch_first ? Dims{g.batch, g.sequence, g.directions, g.hidden}
+                                    : Dims{g.sequence, g.directions, g.batch, g.hidden};
+  const Dims state_dims = g.batch_first ? Dims{g.batch, g.directions, g.hidden} : Dims{g.directions, g.batch, g.hidden};
+  View *const made[] = {&all.y, &all.last_h, &all.last_c};
+  for (View *const view : made) *view = l.new_row_major(view == &all.y ? y_dims : state_dims, 4);
+  set_strides(!all.bytes.empty());
+  if (p.has_h) all.h = l.row_major(input(5));
+  if (p.has_c) all.c = l.row_major(input(6));
+  if (p.has_peepholes) all.peepholes = l.row_major(input(7));
+  if (p.has_lengths) all.ends = l.row_major(input(4));
+  for (std::size_t i = 0; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != qir::kAbsent) l.define(node.outputs[i], *made[i]);
+  for (std::int64_t d = 0; d < g.directions; ++d) QR_RETURN_IF_ERROR(emit_direction(all, d));
   return {};
+}
+
+}  // namespace
+
+Result<Lowered> lower_recurrent(Lowering &l, const qir::Node &node) {
+  Layer layer{.l = l, .node = node};
+  QR_ASSIGN_OR_RETURN(const bool fits, layer.match());
+  if (!fits) return Lowered::NotMine;
+  return done(layer.emit());
 }
 
 }  // namespace quarry::cpu

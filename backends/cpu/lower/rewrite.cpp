@@ -60,7 +60,7 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool 
   const auto stopped = [] { return stop_status("compile"); };
   passes::decompose_unsupported(graph, store, spelled);
   QR_RETURN_IF_ERROR(stopped());
-  passes::take_apart_quantized(graph, store, integer_way);
+  passes::take_apart_quantized(graph, store, runs_in_integers);
   QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
   Blanks blanks;

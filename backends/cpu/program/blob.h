@@ -23,9 +23,9 @@ struct BlobFigures {
 };
 Result<BlobFigures> read_figures(qir::Bytes blob);
 
-// The tail of a plan (tail.h).
+// The dynamic region of a plan (backends/dynamic).
 struct LoadedTail : HeapObject {
-  Vector<Io> inputs;              // of the tail
+  Vector<Io> inputs;              // of the region
   Vector<std::uint32_t> outputs;  // which of the plan's each is
   dynamic::Pieces pieces;
   Vector<qir::Bytes> constants;  // their segment; none where there are none
@@ -56,7 +56,7 @@ struct LoadedPlan : HeapObject {
     Unique<reference::Program> program;
   };
   Vector<Unique<LoadedSubgraph>> subgraphs;
-  Unique<LoadedTail> tail;  // nullptr: all extents are known
+  Unique<LoadedTail> tail;  // nullptr: all shapes are known
   const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
 };
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);

@@ -14,7 +14,9 @@ struct CompiledPlan {
   // (empty where there are none).
   Vector<std::uint8_t> packed, subgraph_constants;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
-  // With which the tail's plans will be made.
+  // How many rules of the lowering refused and had written something (Lowering::traces): tests expect none.
+  std::uint32_t refusals_with_trace = 0;
+  // With which the plans of the dynamic region will be made.
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
   F32Products f32_products = F32Products::Auto;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled plan: values (places in memory) and steps (kernels with parameters and operands) in the order in which
+// The compiled plan: values (storage in memory) and steps (kernels with parameters and operands) in the order in which
 // they run. The compiler makes it from a graph, blob.h stores it, executor.h runs it.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace quarry::cpu {
 
-// As what the weights of products are stored: as f16 or bf16 where that holds all of a tensor's exactly, or rounded to
-// it.
+// How the weights of matrix multiplications are stored: as f16 or bf16 where that holds all of a tensor's exactly, or
+// rounded to it.
 enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
-// Whether products of f32 are made of products of bf16 (split_shape.h): where that is quicker, never, or wherever it is
-// possible.
+// Whether matrix multiplications of f32 are made of such of bf16 (split_shape.h): where that is quicker, never, or
+// wherever it is possible.
 enum class F32Products : std::uint8_t { Auto, Fma, Split };
 
 enum class StorageKind : std::uint32_t {
@@ -40,7 +40,8 @@ struct Operand {
   std::uint64_t offset = 0;  // bytes
 };
 
-// Instead of a kernel's number: a node that cpu-reference's kernels run; and the tail, which is the last step.
+// Instead of a kernel's number: a node that cpu-reference's kernels run; and the dynamic region, which is the last
+// step.
 inline constexpr std::uint32_t kReferenceStep = 0xffffffffu, kTailStep = 0xfffffffeu;
 
 struct Step {
@@ -71,7 +72,7 @@ struct ReferenceSubgraph {
   std::uint32_t inputs = 0, outputs = 0;  // operands of its step: inputs first
 };
 
-// The part of the graph behind the first extents that are known only at run time (tail.h says how it runs).
+// The part of the graph behind the first data-dependent shapes (backends/dynamic).
 struct DynamicRegion {
   Vector<std::uint8_t> qir;      // constants as those of subgraphs
   Vector<std::int32_t> sources;  // per node of it: the node of the graph that was given
@@ -81,7 +82,7 @@ struct DynamicRegion {
 
 struct Io {
   DType dtype = DType::Unknown;
-  qir::Shape shape;  // -1: known after the run; the tail's alone
+  qir::Shape shape;  // -1: known after the run; of the dynamic region alone
   String name;
 };
 

@@ -218,47 +218,19 @@ bool is_elementwise(Op op) noexcept {
 Status element_code(Lowering &l, const qir::Node &node, FusedExpression &elements) {
   Writer w(l, node, elements);
   const auto real = [&](Element element, double p = 0, double q = 0) { return w.unary(element, p, q); };
+  if (node.op == Op::Gelu && node.get_string("approximate", "none") == "tanh") return real(Element::GeluTanh);
+  if (node.op == Op::Shrink && !is_real(w.number(0)))
+    return refuse(ErrorId::backend_type, node, "found integers, expected reals");
+  // (A default of a parameter that has no name is for cpu's function alone.)
+  const auto parameter = [&](const char *name, float value) { return *name ? w.real(name, value) : 0.0f; };
   switch (node.op) {
-    case Op::Abs: return real(Element::Abs);
-    case Op::Neg: return real(Element::Neg);
-    case Op::Sign: return real(Element::Sign);
-    case Op::Ceil: return real(Element::Ceil);
-    case Op::Floor: return real(Element::Floor);
-    case Op::Round: return real(Element::Round);
-    case Op::Relu: return real(Element::Relu);
-    case Op::LeakyRelu: return real(Element::LeakyRelu, w.real("alpha", 0.01f));
-    case Op::ThresholdedRelu: return real(Element::ThresholdedRelu, w.real("alpha", 1));
-    case Op::Elu: return real(Element::Elu, w.real("alpha", 1));
-    case Op::Celu: return real(Element::Celu, w.real("alpha", 1));
-    case Op::Selu: return real(Element::Selu, w.real("alpha", 1.67326319f), w.real("gamma", 1.05070102f));
-    case Op::HardSigmoid: return real(Element::HardSigmoid, w.real("alpha", 0.2f), w.real("beta", 0.5f));
-    case Op::HardSwish: return real(Element::HardSwish);
-    case Op::Sigmoid: return real(Element::Sigmoid);
-    case Op::Swish: return real(Element::Swish, w.real("alpha", 1));
-    case Op::Softplus: return real(Element::Softplus);
-    case Op::Softsign: return real(Element::Softsign);
-    case Op::Mish: return real(Element::Mish);
-    case Op::Gelu: return real(node.get_string("approximate", "none") == "tanh" ? Element::GeluTanh : Element::Gelu);
-    case Op::Shrink:
-      if (!is_real(w.number(0))) return refuse(ErrorId::backend_type, node, "found integers, expected reals");
-      return real(Element::Shrink, w.real("lambd", 0.5f), w.real("bias", 0));
-    case Op::Reciprocal: return real(Element::Reciprocal);
-    case Op::Sqrt: return real(Element::Sqrt);
-    case Op::Exp: return real(Element::Exp);
-    case Op::Log: return real(Element::Log);
-    case Op::Erf: return real(Element::Erf);
-    case Op::Sin: return real(Element::Sin);
-    case Op::Cos: return real(Element::Cos);
-    case Op::Tan: return real(Element::Tan);
-    case Op::Sinh: return real(Element::Sinh);
-    case Op::Cosh: return real(Element::Cosh);
-    case Op::Tanh: return real(Element::Tanh);
-    case Op::Asin: return real(Element::Asin);
-    case Op::Acos: return real(Element::Acos);
-    case Op::Atan: return real(Element::Atan);
-    case Op::Asinh: return real(Element::Asinh);
-    case Op::Acosh: return real(Element::Acosh);
-    case Op::Atanh: return real(Element::Atanh);
+#define QR_FUNCTION(op, cpu, p, p_value, q, q_value, ...) \
+  case Op::op:                                            \
+    return real(Element::op, parameter(p, p_value), parameter(q, q_value));
+#define QR_FUNCTION_FORM(...)
+#include "graph/ops/functions.inc"
+#undef QR_FUNCTION
+#undef QR_FUNCTION_FORM
     case Op::IsNaN: return real(Element::IsNaN);
     case Op::IsInf:
       return real(Element::IsInf, node.get_int("detect_negative", 1) != 0, node.get_int("detect_positive", 1) != 0);

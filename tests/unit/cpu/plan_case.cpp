@@ -98,6 +98,7 @@ PlanCase::PlanCase(const qir::Graph &graph, bool winograd) {
   auto compiled = cpu::compile(graph_, segments_, options);
   REQUIRE_OK(compiled);
   compiled_ = std::move(compiled.value());
+  CHECK_EQ(compiled_.refusals_with_trace, 0u);
   segments_.resize(compiled_.kept_segments);
   for (const auto *part : {&compiled_.packed, &compiled_.subgraph_constants}) {
     memory_.emplace_back(part->size());

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention, and what models put beside it.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/lower/rules.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+using qir::Op;
+
+Result<Lowered> lower_attention(Lowering &l, const Group &group) {
+  const qir::Shape &q_shape = l.tensor(group.q).shape, &k_shape = l.tensor(group.k_transposed).shape,
+                   &v_shape = l.tensor(group.v).shape;
+  const std::size_t rank = q_shape.size(), row = rank - 2, col = rank - 1;
+  kernels::AttentionF32 p;
+  p.q_rows = q_shape[row], p.qk_cols = q_shape[col], p.kv_rows = k_shape[col], p.v_cols = v_shape[col];
+  if (k_shape[row] != p.qk_cols || v_shape[row] != p.kv_rows) return Lowered::NotMine;
+  const auto find = [&](std::int32_t id, std::size_t adjacent) {
+    l.any(id);
+    for (const View &form : l.forms(id))
+      if (form.strides[adjacent] == 1 || form.dims[adjacent] == 1) return form;
+    return View{};
+  };
+  View q = find(group.q, col), k = find(group.k_transposed, row), v = find(group.v, col);
+  if (q.value == kNoValue) q = l.row_major(group.q);
+  if (v.value == kNoValue) v = l.row_major(group.v);
+  if (k.value == kNoValue) {  // rows of k adjacent
+    const View from = l.any(group.k_transposed);
+    Vector<std::size_t> order(rank);
+    for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+    std::swap(order[row], order[col]);
+    k = l.new_dense(from.dims, order, 4);
+    l.copy(from, k, 4, group.k_transposed);
+    l.define(group.k_transposed, k);
+  }
+  // Heads side by side in a row, as the projection behind it reads them, where that follows.
+  Vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+  if (rank == 4 && l.uses().used_once(group.output)) {
+    const qir::Node &user = l.graph().nodes[static_cast<std::size_t>(l.uses().users(group.output)[0])];
+    const auto *perm = user.op == Op::Transpose ? user.get_ints("perm") : nullptr;
+    if (perm && *perm == Vector<std::int64_t>{0, 2, 1, 3}) order = {0, 2, 1, 3};
+  }
+  const View y = l.new_dense(l.tensor(group.output).shape, order, 4);
+  l.define(group.output, y);
+  const auto strides = [&](const View &view, std::size_t rows, std::int64_t(&to)[3]) {
+    to[0] = rank == 4 ? view.strides[0] : 0, to[1] = view.strides[rank - 3], to[2] = view.strides[rows];
+  };
+  p.batches = rank == 4 ? q.dims[0] : 1, p.heads = q.dims[rank - 3];
+  strides(q, row, p.q), strides(k, col, p.k), strides(v, row, p.v), strides(y, row, p.y);
+  p.scale = group.scale;
+  p.masked_nan = 1;  // as Softmax has it
+  p.has_mask = group.mask != qir::kAbsent;
+  Vector<Arg> args{arg(q), arg(k), arg(v)};
+  View mask;
+  if (p.has_mask) {
+    Dims scores(q.dims);
+    scores[col] = p.kv_rows;
+    mask = broadcast(l.any(group.mask), scores);
+    p.mask[0] = rank == 4 ? mask.strides[0] : 0;
+    for (std::size_t d = 0; d < 3; ++d) p.mask[1 + d] = mask.strides[rank - 3 + d];
+    args.push_back(arg(mask));
+  }
+  args.push_back(arg(y));
+  return l.finish(Kernel::AttentionF32, &p, args);
+}
+
+Result<Lowered> lower_rotary(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0], ci = node.inputs[1], si = node.inputs[2], pi = l.input(node, 3),
+                     yi = node.outputs[0];
+  const qir::Shape &shape = l.tensor(xi).shape;
+  if (!l.is_f32(xi) || !l.is_f32(ci) || !l.is_f32(si) || !l.is_f32(yi) || (shape.size() != 3 && shape.size() != 4) ||
+      (pi != qir::kAbsent && l.tensor(pi).dtype != DType::I64))
+    return Lowered::NotMine;
+  const bool packed = shape.size() == 3;
+  kernels::RotaryF32 p;
+  p.batches = shape[0], p.length = shape[packed ? 1 : 2];
+  p.heads = packed ? node.get_int("num_heads", 0) : shape[1];
+  if (p.heads < 1 || (packed && shape[2] % p.heads != 0)) return Lowered::NotMine;  // cpu-reference says what is wrong
+  p.size = packed ? shape[2] / p.heads : shape[3];
+  const std::int64_t asked = node.get_int("rotary_embedding_dim", 0), turned = asked == 0 ? p.size : asked;
+  if (turned < 2 || turned > p.size || turned % 2 != 0) return Lowered::NotMine;
+  p.half = turned / 2;
+  p.interleaved = node.get_int("interleaved", 0) != 0;
+  p.has_positions = pi != qir::kAbsent;
+  const qir::Shape &table = l.tensor(ci).shape;
+  const qir::Shape expected =
+      p.has_positions ? qir::Shape{table.empty() ? 0 : table[0], p.half} : qir::Shape{p.batches, p.length, p.half};
+  if (table != expected || l.tensor(si).shape != expected ||
+      (p.has_positions && count_of(l.tensor(pi).shape) != p.batches * p.length))
+    return Lowered::NotMine;
+  if (p.has_positions) p.positions = table[0];
+  // As x lies, where its rows are whole; a transpose in front of it (heads first) costs nothing then.
+  View x = l.peek(xi);
+  const bool as_it_is = x.strides.back() == 1 && is_dense(x);
+  if (!as_it_is) x = {kNoValue, 0, shape, cpu::row_major(shape)};
+  const auto strides = [&](const View &view, std::int64_t *out) {
+    const Dims &s = view.strides;
+    out[0] = s[0], out[1] = packed ? p.size : s[1], out[2] = packed ? s[1] : s[2];
+    const std::int64_t extents[] = {p.batches, p.heads, p.length};
+    for (int i = 0; i < 3; ++i)
+      if (extents[i] == 1) out[i] = 0;
+  };
+  strides(x, p.x), strides({kNoValue, 0, shape, dense_strides(shape, memory_order(x))}, p.y);
+  if (!l.takes(Kernel::RotaryF32, &p)) return Lowered::NotMine;
+  x = as_it_is ? l.any(xi) : l.row_major(xi);
+  const View y = l.new_like(x, 4);
+  Vector<Arg> args{arg(x)};
+  const View cosines = l.row_major(ci), sines = l.row_major(si);
+  args.push_back(arg(cosines)), args.push_back(arg(sines));
+  View positions;
+  if (p.has_positions) args.push_back(arg(positions = l.row_major(pi), 8));
+  args.push_back(arg(y));
+  l.define(yi, y);
+  return l.finish(Kernel::RotaryF32, &p, args);
+}
+
+Result<Lowered> lower_linear_attention(Lowering &l, const qir::Node &node) {
+  const std::int32_t qi = node.inputs[0], ki = node.inputs[1], vi = node.inputs[2], past = l.input(node, 3),
+                     decay = l.input(node, 4), rate = l.input(node, 5), yi = node.outputs[0],
+                     present = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent;
+  for (const std::int32_t id : {qi, ki, vi, yi})
+    if (!l.is_f32(id)) return Lowered::NotMine;
+  for (const std::int32_t id : {past, decay, rate, present})
+    if (id != qir::kAbsent && !l.is_f32(id)) return Lowered::NotMine;
+  const std::string_view rule = node.get_string("update_rule", "gated_delta");
+  const bool gated = rule == "gated" || rule == "gated_delta", corrected = rule == "delta" || rule == "gated_delta";
+  const qir::Shape &q = l.tensor(qi).shape, &v = l.tensor(vi).shape;
+  kernels::LinearAttentionF32 p;
+  p.q_heads = node.get_int("q_num_heads", 0), p.heads = node.get_int("kv_num_heads", 0);
+  // (Where something does not fit cpu-reference says so.)
+  if (p.heads < 1 || p.q_heads < 1 || p.q_heads % p.heads != 0 || q.size() != 3 || v.size() != 3 ||
+      q[2] % p.q_heads != 0 || v[2] % p.heads != 0 || gated != (decay != qir::kAbsent) ||
+      corrected != (rate != qir::kAbsent))
+    return Lowered::NotMine;
+  p.batches = q[0], p.length = q[1], p.d_k = q[2] / p.q_heads, p.d_v = v[2] / p.heads;
+  p.has_past = past != qir::kAbsent, p.has_present = present != qir::kAbsent;
+  if (gated)
+    p.decay = count_of(l.tensor(decay).shape) == p.batches * p.length * p.heads ? kernels::LinearDecay::Head
+                                                                                : kernels::LinearDecay::Key;
+  if (corrected)
+    p.rate = count_of(l.tensor(rate).shape) == p.batches * p.length * p.heads ? kernels::LinearRate::Head
+                                                                              : kernels::LinearRate::Shared;
+  const float scale = node.get_float("scale", 0);
+  p.scale = scale == 0 ? static_cast<float>(1 / std::sqrt(static_cast<double>(p.d_k))) : scale;
+  kernels::Needs needs;
+  if (!l.takes(Kernel::LinearAttentionF32, &p, &needs)) return Lowered::NotMine;
+  Vector<std::int32_t> read;
+  for (const std::int32_t id : {qi, ki, vi, past, decay, rate}) {
+    if (id == qir::kAbsent) continue;
+    if (static_cast<std::uint64_t>(count_of(l.tensor(id).shape)) * 4 != needs.operand_bytes[read.size()])
+      return Lowered::NotMine;
+    read.push_back(id);
+  }
+  Vector<View> views;
+  for (const std::int32_t id : read) views.push_back(l.row_major(id));
+  for (const std::int32_t id : {yi, present}) {
+    if (id == qir::kAbsent) continue;
+    views.push_back(l.new_row_major(l.tensor(id).shape, 4));
+    l.define(id, views.back());
+  }
+  Vector<Arg> args;
+  for (const View &view : views) args.push_back(arg(view));
+  return l.finish(Kernel::LinearAttentionF32, &p, args);
+}
+
+}  // namespace quarry::cpu

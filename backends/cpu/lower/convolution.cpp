@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions that have kernels as they are, and what all convolutions and matrix multiplications with constant
+// weights write with.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/lower/convolution.h"
+#include "backends/cpu/lower/rules.h"
+#include "kernels/cpu/pack/pack.h"
+#include "kernels/cpu/shapes/conv_shape.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+
+namespace {
+
+std::int64_t pixel_of(const View &view) {
+  std::int64_t pixel = view.dims[1];
+  is_channels_last(view, &pixel);
+  return pixel;
+}
+
+// A convolution's shapes and constants.
+struct ConvParts {
+  qir::ConvGeometry geometry;
+  kernels::Window window;
+  Vector<float> bias;
+  kernels::FilterView<float> filter{};
+  std::int64_t weights = 0;  // in all
+  // Filters of one channel each; how many of them each channel has: geometry.out_per_group.
+  bool depthwise() const noexcept { return geometry.in_per_group == 1 && geometry.group > 1; }
+};
+
+// False where kernels cannot take it.
+Result<bool> conv_parts(const Lowering &l, const Group &group, ConvParts *out) {
+  const qir::Node &node = l.node(group);
+  const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
+  if (!l.is_f32(xi) || !l.is_f32(group.output) || !qir::constant_floats(l.graph(), wi)) return false;
+  if (Status status = qir::resolve_conv(node, l.tensor(xi).shape, l.tensor(wi).shape, &out->geometry); !status.ok())
+    return status;
+  if (!conv_window(out->geometry, &out->window) || out->geometry.in_channels > 1 << 20 ||
+      out->geometry.out_channels > 1 << 20)
+    return false;
+  if (!bias_of(l, group, out->geometry.out_channels, 1, l.input(node, 2), &out->bias)) return false;
+  const qir::Shape &ws = l.tensor(wi).shape;
+  const Dims strides = cpu::row_major(ws);
+  out->weights = count_of(ws);
+  out->filter = {qir::constant_floats(l.graph(), wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0,
+                 strides.back()};
+  return true;
+}
+
+kernels::WeightType weight_type(const Lowering &l, const float *values, std::int64_t count) {
+  if (l.options().dry_run) return kernels::WeightType::F32;
+  switch (l.options().weights) {
+    case WeightStorage::F16: return kernels::WeightType::F16;
+    case WeightStorage::BF16: return kernels::WeightType::BF16;
+    case WeightStorage::Exact: break;
+  }
+  return kernels::shortest_exact(values, count);
+}
+
+// Appends packed weights and bias to a step's operands; their sizes come from the check of the kernel, ConvF32 or
+// DepthwiseF32.
+Status add_packed(Lowering &l, Kernel kernel, const void *params, const kernels::FilterView<float> &filter,
+                  const Vector<float> &bias, Vector<Arg> *args) {
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(l.check(kernel, params, &needs));
+  args->push_back(arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
+    if (kernel == Kernel::ConvF32)
+      kernels::pack_conv_f32(*static_cast<const kernels::ConvF32 *>(params), l.isa(), filter, packed.data());
+    else
+      kernels::pack_depthwise_f32(*static_cast<const kernels::DepthwiseF32 *>(params), l.isa(), filter, packed.data());
+  })));
+  if (bias.empty()) return {};
+  args->push_back(arg(l.packed_constant(needs.operand_bytes[2], [&](auto &padded) {
+    kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
+  })));
+  return {};
+}
+
+// The step of constant weights.
+Status emit_packed(Lowering &l, Kernel kernel, const void *params, const View &x,
+                   const kernels::FilterView<float> &filter, const Vector<float> &bias, const View *r, const View &y) {
+  Vector<Arg> args{arg(x)};
+  QR_RETURN_IF_ERROR(add_packed(l, kernel, params, filter, bias, &args));
+  if (r) args.push_back(arg(*r));
+  args.push_back(arg(y));
+  return l.emit(kernel, params, args);
+}
+
+}  // namespace
+
+bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
+  // Kernels of depthwise convolutions keep all of a window at hand; others, as long as those of a filter bank, are
+  // matrix multiplications.
+  const std::int64_t most = geometry.group == 1 ? 1 << 14 : 255;
+  if (geometry.rank < 1 || geometry.rank > 2) return false;
+  const std::size_t w = geometry.rank - 1;
+  for (std::size_t i = 0; i < geometry.rank; ++i)
+    for (const std::int64_t value :
+         {geometry.in[i], geometry.out[i], geometry.kernel[i], geometry.stride[i], geometry.dilation[i]})
+      if (value < 1 || value > 1 << 24) return false;
+  if (geometry.batch < 1 || geometry.batch > 1 << 24) return false;
+  std::int64_t taps = 1;
+  for (std::size_t i = 0; i < geometry.rank; ++i) {
+    if (geometry.pad_begin[i] < 0 || geometry.pad_begin[i] > 1 << 24 || geometry.kernel[i] > most) return false;
+    taps *= geometry.kernel[i];
+  }
+  if (taps > 1 << 16) return false;
+  *out = {};
+  // (Between the taps of one there is nothing.)
+  const auto dilation = [&](std::size_t i) { return geometry.kernel[i] > 1 ? narrow(geometry.dilation[i]) : 1; };
+  out->n = narrow(geometry.batch);
+  out->iw = narrow(geometry.in[w]), out->ow = narrow(geometry.out[w]), out->kw = narrow(geometry.kernel[w]);
+  out->sw = narrow(geometry.stride[w]), out->dw = dilation(w), out->pad_left = narrow(geometry.pad_begin[w]);
+  if (geometry.rank == 2) {
+    out->ih = narrow(geometry.in[0]), out->oh = narrow(geometry.out[0]), out->kh = narrow(geometry.kernel[0]);
+    out->sh = narrow(geometry.stride[0]), out->dh = dilation(0), out->pad_top = narrow(geometry.pad_begin[0]);
+  }
+  return true;
+}
+
+bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float scale, std::int32_t bias,
+             Vector<float> *out) {
+  out->clear();
+  for (const std::int32_t id : {bias, group.bias}) {
+    if (id == qir::kAbsent) continue;
+    const float *values = qir::constant_floats(l.graph(), id);
+    if (!values) return false;
+    const std::int64_t count = count_of(l.tensor(id).shape);
+    // One value for all, or one per column with ones before it; of what an Add brings, fusion has looked.
+    if (count != 1 && (count != channels || (id != group.bias && l.tensor(id).shape.back() != channels))) return false;
+    if (out->empty()) out->assign(static_cast<std::size_t>(channels), 0);
+    for (std::size_t c = 0; c < out->size(); ++c) (*out)[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
+  }
+  return true;
+}
+
+void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values, std::int64_t count) {
+  p->weights = weight_type(l, values, count);
+  const kernels::Isa &isa = l.isa();
+  const bool split = l.options().f32_products == F32Products::Auto    ? kernels::split_wins(*p, isa)
+                     : l.options().f32_products == F32Products::Split ? kernels::split_possible(*p, isa)
+                                                                      : false;
+  if (split && (l.options().dry_run || kernels::split_holds(values, count)))
+    p->algorithm = kernels::ConvAlgorithm::Split;
+}
+
+Status emit_product(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
+                    const Vector<float> &bias, const View &y, const View *r) {
+  return emit_packed(l, Kernel::ConvF32, &p, x, filter, bias, r, y);
+}
+
+Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
+                 std::int64_t weights, const Vector<float> &bias, const View &y, const View *r) {
+  // Groups were quicker wherever they are possible, than Winograd's algorithm too.
+  if (kernels::groups_possible(p, l.isa().f32_lanes)) p.algorithm = kernels::ConvAlgorithm::Groups;
+  else if (l.options().winograd) p.algorithm = kernels::winograd_choice(p, l.isa());
+  // (A filter that is not finite would spoil all that its points are parts of.)
+  if (kernels::is_winograd(p.algorithm) && !l.options().dry_run &&
+      !std::all_of(filter.data, filter.data + weights, [](float v) { return std::isfinite(v); }))
+    p.algorithm = kernels::ConvAlgorithm::Direct;
+  if (p.algorithm == kernels::ConvAlgorithm::Direct) choose_numbers(l, &p, filter.data, weights);
+  return emit_product(l, p, x, filter, bias, y, r);
+}
+
+Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x,
+                      const kernels::FilterView<float> &filter, const Vector<float> &bias, const View &y,
+                      const View *r) {
+  return emit_packed(l, Kernel::DepthwiseF32, &p, x, filter, bias, r, y);
+}
+
+// A filter bank; or filters of one channel each, channels last.
+Result<Lowered> lower_conv(Lowering &l, const Group &group) {
+  ConvParts parts;
+  QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(l, group, &parts));
+  if (!fits) return Lowered::NotMine;
+  const std::int32_t xi = l.node(group).inputs[0];
+  const std::int64_t times = parts.depthwise() ? parts.geometry.out_per_group : 1;
+  kernels::ConvF32 p;
+  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
+  p.groups = narrow(parts.geometry.group), p.window = parts.window;
+  const bool row_major_x = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(l.peek(xi)),
+             few = p.oc <= narrow(l.isa().f32_lanes) && group.residual == qir::kAbsent,  // turns_planes()
+      planes = row_major_x && (p.ic > 1 || few);
+  if (row_major_x && stays_planar(l, xi, group.output)) {
+    p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
+    choose_numbers(l, &p, parts.filter.data, parts.weights);
+    if (kernels::writes_planes(p, l.isa().f32_lanes, l.isa().f32_panel)) {
+      p.act = group.act, p.residual = group.residual_mode, p.has_bias = !parts.bias.empty();
+      View r;
+      if (group.residual != qir::kAbsent) r = l.row_major(group.residual);
+      const View in = l.any(xi), out = l.new_row_major(l.tensor(group.output).shape, 4);
+      l.define(group.output, out);
+      return done(emit_conv(l, p, in, parts.filter, parts.weights, parts.bias, out,
+                            group.residual == qir::kAbsent ? nullptr : &r));
+    }
+    p.algorithm = kernels::ConvAlgorithm::Direct, p.weights = kernels::WeightType::F32;
+  }
+  const View x = times > 1 ? repeated_channels(l, xi, times) : planes ? l.any(xi) : l.channels_last(xi);
+  View r;
+  if (group.residual != qir::kAbsent) r = l.channels_last(group.residual);
+  const View y = l.image_output(group.output);
+  const auto fill = [&](auto &params) {
+    params.window = parts.window;
+    params.x_stride = planes ? kernels::kPlanes : narrow(pixel_of(x)), params.y_stride = narrow(pixel_of(y));
+    if (group.residual != qir::kAbsent) params.r_stride = narrow(pixel_of(r)), params.residual = group.residual_mode;
+    params.act = group.act;
+    params.has_bias = !parts.bias.empty();
+  };
+  if (parts.depthwise()) {
+    kernels::DepthwiseF32 d;
+    d.c = narrow(parts.geometry.out_channels);
+    fill(d);
+    return done(emit_depthwise(l, d, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+  }
+  fill(p);
+  return done(
+      emit_conv(l, p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+}
+
+// Filters of one channel each, over planes that stay planes. Strides are quicker channels last, copies and all, but for
+// 3x3 with steps of two on long vectors; and narrow filters where vectors are short (measured with 3, 5 and 7 columns).
+Result<Lowered> lower_depthwise_planes(Lowering &l, const Group &group) {
+  ConvParts parts;
+  QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(l, group, &parts));
+  if (!fits || !parts.depthwise()) return Lowered::NotMine;
+  constexpr std::int32_t kWide = 7;
+  constexpr std::uint32_t kLongVector = 16;
+  const kernels::Window &w = parts.window;
+  const bool long_vector = l.isa().f32_lanes >= kLongVector,
+             pairs = w.sw == 2 && w.sh == 2 && w.kw == 3 && w.kh == 3 && w.dw == 1 && w.dh == 1 && w.ow <= 256;
+  if (w.sw == 1 ? w.kw < kWide && !long_vector : !pairs || !long_vector) return Lowered::NotMine;
+  const std::int32_t xi = l.node(group).inputs[0];
+  kernels::DepthwiseF32 p;
+  p.window = parts.window, p.c = narrow(parts.geometry.in_channels);
+  p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
+  p.act = group.act, p.residual = group.residual_mode, p.has_bias = !parts.bias.empty();
+  if (parts.geometry.out_per_group != 1 || !kernels::depthwise_in_planes(p) || !stays_planar(l, xi, group.output))
+    return Lowered::NotMine;
+  View r;
+  if (group.residual != qir::kAbsent) r = l.row_major(group.residual);
+  const View x = l.row_major(xi), y = l.new_row_major(l.tensor(group.output).shape, 4);
+  l.define(group.output, y);
+  return done(emit_depthwise(l, p, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+}
+
+Result<Lowered> lower_block(Lowering &l, const Group &group) {
+  const Group &expand = l.group(group.expand), &depthwise = l.group(group.depthwise);
+  ConvParts e, d, o;
+  for (const auto &[of, parts] : {std::pair{&expand, &e}, std::pair{&depthwise, &d}, std::pair{&group, &o}}) {
+    QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(l, *of, parts));
+    if (!fits) return Lowered::NotMine;
+  }
+  if (!d.depthwise() || d.geometry.out_per_group != 1 || d.window.dh != 1) return Lowered::NotMine;
+  const View x = l.channels_last(l.node(expand).inputs[0]);
+  View r;
+  if (group.residual != qir::kAbsent) r = l.channels_last(group.residual);
+  const View y = l.image_output(group.output);
+  kernels::BlockF32 p;
+  const std::int32_t c = narrow(d.geometry.in_channels);
+  p.expand.window = e.window, p.expand.ic = narrow(e.geometry.in_channels), p.expand.oc = c;
+  p.expand.weights = weight_type(l, e.filter.data, e.weights),
+  p.project.weights = weight_type(l, o.filter.data, o.weights);
+  p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act,
+  p.expand.has_bias = !e.bias.empty();
+  p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c,
+  p.depthwise.act = depthwise.act;
+  p.depthwise.has_bias = !d.bias.empty();
+  p.project.window = o.window, p.project.ic = p.project.x_stride = c, p.project.oc = narrow(o.geometry.out_channels);
+  p.project.y_stride = narrow(pixel_of(y)), p.project.act = group.act, p.project.has_bias = !o.bias.empty();
+  if (group.residual != qir::kAbsent)
+    p.project.r_stride = narrow(pixel_of(r)), p.project.residual = group.residual_mode;
+  Vector<Arg> args{arg(x)};
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, &p.expand, e.filter, e.bias, &args));
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::DepthwiseF32, &p.depthwise, d.filter, d.bias, &args));
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, &p.project, o.filter, o.bias, &args));
+  if (group.residual != qir::kAbsent) args.push_back(arg(r));
+  args.push_back(arg(y));
+  return l.finish(Kernel::BlockF32, &p, args);
+}
+
+}  // namespace quarry::cpu
