@@ -244,9 +244,11 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
       QR_RETURN_IF_ERROR(gpu::fit_images(plan, target, chosen.ok() ? *chosen : nullptr).take_status());
     }
     QR_RETURN_IF_ERROR(stop_status("check"));
-    for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
+    for (std::uint32_t i = 0; i < compiled.refused.size(); ++i) {
+      QR_RETURN_IF_ERROR(stop_status("check"));
       plugin::report_verdict(*verdicts, i, compiled.refused[i], plan.paths[i].path,
                              plan.names.data() + plan.paths[i].text);
+    }
     return {};
   });
 }

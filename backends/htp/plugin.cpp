@@ -266,8 +266,10 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
       htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
     QR_RETURN_IF_ERROR(stop_status("check"));
     const Vector<htp::BlobNode> nodes = prepared->nodes();
-    for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+      QR_RETURN_IF_ERROR(stop_status("check"));
       plugin::report_verdict(*verdicts, i, prepared->refused()[i], nodes[i].path, nodes[i].text);
+    }
     return {};
   });
 }

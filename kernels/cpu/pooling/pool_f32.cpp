@@ -37,7 +37,7 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
   VecF acc[count];
   NanSeen nan[count] = {};
   QR_UNROLL for (int k = 0; k < count; ++k) acc[k] = max_pool ? splat(-__builtin_inff()) : VecF{};
-  if (p.goes_on) QR_UNROLL for (int k = 0; k < count; ++k) {
+  if (__builtin_expect(p.goes_on, false)) QR_UNROLL for (int k = 0; k < count; ++k) {
       acc[k] = at(y + channel, k);
       if constexpr (max_pool) nan[k].see(acc[k], acc[k]);
     }
