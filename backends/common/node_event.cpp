@@ -18,7 +18,7 @@ void ShapesText::add(bool is_output, DType dtype, const std::int64_t *dims, std:
   const bool first_output = is_output && !any_output_;
   any_output_ |= is_output;
   if (full_ && !first_output) return;
-  char own[21 * QR_PLUGIN_MAX_RANK], *end = own;  // 20 characters for each extent, and the cross behind it
+  char own[21 * QR_PLUGIN_MAX_RANK], *end = own;  // 20 characters for each dimension, and the cross behind it
   for (std::size_t d = 0; d < std::min<std::size_t>(rank, QR_PLUGIN_MAX_RANK); ++d) {
     if (d > 0) *end++ = 'x';
     end = std::to_chars(end, end + 20, dims[d]).ptr;

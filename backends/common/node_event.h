@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiles are told of nodes. Nothing here allocates: runs must not.
+// What profiles get of nodes. Nothing here allocates: runs must not.
 #pragma once
 
 #include <string_view>

@@ -138,7 +138,7 @@ class StopToken final : public StopSource {
 };
 
 // Takes a lock (std::unique_lock and its like, deferred) that others may hold for long: the one way of a plugin to wait
-// for one. Who is told to stop (base/stop.h) does not get it.
+// for one. Who is to stop (base/stop.h) does not get it.
 template <class Lock>
 Status lock_or_stop(Lock &lock, std::string_view what) {
   while (!lock.try_lock()) {

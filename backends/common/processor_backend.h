@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What backends that run on this machine's processor share at the plugin's edge: one device, segments kept under their
-// numbers, how tensors and grades are told.
+// numbers, how tensors and grades are reported.
 #pragma once
 
 #include "backends/common/plugin_support.h"

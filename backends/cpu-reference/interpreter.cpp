@@ -164,7 +164,7 @@ class NodeContext final : public Context {
     return form_of(tensor.dtype, tensor.quant.has_value() && !stored, plan_.handling);
   }
 
-  // Extents of the outputs, where the graph does not say them.
+  // Shapes of the outputs, where the graph does not say them.
   Status size_outputs() {
     if (!plan_.infers) return {};
     Vector<qir::InferValue> inputs;
@@ -291,7 +291,7 @@ class NodeContext final : public Context {
       out[i] = static_cast<float>(stored[i]) * unit->unit(static_cast<std::size_t>(i));
   }
 
-  // Makes room for an output whose extents are known.
+  // Makes room for an output whose shape is known.
   void give_output(std::uint32_t index) {
     const std::int32_t t = node_.outputs[index];
     const qir::Tensor &tensor = state_.tensor(t);

@@ -442,7 +442,7 @@ qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, con
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     gpu::ModelExecution &runs = *execution->execution;
     std::shared_lock running(execution->context->backend->running, std::defer_lock);
-    // While a device is recovered, which may take long, a run that nothing was begun of ends when it is told to.
+    // While a device is recovered, which may take long, a run that nothing was begun of ends when its signal says so.
     const plugin::StopToken stop(runs.request_of(ticket).signal, execution->context->backend->allocator.host());
     const StopScope scope(stop);
     Status stopped = plugin::lock_or_stop(running, "run");

@@ -451,7 +451,7 @@ qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary
     if (plugin::option(options, option_count, "htp.foreign_context", "refuse") != "trust")
       return Status::error(ErrorId::onnx_ep_context,
                            format("found %zu bytes of a context binary of QNN, expected a model or a container: its "
-                                  "binary has no hash, so nobody can tell whether it is whole",
+                                  "binary has no hash, so nobody can know whether it is whole",
                                   bytes.size()),
                            "compile the model that it was made from, or take it on your word by option "
                            "htp.foreign_context=trust: a damaged binary may crash the process or compute nonsense");

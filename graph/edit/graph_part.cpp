@@ -108,7 +108,7 @@ Status take_part(Graph &graph, const Part &part) {
       }
     for (const std::int32_t id : tail)
       if (!is_input[place(id)]) graph.inputs.push_back(id);
-    // An input that was given and that no tail needs goes; one that it does need stays in front.
+    // An input that was given and that no second part needs goes; one that it does need stays in front.
     std::ranges::stable_partition(graph.inputs, [&](std::int32_t id) { return is_given[place(id)]; });
   }
   if (graph.outputs.empty())

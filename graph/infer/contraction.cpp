@@ -110,7 +110,7 @@ class EinsumParser {
     }
     if (extent == 1) return {};
     if (!rules::may_equal(known, extent))
-      return node_error(node_, ErrorId::qir_shape, "equation \"%s\": one index has extents %lld and %lld",
+      return node_error(node_, ErrorId::qir_shape, "equation \"%s\": one index has sizes %lld and %lld",
                         printable(equation_, 128).c_str(), ll(known), ll(extent));
     known = rules::known_of(known, extent);
     return {};

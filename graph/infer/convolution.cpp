@@ -56,7 +56,7 @@ Status start_window(const Node &node, Dims x, Window *out) {
 Status covered_extent(const Node &node, const Window &w, std::size_t i, std::int64_t *out) {
   if (!is_known(w.kernel[i])) return *out = kUnknownDim, Status();
   if (w.kernel[i] < 1)
-    return node_error(node, ErrorId::qir_shape, "the kernel has extent %lld along spatial axis %zu, expected 1 or more",
+    return node_error(node, ErrorId::qir_shape, "the kernel has size %lld along spatial axis %zu, expected 1 or more",
                       ll(w.kernel[i]), i);
   QR_RETURN_IF_ERROR(rules::multiply(node, w.kernel[i] - 1, w.dilation[i], out));
   return rules::add(node, *out, 1, out);
@@ -365,7 +365,7 @@ Status max_unpool(const Node &node, Inputs inputs, Outputs outputs) {
       QR_RETURN_IF_ERROR(read_ints(node, 2, inputs[2], &wanted));
       if (wanted.size != x.size() ||
           std::any_of(wanted.values, wanted.values + wanted.size, [](std::int64_t d) { return d < 0; }))
-        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu extents", text(wanted).c_str(),
+        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu sizes", text(wanted).c_str(),
                           x.size());
       static_cast<IntList &>(shape) = wanted;
     }

@@ -205,11 +205,11 @@ Status dft(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the input", shape, 2));
   const std::int64_t parts = shape[shape.size - 1];
   if (is_known(parts) && parts != 1 && parts != 2)
-    return node_error(node, ErrorId::qir_shape, "the last axis has extent %lld, expected 1 (real) or 2 (complex)",
+    return node_error(node, ErrorId::qir_shape, "the last axis has size %lld, expected 1 (real) or 2 (complex)",
                       ll(parts));
   const bool inverse = node.get_int("inverse", 0) != 0, onesided = node.get_int("onesided", 0) != 0;
   if (onesided && parts == (inverse ? 1 : 2))
-    return node_error(node, ErrorId::qir_shape, "onesided takes %s input, but the last axis has extent %lld",
+    return node_error(node, ErrorId::qir_shape, "onesided takes %s input, but the last axis has size %lld",
                       inverse ? "complex" : "real", ll(parts));
   std::int64_t given = -2, length = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 2, "axis", &given));
@@ -284,7 +284,7 @@ Status random(const Node &node, Inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(dtype_attribute(node, "dtype", DType::F32, &dtype));
   const Vector<std::int64_t> *shape = node.get_ints("shape");
   if (shape->size() > kMaxRank || std::any_of(shape->begin(), shape->end(), [](std::int64_t d) { return d < 0; }))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu extents",
+    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu sizes",
                       text(*shape).c_str(), kMaxRank);
   set_output(outputs, 0, dtype, {shape->data(), shape->size()});
   return {};

@@ -57,7 +57,7 @@ Status gather_nd(const Node &node, Inputs inputs, Outputs outputs) {
   for (std::size_t i = 0; i < batch; ++i)
     if (!may_equal(data[i], indices[i]))
       return node_error(node, ErrorId::qir_shape,
-                        "batch axis %zu has extent %lld in the data and %lld in the index tensor", i, ll(data[i]),
+                        "batch axis %zu has size %lld in the data and %lld in the index tensor", i, ll(data[i]),
                         ll(indices[i]));
   std::size_t depth = 0;
   QR_RETURN_IF_ERROR(index_depth(node, data, indices, batch, &depth));

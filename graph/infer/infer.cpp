@@ -91,14 +91,14 @@ void set_output(Outputs outputs, std::size_t i, DType dtype, Dims dims) {
 Status multiply(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out) {
   if (a < 0 || b < 0) return *out = kUnknownDim, Status();
   if (!checked_mul(a, b, out))
-    return node_error(node, ErrorId::qir_shape, "extent %lld * %lld does not fit into 64 bits", ll(a), ll(b));
+    return node_error(node, ErrorId::qir_shape, "size %lld * %lld does not fit into 64 bits", ll(a), ll(b));
   return {};
 }
 
 Status add(const Node &node, std::int64_t a, std::int64_t b, std::int64_t *out) {
   if (a < 0 || b < 0) return *out = kUnknownDim, Status();
   if (!checked_add(a, b, out))
-    return node_error(node, ErrorId::qir_shape, "extent %lld + %lld does not fit into 64 bits", ll(a), ll(b));
+    return node_error(node, ErrorId::qir_shape, "size %lld + %lld does not fit into 64 bits", ll(a), ll(b));
   return {};
 }
 
@@ -250,7 +250,7 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
       return node_error(node, ErrorId::qir_rank, "input %zu has %zu dimensions, expected at most %zu", i, shape.size(),
                         kMaxRank);
     if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < kUnknownDim; }))
-      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative extent", i,
+      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative size", i,
                         text(shape).c_str());
     if (inputs[i].value.data == nullptr) continue;
     const std::optional<std::int64_t> count = element_count(shape.data(), shape.size());

@@ -25,14 +25,13 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
     result.values[i] = shape[i];
     if (shape[i] == -1) {
       if (open != kMaxRank)
-        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one extent open",
-                          text(shape).c_str());
+        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one size open", text(shape).c_str());
       open = i;
     } else if (shape[i] < -1) {
       return node_error(node, ErrorId::qir_shape, "the shape has a negative entry, %lld", ll(shape[i]));
     } else if (shape[i] == 0 && !allow_zero) {
       if (i >= data.size())
-        return node_error(node, ErrorId::qir_shape, "the shape copies extent %zu of an input of rank %zu", i,
+        return node_error(node, ErrorId::qir_shape, "the shape copies size %zu of an input of rank %zu", i,
                           data.size());
       result.values[i] = data[i];
       cancelled[i] = !is_known(data[i]);
@@ -55,10 +54,10 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
                       text(shape).c_str(), why);
   };
   if (open != kMaxRank) {
-    if (zero && allow_zero) return mismatch("-1 beside an extent of 0");
+    if (zero && allow_zero) return mismatch("-1 beside a size of 0");
     if (known) {
       if (to == 0 && from != 0) return mismatch("the number of elements differs");
-      if (to != 0 && from % to != 0) return mismatch("the open extent is no whole number");
+      if (to != 0 && from % to != 0) return mismatch("the open size is no whole number");
       result.values[open] = to == 0 ? 0 : from / to;
     }
   } else if (known && from != to &&
@@ -125,7 +124,7 @@ Status resolve_pad(const Node &node, Dims data, Dims pads, bool has_axes, Dims a
     if (!is_known(have)) continue;
     std::int64_t extent;
     if (!checked_add(have, begin, &extent) || !checked_add(extent, end, &extent) || extent < 0)
-      return node_error(node, ErrorId::qir_shape, "pads of %lld and %lld do not fit axis %zu of extent %lld", ll(begin),
+      return node_error(node, ErrorId::qir_shape, "pads of %lld and %lld do not fit axis %zu of size %lld", ll(begin),
                         ll(end), axis, ll(have));
     if (mode != "constant" && have == 0 && extent > 0)
       return node_error(node, ErrorId::qir_shape, "axis %zu is empty: there is nothing to pad with in mode %.*s", axis,
@@ -147,7 +146,7 @@ Status resolve_split(const Node &node, std::int64_t extent, Dims sizes, Vector<s
       if (size < 0 || !checked_add(sum, size, &sum))
         return node_error(node, ErrorId::qir_shape, "split has a part of %lld elements", ll(size));
     if (!may_equal(sum, extent))
-      return node_error(node, ErrorId::qir_shape, "the parts of split add up to %lld, expected the axis' extent, %lld",
+      return node_error(node, ErrorId::qir_shape, "the parts of split add up to %lld, expected the axis' size, %lld",
                         ll(sum), ll(extent));
     out->assign(sizes.begin(), sizes.end());
     return {};
@@ -263,7 +262,7 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!is_known(x[i]))
         return node_error(node, ErrorId::qir_shape,
-                          "without axes, every extent must be known, but the input has shape %s", text(x).c_str());
+                          "without axes, every size must be known, but the input has shape %s", text(x).c_str());
       gone[i] = x[i] == 1;
     }
   } else if (inputs[1].value.data) {
@@ -273,7 +272,7 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
     for (const std::int64_t axis : Dims(axes)) {
       gone[axis] = true;
       if (!may_equal(x[static_cast<std::size_t>(axis)], 1))
-        return node_error(node, ErrorId::qir_shape, "axis %lld has extent %lld, expected 1", ll(axis),
+        return node_error(node, ErrorId::qir_shape, "axis %lld has size %lld, expected 1", ll(axis),
                           ll(x[static_cast<std::size_t>(axis)]));
     }
   } else {

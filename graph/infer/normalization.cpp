@@ -304,7 +304,7 @@ Status causal_conv(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank(node, "the input", x, 3));
   const std::int64_t weight[] = {x[1], 1, kUnknownDim};
   QR_RETURN_IF_ERROR(expect_shape(node, "the weight", w, weight));
-  if (w[2] == 0) return node_error(node, ErrorId::qir_shape, "the kernel has extent 0, expected 1 or more");
+  if (w[2] == 0) return node_error(node, ErrorId::qir_shape, "the kernel has size 0, expected 1 or more");
   const std::int64_t channels = known_of(x[1], w[0]);
   const std::int64_t state[] = {x[0], channels, is_known(w[2]) ? w[2] - 1 : kUnknownDim};
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 2, "the bias", {&channels, 1}));

@@ -12,7 +12,7 @@ using rules::is_known;
 
 namespace {
 
-// floor(extent * scale + bias) as a dimension; false when it does not fit.
+// floor(size * scale + bias) as a dimension; false when it does not fit.
 bool scaled_extent(std::int64_t extent, double scale, double bias, std::int64_t *out) noexcept {
   const double value = std::floor(static_cast<double>(extent) * scale + bias);
   if (!(value >= 0 && value < 9.0e18)) return false;
@@ -45,7 +45,7 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
     return node_error(node, ErrorId::qir_shape, "%s has %zu entries, expected %zu, one per resized axis",
                       scales.empty() ? "sizes" : "scales", scales.empty() ? sizes.size() : scales.size(), count);
   const auto refuse = [&](std::size_t axis) {
-    return node_error(node, ErrorId::qir_shape, "axis %zu of extent %lld cannot be resized so", axis, ll(x[axis]));
+    return node_error(node, ErrorId::qir_shape, "axis %zu of size %lld cannot be resized so", axis, ll(x[axis]));
   };
   if (sizes.empty()) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -289,7 +289,7 @@ Status space_to_depth(const Node &node, Inputs inputs, Outputs outputs) {
   for (std::size_t i = 2; i < 4; ++i) {
     if (!is_known(x[i])) continue;
     if (x[i] % block != 0)
-      return node_error(node, ErrorId::qir_shape, "axis %zu of extent %lld does not divide by blocksize %lld", i,
+      return node_error(node, ErrorId::qir_shape, "axis %zu of size %lld does not divide by blocksize %lld", i,
                         ll(x[i]), ll(block));
     shape[i] = x[i] / block;
   }

@@ -440,7 +440,7 @@ Status validate_tensor(const Tensor &t) {
   bool known = true;
   for (std::int64_t &extent : std::span(smallest, t.shape.size())) {
     if (extent < kUnknownDim)
-      return Status::errorf(ErrorId::qir_shape, "%s: found extent %" PRId64 ", expected at least 0, or -1 for unknown",
+      return Status::errorf(ErrorId::qir_shape, "%s: found size %" PRId64 ", expected at least 0, or -1 for unknown",
                             subject.c_str(), extent);
     if (extent != kUnknownDim) continue;
     known = false;
@@ -453,7 +453,7 @@ Status validate_tensor(const Tensor &t) {
                           subject.c_str(), dims_text(t.shape).c_str(), dtype_name(t.dtype), kMaxTensorBytes);
   if (t.is_constant) {
     if (!known)
-      return Status::errorf(ErrorId::qir_shape, "%s: found a constant of unknown extent %s", subject.c_str(),
+      return Status::errorf(ErrorId::qir_shape, "%s: found a constant of unknown shape %s", subject.c_str(),
                             dims_text(t.shape).c_str());
     if (t.data.size != *size || (!t.data.data && t.data.size))
       return Status::errorf(ErrorId::qir_bad, "%s: found %" PRIu64 " bytes of data, expected %" PRIu64 " for %s%s",

@@ -66,7 +66,7 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *
       *left = 0;
       return Status::hinted(
           ErrorId::qir_limit,
-          "loops within loops carry values whose extents change from one time to the next: let them hold still",
+          "loops within loops carry values whose shapes change from one time to the next: let them hold still",
           "graph '%s': inference has looked at more than %u nodes of bodies, expected at most so many",
           printable(graph.name).c_str(), kMaxInferredNodes);
     }

@@ -138,8 +138,8 @@ for title, path, runs in (("a detector", one, images(3)), ("a detector of two st
 found = ways(two)
 planned = [name for name, kernel in found.items() if name.startswith("Conv")]
 require("convolutions are planned", all(found[name].startswith(("ConvF32", "fused into Conv")) for name in planned) and len(planned) == 8, found)
-require("the tail says so", any(k == "run-time extents: reference: NonMaxSuppression" for k in found.values()) and
-        any(k == "run-time extents: planned when they are known" for k in found.values()), found)
+require("the tail says so", any(k == "data-dependent shape: reference: NonMaxSuppression" for k in found.values()) and
+        any(k == "data-dependent shape: planned when they are known" for k in found.values()), found)
 
 
 def median(path):

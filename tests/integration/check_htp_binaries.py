@@ -107,7 +107,7 @@ GIVEN = os.path.join(shared, "models", "qnn_ctx")
 if not os.path.isdir(GIVEN):
     print(f"   skipped: ONNX Runtime's own binaries: '{GIVEN}' is not there")
 for name in sorted(f for f in os.listdir(GIVEN) if f.endswith(".bin")) if os.path.isdir(GIVEN) else []:
-    check(name[:20] + ": inspected", run("inspect", os.path.join(GIVEN, name)), 0, "soc not told", "v2.22.0")
+    check(name[:20] + ": inspected", run("inspect", os.path.join(GIVEN, name)), 0, "soc unknown", "v2.22.0")
     check(name[:20] + ": which SoC", run("run", os.path.join(GIVEN, name), "--zeros", *TRUST), 3, "does not say for which SoC it is", "expected option soc_model")
     check(name[:20] + ": runs", run("run", os.path.join(GIVEN, name), "--zeros", *TRUST, "-O", "soc_model=SM8350"), 0, "made by v2.22.0")
 

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import time
 
-from program import build, check, environment, finish, has_handler, image, model, new_folder, onnx_model, quarry, require, run, shared, tensor_proto
+from onnx_file import onnx_file, onnx_node
+from program import build, check, environment, finish, has_handler, image, model, new_folder, npy, onnx_model, quarry, require, run, shared, tensor_proto
 
 folder = new_folder()
 
@@ -58,6 +59,22 @@ result = check("bench stopped within its first run", Stopped(catches(signal.SIGI
 require("a long run is not waited for", result.seconds < 60, result.seconds)
 done = json.loads(check("bench that ends by itself", run("bench", model, "--iterations", "3", "--json", "-"), 0).stdout)
 require("was not interrupted", done["interrupted"] is False, done)
+
+# ---- Ctrl-C while a large graph is worked at: 50 ms on a quiet machine, which a test cannot count on
+NODES, MOST_SECONDS = 150000, 2
+long_chain = os.path.join(folder, "long_chain.onnx")
+with open(long_chain, "wb") as out:
+    out.write(onnx_file([onnx_node("Relu", [f"t{i}" if i else "x"], [f"t{i + 1}" if i + 1 < NODES else "y"], name=f"n{i}") for i in range(NODES)], [("x", 1, [4])], [("y", 1, [4])]))
+sample = npy(os.path.join(folder, "sample", "x.npy"), [4])
+for command, *args in (("check",), ("compile", "-o", os.path.join(folder, "long_chain.qrm")), ("run", "--zeros"), ("quantize", "-c", os.path.dirname(sample), "-o", os.path.join(folder, "quantized.onnx"))):
+    backend = [] if command == "quantize" else ["--backend", "cpu"]
+    late = []
+    for wait in (0.1, 0.4, 0.8, 1.2, 1.6):
+        result = Stopped(lambda process: time.sleep(wait) or True, signal.SIGINT, command, long_chain, *backend, *args)
+        if result.returncode == -signal.SIGINT:
+            late.append(result.seconds)
+    require(f"{command} of {NODES} nodes ends soon after Ctrl-C", late and min(late) < MOST_SECONDS, late)
+    print(f"{command} of {NODES} nodes ended after Ctrl-C in", ", ".join(f"{1e3 * seconds:.0f}" for seconds in late), "ms")
 
 # ---- Ctrl-C in conform: the cases so far
 suite = os.path.join(folder, "suite")

@@ -124,6 +124,42 @@ TEST_CASE("submitted runs of many kernels: results as of plain runs, abort betwe
   CHECK_EQ(layer.count("objects"), 0);
 }
 
+TEST_CASE("a submitted run ends in time, and so does who waits for one") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    qr::Session made = session(runtime, long_model(60), {{"queue_depth", "2"}});
+    Floats x(64, 0.5f), y(64);
+    const Floats wanted = ran(made, x, {4, 16}, 64);
+    std::vector<qr::Tensor> in{qr::Tensor::of(x.data(), {4, 16})}, out{qr::Tensor::of(y.data(), {4, 16})};
+    const auto ms_of = [](auto &&body) {
+      const auto begin = std::chrono::steady_clock::now();
+      body();
+      return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    };
+    layer.tell("slow=20000");  // a whole run takes more than a second
+    qr::Signal limit(runtime);
+    limit.set_timeout(std::chrono::milliseconds(50));
+    qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
+    how.signal = limit.get();
+    std::uint64_t ticket = 0;
+    CHECK_LE(ms_of([&] { ticket = made.submit(in, out, &how); }), 500);
+    CHECK_LE(ms_of([&] { failure([&] { made.wait(ticket); }, QR_DEADLINE_EXCEEDED); }), 700);
+    ticket = made.submit(in, out);
+    qr::Signal patience(runtime);
+    patience.set_timeout(std::chrono::milliseconds(50));
+    bool ended = true;
+    CHECK_LE(ms_of([&] { CHECK_EQ(made.try_wait(ticket, &patience, &ended).code(), QR_DEADLINE_EXCEEDED); }), 500);
+    CHECK_FALSE(ended);
+    made.abort(ticket);
+    CHECK_LE(ms_of([&] { failure([&] { made.wait(ticket); }, QR_CANCELLED); }), 700);
+    layer.tell("");
+    CHECK_EQ(ran(made, x, {4, 16}, 64), wanted);
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
 TEST_CASE("a submitted run that fails is an outcome, and so is a lost device; both leave nothing") {
   if (!has_device()) return;
   const Layer layer;

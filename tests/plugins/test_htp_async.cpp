@@ -267,6 +267,31 @@ TEST_CASE("a device that is lost with runs in the library, behind them and in th
   }
 }
 
+TEST_CASE("recovery that waits for a run ends in time, and can be asked for again") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session lost = session(runtime, {{"qnn_context_priority", "high"}}, relu_model(8, "lost")),
+              busy = session(runtime, {}, relu_model(8, "busy"));
+  standin.tell("fail=graphExecute:1007:1:1;slow=graphExecute:700000");
+  bool right = false;
+  std::thread loses([&] { failure([&] { run(lost); }, QR_DEVICE_LOST); });
+  wait_for(standin, "graphExecute ", 1);
+  std::thread holds([&] { right = run(busy); });  // in the library as soon as the other has failed
+  loses.join();
+  wait_for(standin, "graphExecute ", 2);
+  qr::Signal limit(runtime);
+  limit.set_timeout(std::chrono::milliseconds(50));
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(says(failure([&] { lost.recover(&limit); }, QR_DEADLINE_EXCEEDED), {"recover"}));
+  CHECK_LE((std::chrono::steady_clock::now() - begin).count(), 300'000'000);
+  holds.join();
+  CHECK(right);
+  standin.tell("");
+  lost.recover();
+  CHECK(run(lost));
+  CHECK(run(busy));
+}
+
 TEST_CASE("recovery while others wait in the queue: none is in the library meanwhile, and they are told") {
   for (const bool submits : {false, true}) {
     CAPTURE(submits);

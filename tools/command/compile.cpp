@@ -48,10 +48,16 @@ int compile(const CompileFlags &flags) {
     // Stopped by its signal the library leaves nothing there.
     qr::Signal signal(runtime);
     const Interruptible interruptible([&signal] { signal.abort(); });
-    model.compile(
-        target, &options, &signal,
-        [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); },
-        flags.profile.wanted() ? &profile : nullptr);
+    try {
+      model.compile(
+          target, &options, &signal,
+          [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); },
+          flags.profile.wanted() ? &profile : nullptr);
+    } catch (const qr::Error &error) {
+      progress.clear();
+      if (error.code() == QR_CANCELLED) end_by_interrupt();  // at once: to take a large model apart takes long
+      throw;
+    }
   }
   progress.clear();
   if (piped) {

@@ -90,7 +90,6 @@ int main(int argc, char **argv) {
       tools::finish_output();
       return status;
     });
-  if (tools::interrupted()) std::fprintf(stderr, "quarry: stopped by %s\n", tools::interrupt_name());
   tools::end_by_interrupt();
   return status;
 }

@@ -66,6 +66,7 @@ const char *interrupt_name() noexcept {
 void end_by_interrupt() {
   const int number = interrupted();
   if (number == 0) return;
+  std::fprintf(stderr, "quarry: stopped by %s\n", interrupt_name());
   signal(number, SIG_DFL);
   raise(number);
   _exit(128 + number);  // a process 1 is not ended by its own signals

@@ -29,7 +29,8 @@ class Interruptible {
 int interrupted() noexcept;
 // "SIGINT".
 const char *interrupt_name() noexcept;
-// Ends the program by the signal that was noted, so that its parent sees why; returns when there was none.
+// Says what the program was stopped by and ends it by that signal, so that its parent sees why; returns when there was
+// none.
 void end_by_interrupt();
 
 }  // namespace tools

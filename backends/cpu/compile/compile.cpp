@@ -33,7 +33,7 @@ HashMap<std::int32_t, std::size_t> places_of(const Vector<std::int32_t> &ids) {
   return places;
 }
 
-// What the head's results are in the graph: its outputs, or what the tail reads. Gives where each lies.
+// What the head's results are in the graph: its outputs, or what the dynamic region reads. Gives where each lies.
 Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &head, Plan &plan) {
   Vector<std::uint32_t> results(head.outputs.size());
   const HashMap<std::int32_t, std::size_t> inputs = places_of(graph.inputs);
@@ -52,7 +52,7 @@ Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &hea
   return results;
 }
 
-// The tail as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
+// The dynamic region as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
 Status add_tail(const qir::Graph &graph, const passes::Parts &parts, const Vector<std::uint32_t> &head_results,
                 qir::ConstantPool &pool, bool dry_run, Plan &plan) {
   const passes::Part &part = parts.second;

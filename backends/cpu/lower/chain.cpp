@@ -160,7 +160,7 @@ class Chains {
       const Step &step = plan.steps[s];
       for (std::uint32_t o = 0; o < step.operand_count; ++o) {
         const std::uint32_t value = plan.operands[step.first_operand + o].value;
-        // What other steps write is told by their check; here only elementwise steps matter, which write their last.
+        // Their check says what other steps write; here only elementwise steps matter, which write their last.
         const bool written = is_elementwise(step) && o + 1 == step.operand_count;
         if (written) ++writers_[value], made_by_[value] = s;
         else ++readers_[value];

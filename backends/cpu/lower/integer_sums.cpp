@@ -52,7 +52,7 @@ bool match_matmul(const Lowering &l, const qir::Node &node, kernels::ConvInt *p,
   return true;
 }
 
-// Takes zero points off the weights: `zero(c)` of the output channel c, `sum(c, value)` is told what is left.
+// Takes zero points off the weights: `zero(c)` of the output channel c, `sum(c, value)` gets what is left.
 template <class Zero, class Sum>
 Vector<std::int32_t> centred_weights(const qir::Tensor &w, const kernels::ConvInt &p, const Filter &filter, Zero &&zero,
                                      Sum &&sum) {

@@ -138,7 +138,7 @@ class Lowering {
   Result<Lowered> lower_group(const Group &group);
   Status lower_reference(const qir::Node &node);  // the last resort
   Status finish_outputs();
-  // Tells `paths_` and profiles of steps made since there were `before`.
+  // Reports to `paths_` and profiles the steps made since there were `before`.
   void report_steps(const Group &group, std::size_t before);
   std::uint32_t shapes_of(const Group &group);  // offset into names
   std::uint32_t name_of(std::string_view text);

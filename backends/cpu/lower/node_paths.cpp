@@ -125,7 +125,7 @@ void NodePathTable::write(Plan &plan) const {
     String text;
     if (entry.native || entry.reference) {
       out.path = entry.reference ? NodePath::Reference : NodePath::Native;
-      if (entry.late) text = "run-time extents: ";
+      if (entry.late) text = "data-dependent shape: ";
       for (const String &kernel : entry.kernels) (text += &kernel == entry.kernels.data() ? "" : ", ") += kernel;
     } else if (entry.into != qir::kNoSource) {
       text = format("fused into %s", paths_[in[i]].name.c_str());

@@ -35,7 +35,7 @@ struct SubgraphRow {
 
 class Writer {
  public:
-  // Of a caller who is told to stop it is of no use: he asks too.
+  // A caller who is to stop has no use for it: he asks too.
   void put(const void *data, std::size_t size) {
     if (stop_asked()) return;
     const std::uint8_t *bytes = static_cast<const std::uint8_t *>(data);
@@ -213,7 +213,7 @@ Status Loader::read_io() {
     Io io{*dtype, qir::Shape(row.dims, row.dims + row.rank), String(plan_->name(row.name))};
     for (const std::int64_t extent : io.shape)
       if (extent < qir::kUnknownDim)
-        return bad("extent of input or output", static_cast<std::uint64_t>(extent), "-1 or more");
+        return bad("dimension of input or output", static_cast<std::uint64_t>(extent), "-1 or more");
     (i < header_->inputs ? plan_->inputs : plan_->outputs).push_back(std::move(io));
   }
   return {};
@@ -290,22 +290,24 @@ Status Loader::read_subgraph(const SubgraphRow &row) {
 Status Loader::read_tail() {
   QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->tail_nodes));
   QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->tail_bytes));
-  if (header_->tail_bytes == 0) return sources.empty() ? Status() : bad("nodes of the tail", sources.size(), "none");
+  if (header_->tail_bytes == 0)
+    return sources.empty() ? Status() : bad("nodes of the dynamic region", sources.size(), "none");
   plan_->tail = make_unique<LoadedTail>();
   LoadedTail &tail = *plan_->tail;
   tail.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
   QR_ASSIGN_OR_RETURN(qir::Graph graph,
                       qir::read_graph({bytes, header_->tail_bytes}, tail.constants.data(), tail.constants.size()));
-  if (graph.nodes.size() != sources.size()) return bad("nodes of the tail", sources.size(), "those of its graph");
+  if (graph.nodes.size() != sources.size())
+    return bad("nodes of the dynamic region", sources.size(), "those of its graph");
   for (std::size_t n = 0; n < sources.size(); ++n) {
     if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(plan_->paths.size()))
-      return bad("node of the tail", static_cast<std::uint64_t>(sources[n]), "one of the graph");
+      return bad("node of the dynamic region", static_cast<std::uint64_t>(sources[n]), "one of the graph");
     graph.nodes[n].source = sources[n];
   }
   if (header_->tail_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
-    return bad("weights of the tail", header_->tail_weights, "0 to 2");
+    return bad("weights of the dynamic region", header_->tail_weights, "0 to 2");
   if (header_->tail_products > static_cast<std::uint32_t>(F32Products::Split))
-    return bad("products of the tail", header_->tail_products, "0 to 2");
+    return bad("multiplications of the dynamic region", header_->tail_products, "0 to 2");
   tail.f32_products = static_cast<F32Products>(header_->tail_products);
   tail.isa = plan_->isa, tail.winograd = header_->tail_winograd != 0;
   tail.weights = static_cast<WeightStorage>(header_->tail_weights);
@@ -318,22 +320,23 @@ Status Loader::read_tail() {
   return dynamic::take_pieces(graph, tail.pieces);
 }
 
-// The last step, and no other. Says which of the plan's outputs are the tail's; those of unknown extents must be.
+// The last step, and no other. Says which of the plan's outputs are the dynamic region's; those of unknown shape must
+// be.
 Status Loader::check_tail_step() {
   for (std::size_t s = 0; s < plan_->steps.size(); ++s) {
     if ((plan_->steps[s].kernel == kTailStep) != (plan_->tail && s + 1 == plan_->steps.size()))
-      return bad("step of the tail", s, "the last one, where there is a tail");
+      return bad("step of the dynamic region", s, "the last one, where there is a dynamic region");
   }
   if (plan_->tail) {
-    if (plan_->steps.empty()) return bad("steps", 0, "that of the tail");
+    if (plan_->steps.empty()) return bad("steps", 0, "that of the dynamic region");
     LoadedTail &tail = *plan_->tail;
     const Step &step = plan_->steps.back();
     if (step.operand_count != tail.inputs.size() + tail_outputs_.size() ||
         !range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
-      return bad("operands of the tail", step.operand_count, "those of its graph");
+      return bad("operands of the dynamic region", step.operand_count, "those of its graph");
     for (std::size_t i = 0; i < step.operand_count; ++i) {
       const Operand &operand = plan_->operands[step.first_operand + i];
-      if (operand.value >= plan_->values.size()) return bad("operand of the tail", operand.value, "a value");
+      if (operand.value >= plan_->values.size()) return bad("operand of the dynamic region", operand.value, "a value");
       const Value &value = plan_->values[operand.value];
       const bool reads = i < tail.inputs.size();
       const Io &stated = reads ? tail.inputs[i] : tail_outputs_[i - tail.inputs.size()];
@@ -341,8 +344,8 @@ Status Loader::check_tail_step() {
         const Vector<Io> &list = reads ? plan_->inputs : plan_->outputs;
         if (value.index >= list.size() || list[value.index].dtype != stated.dtype ||
             list[value.index].shape != stated.shape || operand.offset != 0)
-          return bad("operand of the tail", operand.value, "an input or output of its type and shape");
-        if (!reads && tail.gives(value.index)) return bad("output of the tail", value.index, "each once");
+          return bad("operand of the dynamic region", operand.value, "an input or output of its type and shape");
+        if (!reads && tail.gives(value.index)) return bad("output of the dynamic region", value.index, "each once");
         if (reads) continue;
         tail.outputs.push_back(value.index);
         tail.given.resize(plan_->outputs.size());
@@ -352,12 +355,12 @@ Status Loader::check_tail_step() {
       const auto count = element_count(stated.shape.data(), stated.shape.size());
       const auto bytes = count && passes::known(stated.shape) ? packed_size(stated.dtype, *count) : std::nullopt;
       if (!reads || !bytes || !range_fits(operand.offset, *bytes, value.bytes))
-        return bad("operand of the tail", operand.value, "room for its tensor");
+        return bad("operand of the dynamic region", operand.value, "room for its tensor");
     }
   }
   for (std::size_t i = 0; i < plan_->outputs.size(); ++i)
     if (!passes::known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
-      return bad("output of unknown extents", i, "one of the tail");
+      return bad("output of unknown shape", i, "one of the dynamic region");
   return {};
 }
 

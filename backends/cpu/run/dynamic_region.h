@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tail of a plan (backends/dynamic), planned by this backend where it has products, or where it was given much.
+// The dynamic region of a plan (backends/dynamic), planned by this backend where it has products, or where it was given
+// much.
 #pragma once
 
 #include "backends/cpu/program/blob.h"
@@ -9,7 +10,7 @@ namespace quarry::cpu {
 
 class DynamicExecution : public HeapObject, private dynamic::Planner {
  public:
-  // The tail outlives the execution.
+  // The dynamic region outlives the execution.
   explicit DynamicExecution(const LoadedTail &tail) : tail_(tail), execution_(tail.pieces, *this) {}
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events) {

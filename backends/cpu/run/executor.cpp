@@ -224,7 +224,7 @@ Status Execution::run_subgraph(const Step &step, const qr_run_request &request, 
   };
   for (std::size_t i = 0; i < inputs; ++i) fill(subgraph_inputs_[i], subgraph.graph.inputs[i], operands[i]);
   for (std::size_t i = 0; i < outputs; ++i) fill(subgraph_outputs_[i], subgraph.graph.outputs[i], operands[inputs + i]);
-  // The step's own event tells of it.
+  // The step's own event reports it.
   qr_run_request quiet = request;
   quiet.profile = nullptr;
   reference::HostEnvironment environment(host, quiet);
@@ -241,7 +241,7 @@ Status Execution::run_tail(const Step &step, const qr_run_request &request, cons
     io = {};
     io.wanted = 1;
     const Io &stated = tail.inputs[i];
-    if (value.storage == StorageKind::Input) {  // its extents may be of this run
+    if (value.storage == StorageKind::Input) {  // its shape may be of this run
       io = request.inputs[value.index];
       continue;
     }

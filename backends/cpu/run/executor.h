@@ -24,7 +24,7 @@ class Execution : public HeapObject {
     return run(request, host, &events);
   }
   void share_all() noexcept { sharing_.share_all(); }
-  // As part of another's run, which has told of so many events.
+  // As part of another's run, which has reported so many events.
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 
  private:
@@ -59,7 +59,7 @@ class Execution : public HeapObject {
     std::uint64_t arena_offset;  // of an output that the caller gave no room
   };
   Vector<Patch> inputs_, outputs_;
-  Vector<std::uint64_t> output_bytes_;  // of the graph's outputs; of the tail's 0
+  Vector<std::uint64_t> output_bytes_;  // of the graph's outputs; of the dynamic region's 0
   Vector<Unique<reference::Execution>> subgraphs_;
   Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs
   Unique<DynamicExecution> tail_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which loops of a run are shared with the host's threads. To wake one takes some microseconds, more than a small loop
 // saves; one that has just helped still looks for work. So small loops are run alone, until they have taken as long
-// as makes a wake worth its while. How long loops take is measured as they run; results do not hang on it.
-// Whether the other threads come soon enough, and whether their caches are near, hangs on the machine and on what else
-// it does: of short runs some are tried each way (as loops ask for it, alone, with the others woken at once), and the
-// rest are made as took least time.
+// as makes a wake worth its while. How long loops take is measured as they run; results do not depend on it.
+// Whether the other threads come soon enough, and whether their caches are near, depends on the machine and on what
+// else it does: of short runs some are tried each way (as loops ask for it, alone, with the others woken at once), and
+// the rest are made as took least time.
 //
 // Loops that take long are also cut into pieces of some milliseconds, between which it is asked whether to go on; where
-// one task may take long the kernel asks (kernels::Parts). One that was told to stop leaves its work half done, and so
+// one task may take long the kernel asks (kernels::Parts). One that was stopped leaves its work half done, and so
 // do all that follow.
 #pragma once
 

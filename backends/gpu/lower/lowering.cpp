@@ -588,8 +588,9 @@ void Lowering::report_paths(const Vector<String> &names, const Vector<NodePathRo
   for (std::size_t i = 0; i < names.size(); ++i) {
     NodePathRow way;
     if (late[i].path != QR_PLUGIN_PATH_UNKNOWN)
-      way = {late[i].path, name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "run-time extents: planned when they are known"
-                                                                      : "run-time extents: by the host")};
+      way = {late[i].path,
+             name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "data-dependent shape: planned when they are known"
+                                                        : "data-dependent shape: by the host")};
     else if (!kernels_[i].empty()) way = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
     else if (into_[i] >= 0)
       way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[static_cast<std::size_t>(into_[i])])};

@@ -120,12 +120,13 @@ Status check_tail(const Plan &plan, const DynamicRegion &tail, std::span<const q
   if (tail.qir.empty()) {
     if (!tail.inputs.empty() || !tail.outputs.empty() || !tail.sources.empty() || !tail.reads.empty() ||
         !tail.writes.empty())
-      return bad("parts of a tail that is not there");
+      return bad("parts of a dynamic region that is not there");
     return {};
   }
-  if (tail.segment >= segments.size()) return bad("a tail without its constants");
+  if (tail.segment >= segments.size()) return bad("a dynamic region without its constants");
   for (const std::int32_t source : tail.sources)
-    if (source < qir::kNoSource || source >= std::ssize(plan.paths)) return bad("a node of the tail that is none");
+    if (source < qir::kNoSource || source >= std::ssize(plan.paths))
+      return bad("a node of the dynamic region that is none");
   for (std::size_t i = 0; i < plan.inputs.size(); ++i)
     if (tail.plan_inputs[i] >= tail.inputs.size() || !is_same(plan.inputs[i], tail.inputs[tail.plan_inputs[i]]))
       return bad("an input that is not the model's");
@@ -141,10 +142,10 @@ Status check_tail(const Plan &plan, const DynamicRegion &tail, std::span<const q
       return bad("an output that is not the model's");
   }
   for (const std::uint32_t to : tail.writes)
-    if (!make(to)) return bad("an output of the tail that is not the model's");
+    if (!make(to)) return bad("an output of the dynamic region that is not the model's");
   if (!std::ranges::all_of(made, [](bool is) { return is; })) return bad("an output that nothing makes");
   for (const std::uint32_t from : tail.reads)
-    if (from >= tail.inputs.size() + plan.outputs.size()) return bad("an operand of the tail that is none");
+    if (from >= tail.inputs.size() + plan.outputs.size()) return bad("an operand of the dynamic region that is none");
   return {};
 }
 

@@ -130,7 +130,7 @@ Status Recorder::record(std::size_t first, std::size_t count, cl_command_queue q
     for (std::size_t d = 0; d < 3; ++d)
       global[d] = static_cast<std::size_t>(bounds_[i].global[d]),
       local[d] = static_cast<std::size_t>(bounds_[i].local[d]);
-    // A command buffer is without order but for what it is told.
+    // A command buffer is without order but for what is stated.
     opencl::SyncPoint after = 0;
     if (is_buffer)
       QR_RETURN_IF_ERROR(check("CommandNDRangeKernelKHR",

@@ -58,9 +58,9 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
     const qnn::Tensor *const found =
         std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.name && from.name == t.v1.name; });
     if (found == end)
-      return Status::error(
-          ErrorId::backend_library_call,
-          format("the binary says nothing of tensor %s, which is one of its inputs or outputs", printable(from.name).c_str()));
+      return Status::error(ErrorId::backend_library_call,
+                           format("the binary says nothing of tensor %s, which is one of its inputs or outputs",
+                                  printable(from.name).c_str()));
     BlobTensor &tensor = out.emplace_back();
     tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
     tensor.device_name = found->v1.name;
@@ -231,8 +231,7 @@ Vector<BlobNode> Prepared::nodes() const {
   for (const std::int32_t source : host_.sources)
     if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at an input or output of the model";
   for (std::size_t i = 0; i < in_tail_.size(); ++i)
-    if (in_tail_[i])
-      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
+    if (in_tail_[i]) out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
     BlobNode &at = out[static_cast<std::size_t>(node.source)];
@@ -248,7 +247,7 @@ Vector<BlobNode> Prepared::nodes() const {
 
 namespace {
 
-// The context becomes a part, whose graphs are run before tails, or alone.
+// The context becomes a part, whose graphs are run before dynamic regions, or alone.
 void put_tails_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
   Blob whole;
   whole.soc = blob.soc, whole.arch = blob.arch, whole.version = blob.version, whole.build_id = blob.build_id;

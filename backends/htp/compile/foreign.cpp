@@ -120,7 +120,7 @@ class Reader {
 
 Status Reader::check_node(const qir::Node &node, Blob &blob) {
   const std::string_view wanted = settings_.text("soc_model");
-  if (blob.soc == 0) {  // binaries before metadata of version 3 do not tell
+  if (blob.soc == 0) {  // binaries before metadata of version 3 do not say
     if (wanted == "0" && settings_.text("htp_arch") == "0")
       return bad(node,
                  format("found a binary of %s that does not say for which SoC it is, expected option soc_model",
@@ -150,7 +150,7 @@ Status Reader::collect(const qir::Graph &graph) {
     if (!is_ep_context(node)) continue;
     at(node);
     if (settings_.text("htp.foreign_context") != "trust")
-      return refuse_ep_context(node, "its binary has no hash, so nobody can tell whether it is whole",
+      return refuse_ep_context(node, "its binary has no hash, so nobody can know whether it is whole",
                                "compile the model that it was made from, or take it on your word by option "
                                "htp.foreign_context=trust: a damaged binary may crash the process or compute nonsense");
     if (!is_qnn(node.get_string("source", "")))
@@ -178,7 +178,7 @@ Status Reader::collect(const qir::Graph &graph) {
       return bad(node, format("found a binary for SoC %u beside one for %u, expected one SoC", made.blob.soc,
                               binaries_[0].blob.soc));
     made.blob.origin = format("EPContext of %s, %s", printable(node.get_string("source", "")).c_str(),
-                              printable(node.get_string("ep_sdk_version", "SDK not told")).c_str());
+                              printable(node.get_string("ep_sdk_version", "SDK unknown")).c_str());
   }
   return {};
 }
@@ -241,7 +241,8 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
       found.scale = quant->scales[0], found.zero_point = quant->zero_points[0];
     }
     replaced_[inner] = found;
-    if (node.source >= 0) made.nodes[static_cast<std::size_t>(node.source)].text = "on the host, at an input or output of the model";
+    if (node.source >= 0)
+      made.nodes[static_cast<std::size_t>(node.source)].text = "on the host, at an input or output of the model";
   }
   return {};
 }

@@ -8,7 +8,7 @@
 namespace quarry::htp {
 
 struct OpPackage {
-  String op, path, symbol, target;  // target: "CPU" or "HTP" of a library for it; empty: not told
+  String op, path, symbol, target;  // target: "CPU" or "HTP" of a library for it; empty: unknown
 };
 
 // "OP:PATH:SYMBOL[:TARGET]" with commas between.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `quarry doctor` tells: the libraries, what a device needs beside them, and the one next thing to do.
+// What `quarry doctor` reports: the libraries, what a device needs beside them, and the one next thing to do.
 #pragma once
 
 #include "backends/htp/qnn/library.h"

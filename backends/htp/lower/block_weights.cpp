@@ -40,7 +40,7 @@ struct BlockMatrix {
   }
 };
 
-// Empty: of no size that is written out, or blocks that do not divide it.
+// Empty: of no size that is expanded, or blocks that do not divide it.
 std::optional<BlockMatrix> matrix_of(std::int64_t ins, std::int64_t outs, std::int64_t block, std::uint32_t bits) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (ins <= 0 || outs <= 0 || block <= 0 || ins % block != 0 || ins >= kMost || outs >= kMost / ins) return {};

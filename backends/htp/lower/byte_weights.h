@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of 8 bits whose distances from their zero point need a ninth. The library computes on distances of 8 bits: in
-// an output channel where one needs more it halves all, up to 11 steps of a result in MobileNetV2. What is beyond goes
-// into rows of their own, for a copy of the input channels that need them; the sums are the same integers.
+// an output channel where one needs more it divides all by two, up to 11 steps of a result in MobileNetV2. What is
+// beyond goes into rows of their own, for a copy of the input channels that need them; the sums are the same integers.
 #pragma once
 
 #include "backends/htp/lower/lowering.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and matrix products.
+// Convolutions and matrix multiplications.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -655,7 +655,7 @@ class FewerAxes {
     }
   }
 
-  // The library is told of no tensor that nothing is done with.
+  // The library gets no tensor that nothing is done with.
   void forget_unused() {
     Vector<bool> used(draft_.tensors.size());
     for (const DraftNode &node : draft_.nodes) {

@@ -159,7 +159,7 @@ Status dynamic_quantize(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// Weights of few bits that have no form beside floats (block_weights.h) are written out.
+// Weights of few bits that have no form beside floats (block_weights.h) are expanded.
 Status matmul_nbits(Lowering &l, const qir::Node &node) {
   const std::int64_t k = node.get_int("K", 0), n = node.get_int("N", 0), bits = node.get_int("bits", 4),
                      block = node.get_int("block_size", 0);

@@ -122,7 +122,7 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
   if (!is_average) x = padded_apart(l, x, given, true);
   DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
   const bool rounds_up = node.get_int("ceil_mode", 0) != 0;
-  // ONNX drops a window that begins in the padding behind: what the windows of a maximum reach is told instead.
+  // ONNX drops a window that begins in the padding behind: the reach of a maximum's windows is stated instead.
   if (!is_average && rounds_up)
     for (int i = 0; i < 2; ++i) given.pad_end[i] = needed_behind(given, i);
   window_params(l, made, given);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operators stay on quantised tensors. Others are taken apart before lowering: dequantised, computed in f16, and
+// Which operators stay on quantised tensors. Others are decomposed before lowering: dequantised, computed in f16, and
 // quantised again, which on a result of 8 bits is right within a step.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace quarry::htp {
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 
 // The library has no scales along an axis but of weights: what a QuantizeLinear makes of those, and DequantizeLinear
-// alone read, are plain integers, which these two are then written out for.
+// alone read, are plain integers, which these two are then expanded for.
 void forget_axis_quantization(qir::Graph &graph);
 
 // What the library wants of quantised graphs: it moves integers as they are, so a node that moves values between two

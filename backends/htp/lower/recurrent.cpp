@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GRU by the library's own operation, which within a step keeps more digits than its parts written out. Of several
+// GRU by the library's own operation, which within a step keeps more digits than its parts unrolled. Of several
 // steps the operation repeats the first, and it has one direction: it is written once for each.
 #include <cstring>
 
@@ -19,7 +19,7 @@ bool is_library_gru(const qir::Graph &graph, const qir::Node &node) {
   if (node.inputs[4] != qir::kAbsent) return false;  // lengths
   for (const std::size_t i : {1u, 2u, 3u})
     if (const std::int32_t id = node.inputs[i]; id != qir::kAbsent && !qir::constant_floats(graph, id)) return false;
-  constexpr std::int64_t kMostSteps = 512;  // as of those that are written out
+  constexpr std::int64_t kMostSteps = 512;  // as of those that are unrolled
   const qir::Tensor &x = qir::at(graph, node.inputs[0]);
   return x.dtype == DType::F32 && x.shape.size() == 3 && x.shape[0] > 0 && x.shape[0] <= kMostSteps && x.shape[1] > 0 &&
          x.shape[2] > 0;

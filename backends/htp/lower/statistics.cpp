@@ -104,7 +104,8 @@ Status mean_variance_normalization(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// The library has none: halves are multiplied until one is left; an element that has no partner waits behind them.
+// The library has none: the two parts are multiplied until one is left; an element that has no partner waits behind
+// them.
 std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place) {
   const DraftTensor like = l.drafted(x);
   Vector<std::uint32_t> dims = like.dims;

@@ -160,7 +160,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     const std::uint32_t rank = reader.u32();
     if (rank > qir::kMaxRank) return bad("found a tensor of a rank past 8");
     for (std::uint32_t d = 0; d < rank; ++d) tensor.shape.push_back(static_cast<std::int64_t>(reader.u64()));
-    // Data-dependent shapes are those of a tail's results.
+    // Data-dependent shapes are those of a dynamic region's results.
     const bool is_open = std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
     qir::Shape known = tensor.shape;
     std::ranges::replace(known, qir::kUnknownDim, std::int64_t{1});
@@ -254,20 +254,21 @@ Status check_tail(const Blob &blob, const BlobGraph &graph) {
   if (tail.qir.empty())
     return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without a shape and no dynamic region")
                                                        : Status();
-  if (graph.on_device || !graph.stages.empty()) return bad("found a tail of a graph on the device, or of stages");
+  if (graph.on_device || !graph.stages.empty())
+    return bad("found a dynamic region of a graph on the device, or of stages");
   const BlobGraph none;
   const bool has_first = tail.part != BlobTail::kNone;
   if (has_first && (tail.part >= blob.parts.size() || tail.graph >= blob.parts[tail.part].graphs.size()))
-    return bad("found a tail behind a graph that is none of its parts");
+    return bad("found a dynamic region behind a graph that is none of its parts");
   const BlobGraph &first = has_first ? blob.parts[tail.part].graphs[tail.graph] : none;
   const auto is_same = [](const BlobTensor &a, const BlobTensor &b) {
     return a.dtype == b.dtype && a.shape == b.shape;
   };
   if (tail.first_inputs.size() != first.inputs.size() || tail.first_outputs.size() != first.outputs.size())
-    return bad("found a tail behind another graph");
+    return bad("found a dynamic region behind another graph");
   for (std::size_t i = 0; i < first.inputs.size(); ++i)
     if (tail.first_inputs[i] >= graph.inputs.size() || !is_same(first.inputs[i], graph.inputs[tail.first_inputs[i]]))
-      return bad("found a tail whose first part takes what is no input");
+      return bad("found a dynamic region whose first part takes what is no input");
   Vector<bool> made(graph.outputs.size(), false);
   const auto make = [&](std::uint32_t to) {
     if (to >= made.size() || made[to]) return false;
@@ -277,16 +278,18 @@ Status check_tail(const Blob &blob, const BlobGraph &graph) {
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
     const std::uint32_t to = tail.first_outputs[i];
     if (to != BlobTail::kNone && (!make(to) || !is_same(first.outputs[i], graph.outputs[to])))
-      return bad("found a tail whose first part gives what is no output");
+      return bad("found a dynamic region whose first part gives what is no output");
   }
   for (const std::uint32_t to : tail.writes)
-    if (!make(to)) return bad("found a tail that gives what is no output");
+    if (!make(to)) return bad("found a dynamic region that gives what is no output");
   for (const std::uint32_t from : tail.reads)
-    if (from >= graph.inputs.size() + first.outputs.size()) return bad("found a tail that reads what nothing makes");
+    if (from >= graph.inputs.size() + first.outputs.size())
+      return bad("found a dynamic region that reads what nothing makes");
   if (std::ranges::find(made, false) != made.end()) return bad("found an output that nothing makes");
   for (const auto *list : {&graph.inputs, &graph.outputs})
     for (const BlobTensor &tensor : *list)
-      if (tensor.place != BlobPlace::Staged) return bad("found a graph with a tail whose values are elsewhere");
+      if (tensor.place != BlobPlace::Staged)
+        return bad("found a graph with a dynamic region whose values are elsewhere");
   return {};
 }
 

@@ -18,7 +18,7 @@ enum class BlobPlace : std::uint32_t {
   Device,    // the library takes or gives it
   Unused,    // an input that nobody reads
   Constant,  // an output that is always the same
-  Staged,    // of a graph of stages, or with a tail: theirs say the rest
+  Staged,    // of a graph of stages, or with a dynamic region: theirs say the rest
 };
 // An input or output: the session's side, and the library's.
 struct BlobTensor {
@@ -50,7 +50,7 @@ struct BlobStage {
   std::uint32_t part = 0, graph = 0;
   Vector<std::uint32_t> inputs, outputs;  // one for each of the part's graph
 };
-// The part of a model behind the first extents that only a run tells (backends/dynamic); the host runs it.
+// The part of a model behind the first data-dependent shape (backends/dynamic); the host runs it.
 struct BlobTail {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   Vector<std::uint8_t> qir;               // empty: there is none
@@ -58,10 +58,10 @@ struct BlobTail {
   Vector<std::int32_t> sources;           // per node, of the model's
   std::uint32_t part = kNone, graph = 0;  // what is before it; kNone: nothing is
   Vector<std::uint32_t> first_inputs;     // per input of that: which of the session's
-  Vector<std::uint32_t> first_outputs;    // per output of it likewise, or kNone: the tail's alone
+  Vector<std::uint32_t> first_outputs;    // per output of it likewise, or kNone: the dynamic region's alone
   Vector<std::uint32_t>
-      reads;  // per input of the tail: which of the session's, or behind those: which output of the first
-  Vector<std::uint32_t> writes;  // per output of the tail: which of the session's
+      reads;  // per input of the dynamic region: which of the session's, or behind those: which output of the first
+  Vector<std::uint32_t> writes;  // per output of the dynamic region: which of the session's
 };
 struct BlobGraph {
   String name;            // as the library knows it

@@ -17,7 +17,7 @@ struct Encoding {
   Vector<std::int32_t> zero_points;  // as many
   std::int32_t axis = 0;
   std::uint32_t bits = 0;  // of each stored value, where fewer than its type has (4-bit weights in bytes); 0: all
-  // Extents of a block along each axis: scales and zero points are those of blocks, all of an output channel's
+  // Dimensions of a block along each axis: scales and zero points are those of blocks, all of an output channel's
   // together.
   Vector<std::uint32_t> block;
   // Scales for blocks as multiples of the `scales` along `axis`, as many for each of these.

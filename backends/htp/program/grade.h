@@ -26,7 +26,7 @@ struct GradePlace {
 GradePlace grade_place(const qnn::Library &library);
 BlobGrade grade_blob(const Blob &blob, const GradePlace &place, const GradeWishes &wishes);
 
-// The SoC that the library tells of its device; nullptr: none, or one that is not known.
+// The SoC that the library reports of its device; nullptr: none, or one that is not known.
 const Soc *device_soc(const qnn::Api &api);
 
 }  // namespace quarry::htp

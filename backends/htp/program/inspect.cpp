@@ -44,9 +44,9 @@ namespace {
 void write_blob_text(JsonWriter &json, const Blob &blob) {
   const Soc *const soc = find_soc(blob.soc);
   json.begin_object().field("soc", soc && *soc->name ? String(soc->name)
-                                   : blob.soc == 0   ? String("not told")
+                                   : blob.soc == 0   ? String("unknown")
                                                      : format("%u", blob.soc));
-  json.field("soc_model", blob.soc).field("arch", blob.arch == 0 ? String("not told") : format("v%u", blob.arch));
+  json.field("soc_model", blob.soc).field("arch", blob.arch == 0 ? String("unknown") : format("v%u", blob.arch));
   if (!blob.origin.empty()) json.field("origin", blob.origin);
   json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
   json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);

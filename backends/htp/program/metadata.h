@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a context binary says of itself: its graphs, and the ids, types and extents of their inputs and outputs.
+// What a context binary says of itself: its graphs, and the ids, types and shapes of their inputs and outputs.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ class Metadata {
   const qnn::GraphInfo *find(std::string_view name) const noexcept;  // nullptr: there is none
 
   std::span<const qnn::GraphInfo> graphs() const noexcept;
-  // SoC, architecture, versions and build of who made it; 0 and empty what it does not tell.
+  // SoC, architecture, versions and build of who made it; 0 and empty what it does not say.
   void maker(Blob &out) const;
   // What a graph takes of the device, into the fields of `out` that say so.
   void figures(std::string_view graph, BlobGraph &out) const noexcept;

@@ -3,7 +3,7 @@
 // slots, in our own words. The libraries are opened at run time and never linked; no header of theirs is needed.
 // layout.cpp holds every size and offset.
 //
-// What may be called depends on the library's version (library.h judges it): the tables only grow, so a slot is there
+// What may be called depends on the library's version (library.h checks it): the tables only grow, so a slot is there
 // when the library's core minor is at least the slot's "since" and the slot is not null.
 #pragma once
 
@@ -105,7 +105,7 @@ struct BwAxisScaleOffset {
 struct BlockEnc {
   uint32_t *block;
   ScaleOffset *so;
-};                       // block: one extent per dimension
+};                       // block: one size per dimension
 struct BlockExpansion {  // since core 2.15 or so
   int32_t axis;
   ScaleOffset *so;

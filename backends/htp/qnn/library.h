@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qualcomm's libraries: found, judged, opened. They are the user's own copy, stay open until the process ends (closing
+// Qualcomm's libraries: found, checked, opened. They are the user's own copy, stay open until the process ends (closing
 // them does not unload them), and are called through a table of which each slot is there for this version or null.
 #pragma once
 

@@ -139,7 +139,7 @@ Status LoadedContext::create_by_list(std::span<const std::uint8_t> binary, const
     return qnn::call_failed("contextCreateFromBinaryListAsync (htp_share_resource_optimization=1)", error, &lines,
                             kRefused);
   if (told.error != qnn::kOk || !told.context)
-    return qnn::call_failed("contextCreateFromBinaryListAsync, told of the context", told.error, &lines, kOther);
+    return qnn::call_failed("contextCreateFromBinaryListAsync, reported of the context", told.error, &lines, kOther);
   owner_->handle = told.context;
   return {};
 }

@@ -63,7 +63,7 @@ class LoadedContext : public HeapObject {
     ContextGroups *groups;
     const qr_profile_sink *profile = nullptr;          // of this call alone
     Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
-    const qr_host *host = nullptr;                     // what tails run on
+    const qr_host *host = nullptr;                     // what dynamic regions run on
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
   LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)

@@ -100,7 +100,7 @@ Status TailRun::run(const qr_run_request &request, const plugin::StopToken &stop
     made = {};
     if (how.first_outputs[k] != BlobTail::kNone) made = request.outputs[how.first_outputs[k]];
     const std::uint64_t bytes = bytes_of(first_graph_->outputs[k]);
-    if (!made.data) {  // the tail may read what the caller does not want
+    if (!made.data) {  // the dynamic region may read what the caller does not want
       between_[k].resize(std::max<std::uint64_t>(bytes, 1));
       made = {};
       made.data = between_[k].data(), made.size_bytes = bytes, made.wanted = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's tail (backends/dynamic): what hangs on extents that only a run tells is run by the host, with the device
+// A model's dynamic region (backends/dynamic): the host runs what depends on data-dependent shapes, with the device
 // before it. The library compiles for seconds, so nothing of it is planned in the run.
 #pragma once
 
@@ -13,7 +13,7 @@ class Execution;
 class LoadedContext;
 class Settings;
 
-// What becomes of a graph that is cut: the tail without its part and graph, which who makes the blob knows.
+// What becomes of a graph that is cut: the dynamic region without its part and graph, which who makes the blob knows.
 Result<BlobTail> write_tail(const qir::Graph &whole, const passes::Parts &parts);
 
 struct LoadedTail : HeapObject {
@@ -35,7 +35,7 @@ class TailRun : public HeapObject, private dynamic::Planner {
 
   LoadedContext &context_;
   const BlobGraph &graph_;
-  Unique<Execution> first_;  // null: nothing is before the tail
+  Unique<Execution> first_;  // null: nothing is before the dynamic region
   const BlobGraph *first_graph_ = nullptr;
   dynamic::Execution rest_;
   Vector<qr_io_buffer> first_inputs_, first_outputs_, inputs_, outputs_;

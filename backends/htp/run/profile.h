@@ -12,7 +12,7 @@ namespace quarry::htp {
 class ProfiledCall {
  public:
   // `sink` may be null: nothing is measured then. `traces` (htp.optrace): the library makes a trace of its own too, for
-  // which it tells less of nodes; in a compilation it writes files into the working folder (trace_folder.h).
+  // which it reports less of nodes; in a compilation it writes files into the working folder (trace_folder.h).
   ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces = false);
   ~ProfiledCall();
   ProfiledCall(const ProfiledCall &) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of all sessions of the process, one after the other. The library runs one graph at a time whatever it is asked,
-// in no order that it tells; here the one of the highest priority is next, of equal ones the first that came.
+// in no order that it states; here the one of the highest priority is next, of equal ones the first that came.
 #pragma once
 
 #include <condition_variable>

@@ -48,7 +48,7 @@ Status SubmittedRuns::prepare(Run &run) {
   return {};
 }
 
-// With the turn. The lock is not held while the library is called: it may tell the end before it returns.
+// With the turn. The lock is not held while the library is called: it may report the end before it returns.
 void SubmittedRuns::begin(Run &run, Lock &lock) {
   is_beginning_ = true;
   ++in_library_;

@@ -178,7 +178,7 @@ void Power::watch() {
     }
     due_ns_ = 0;
     try {
-      if (has_id_) (void)vote(*lower_to_);  // nobody is there to be told
+      if (has_id_) (void)vote(*lower_to_);  // nobody is there to hear it
     } catch (const std::bad_alloc &) {      // of the words about what failed
     }
   }

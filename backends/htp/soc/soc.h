@@ -21,8 +21,8 @@ String soc_text(const Soc &soc);  // "SM8650 (57, v75)"
 inline bool has_brain_floats(const Soc &soc) noexcept { return soc.number == 88; }
 
 // What the options soc_model (a name or a number; "0": not given) and htp_arch ("0": not given) say together. The SoC
-// wins; one of another architecture than the one given is told in `notice`. Neither given: v68's first, as the library
-// does.
+// wins; one of another architecture than the one given is reported in `notice`. Neither given: v68's first, as the
+// library does.
 struct Target {
   const Soc *soc = nullptr;
   String notice;

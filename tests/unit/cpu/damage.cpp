@@ -168,16 +168,17 @@ TEST_CASE("tails that lie") {
   };
   const std::uint32_t tail = cpu::kTailStep;
   CHECK_EQ(message(&steps[0].kernel, tail),
-           "cpu blob: step of the tail: found 0, expected the last one, where there is a tail");
+           "cpu blob: step of the dynamic region: found 0, expected the last one, where there is a dynamic region");
   CHECK_EQ(
       message(&steps.back().kernel, cpu::kReferenceStep),
-      format("cpu blob: step of the tail: found %zu, expected the last one, where there is a tail", steps.size() - 1));
+      format("cpu blob: step of the dynamic region: found %zu, expected the last one, where there is a dynamic region",
+             steps.size() - 1));
   CHECK_EQ(message(&steps.back().operand_count, std::uint32_t{1}),
-           "cpu blob: operands of the tail: found 1, expected those of its graph");
+           "cpu blob: operands of the dynamic region: found 1, expected those of its graph");
   // An operand that has less room than its tensor, and an output that is given twice.
   const cpu::Operand *const operands = &sample.plan.loaded().operands[steps.back().first_operand];
-  CHECK_EQ(message(&operands[0].offset, std::uint64_t{4}).substr(0, 30), "cpu blob: operand of the tail:");
+  CHECK_EQ(message(&operands[0].offset, std::uint64_t{4}).substr(0, 40), "cpu blob: operand of the dynamic region:");
   const std::size_t inputs = sample.plan.loaded().tail->inputs.size();
-  CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 30),
-           "cpu blob: operand of the tail:");
+  CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 40),
+           "cpu blob: operand of the dynamic region:");
 }

@@ -118,7 +118,7 @@ TEST_CASE("graphs of unknown extents are the reference's") {
   b.gives({y});
   const PlanCase sample(b.graph);
   REQUIRE(sample.ok());
-  CHECK_EQ(ways_of(sample.plan())[0], "reference run-time extents: reference: Relu");
+  CHECK_EQ(ways_of(sample.plan())[0], "reference data-dependent shape: reference: Relu");
 }
 
 TEST_CASE("looking says what compiling does") {

@@ -32,13 +32,13 @@ TEST_CASE("tensor rules") {
   REFUSED(s.find("logits").shape = qir::Shape(9, 1),
           "QR-G0006 tensor 'logits': found 9 dimensions, expected at most 8");
   REFUSED(s.find("logits").shape[1] = -2,
-          "QR-G0004 tensor 'logits': found extent -2, expected at least 0, or -1 for unknown");
+          "QR-G0004 tensor 'logits': found size -2, expected at least 0, or -1 for unknown");
   REFUSED(s.find("logits").shape[1] = std::int64_t{1} << 39,
           "QR-G0002 tensor 'logits': found [1,549755813888] elements of f32, expected at most 1099511627776 bytes");
   REFUSED(s.find("logits").shape = (qir::Shape{1ll << 40, 1ll << 40}),
           "QR-G0002 tensor 'logits': found [1099511627776,1099511627776] elements of f32, expected at most "
           "1099511627776 bytes");
-  REFUSED(s.find("conv.bias").shape[0] = -1, "QR-G0004 tensor 'conv.bias': found a constant of unknown extent [?]");
+  REFUSED(s.find("conv.bias").shape[0] = -1, "QR-G0004 tensor 'conv.bias': found a constant of unknown shape [?]");
   REFUSED(s.find("conv.bias").data.size = 12,
           "QR-G0001 tensor 'conv.bias': found 12 bytes of data, expected 16 for f32[4]");
   REFUSED(s.find("conv.bias").data.data = nullptr,

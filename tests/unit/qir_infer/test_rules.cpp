@@ -82,7 +82,7 @@ TEST_CASE("convolutions") {
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).set("strides", {0, 1}),
                "QR-G0005 Conv 'n': attribute 'strides' is [0,1], expected 1 or more");
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).set("pads", {INT64_MAX, 0, INT64_MAX, 0}),
-               "QR-G0004 Conv 'n': extent 8 + 9223372036854775807 does not fit into 64 bits");
+               "QR-G0004 Conv 'n': size 8 + 9223372036854775807 does not fit into 64 bits");
 }
 
 TEST_CASE("pools") {
@@ -190,7 +190,7 @@ TEST_CASE("einsum") {
   CHECK_INFERS(C(Op::Einsum).f32({2, 3}).set("equation", "ij,jk->ik"),
                "QR-G0005 Einsum 'n': equation \"ij,jk->ik\": it does not have one term per operand");
   CHECK_INFERS(C(Op::Einsum).f32({2, 3}).f32({4, 5}).set("equation", "ij,jk"),
-               "QR-G0004 Einsum 'n': equation \"ij,jk\": one index has extents 3 and 4");
+               "QR-G0004 Einsum 'n': equation \"ij,jk\": one index has sizes 3 and 4");
   CHECK_INFERS(C(Op::Einsum).f32({1, 1, 1, 1, 1, 1, 1, 1}).set("equation", "......"),
                "QR-G0005 Einsum 'n': equation \"......\": a term has two ellipses");
 }
@@ -203,7 +203,7 @@ TEST_CASE("movement") {
   CHECK_INFERS(C(Op::Reshape).f32({2, 3}).in(I64, {3}), "f32[?,?,?]");
   CHECK_INFERS(C(Op::Reshape).f32({}).ints({}), "f32[]");
   CHECK_INFERS(C(Op::Reshape).f32({2, 3}).ints({4, -1}),
-               "QR-G0004 Reshape 'n': [2,3] does not reshape to [4,?]: the open extent is no whole number");
+               "QR-G0004 Reshape 'n': [2,3] does not reshape to [4,?]: the open size is no whole number");
   CHECK_INFERS(C(Op::Reshape).f32({2, 3}).ints({5}),
                "QR-G0004 Reshape 'n': [2,3] does not reshape to [5]: the number of elements differs");
   CHECK_INFERS(C(Op::Reshape).f32({1}).ints({1, 1, 1, 1, 1, 1, 1, 1, 1}),
@@ -212,7 +212,7 @@ TEST_CASE("movement") {
   CHECK_INFERS(C(Op::Squeeze).f32({1, 3, 1}), "f32[3]");
   CHECK_INFERS(C(Op::Squeeze).f32({1, 3, 1}).ints({-1}), "f32[1,3]");
   CHECK_INFERS(C(Op::Squeeze).f32({1, 3, 1}).in(I64, {2}), "f32[?]");
-  CHECK_INFERS(C(Op::Squeeze).f32({1, 3, 1}).ints({1}), "QR-G0004 Squeeze 'n': axis 1 has extent 3, expected 1");
+  CHECK_INFERS(C(Op::Squeeze).f32({1, 3, 1}).ints({1}), "QR-G0004 Squeeze 'n': axis 1 has size 3, expected 1");
   CHECK_INFERS(C(Op::Unsqueeze).f32({3, 4}).ints({2, 0}), "f32[1,3,1,4]");
   CHECK_INFERS(C(Op::Unsqueeze).f32({3, 4}).ints({0, -4}), "QR-G0004 Unsqueeze 'n': axis -4 is named twice");
   CHECK_INFERS(C(Op::Transpose).f32({2, 3, 4}), "f32[4,3,2]");
@@ -225,11 +225,11 @@ TEST_CASE("movement") {
   CHECK_INFERS(C(Op::Split, 3).f32({7}), "f32[3] f32[3] f32[1]");
   CHECK_INFERS(C(Op::Split, 2).f32({7}).ints({2, 5}), "f32[2] f32[5]");
   CHECK_INFERS(C(Op::Split, 2).f32({7}).ints({2, 4}),
-               "QR-G0004 Split 'n': the parts of split add up to 6, expected the axis' extent, 7");
+               "QR-G0004 Split 'n': the parts of split add up to 6, expected the axis' size, 7");
   CHECK_INFERS(C(Op::Expand).f32({3, 1}).ints({2, 1, 6}), "f32[2,3,6]");
   CHECK_INFERS(C(Op::Tile).f32({3, 2}).ints({2, 3}), "f32[6,6]");
   CHECK_INFERS(C(Op::Tile).f32({3, 2}).ints({INT64_MAX, 3}),
-               "QR-G0004 Tile 'n': extent 3 * 9223372036854775807 does not fit into 64 bits");
+               "QR-G0004 Tile 'n': size 3 * 9223372036854775807 does not fit into 64 bits");
 }
 
 TEST_CASE("slices and pads") {
@@ -247,7 +247,7 @@ TEST_CASE("slices and pads") {
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({1, 1}).absent().ints({-1}), "f32[2,5]");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).in(I64, {2}).absent().ints({-1}), "f32[2,?]");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, -4, 0, 0}),
-               "QR-G0004 Pad 'n': pads of -4 and 0 do not fit axis 1 of extent 3");
+               "QR-G0004 Pad 'n': pads of -4 and 0 do not fit axis 1 of size 3");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, 4}), "QR-G0004 Pad 'n': pads has 2 entries, expected 4 (two per axis)");
 }
 

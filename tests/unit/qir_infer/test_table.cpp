@@ -54,7 +54,7 @@ TEST_CASE("signature checks") {
   CHECK_INFERS(C(Op::Concat).f32({1}), "QR-G0005 Concat 'n': attribute 'axis' is missing; Concat requires it");
   CHECK_INFERS(C(Op::Relu).f32({1, 1, 1, 1, 1, 1, 1, 1, 1}),
                "QR-G0006 Relu 'n': input 0 has 9 dimensions, expected at most 8");
-  CHECK_INFERS(C(Op::Relu).f32({-2}), "QR-G0004 Relu 'n': input 0 has shape [?], expected no negative extent");
+  CHECK_INFERS(C(Op::Relu).f32({-2}), "QR-G0004 Relu 'n': input 0 has shape [?], expected no negative size");
   CHECK_INFERS(C(Op::Expand).f32({1}).ints({INT64_MAX / 2, 3}),
                "QR-G0004 Expand 'n': output 0 of shape [4611686018427387903,3] has more elements than 64 bits count");
   C twice(Op::Relu);

@@ -176,7 +176,7 @@ TEST_CASE("signature rules") {
   METADATA_REFUSED(m.outputs[0].dims = qir::Shape(9, 1),
                    "QR-G0006 tensor 'limited': found 9 dimensions, expected at most 8");
   METADATA_REFUSED(m.outputs[0].dims[0] = -2,
-                   "QR-G0004 tensor 'limited': found extent -2, expected at least 0, or -1 for unknown");
+                   "QR-G0004 tensor 'limited': found size -2, expected at least 0, or -1 for unknown");
   METADATA_REFUSED(m.outputs[0].quant = (qir::Quantization{{1.f}, {0}, 0, 0}),
                    "QR-G0003 tensor 'limited': found a quantised f32, expected an integer of at most 32 bits");
 }
