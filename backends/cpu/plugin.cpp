@@ -157,7 +157,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
         for (const auto *added : {&compiled.packed, &compiled.subgraph_constants})
           QR_RETURN_IF_ERROR(plugin::give_segment(*result, *added));
         const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
-         QR_RETURN_IF_ERROR(stop_status("compile"));
+        QR_RETURN_IF_ERROR(stop_status("compile"));
         const qr_plugin_plan plan{sizeof(qr_plugin_plan),
                                   0,
                                   compiled.weights_bytes,

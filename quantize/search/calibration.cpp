@@ -49,6 +49,7 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
   made->of_tensor_.assign(graph.tensors.size(), -1);
   Vector<std::int32_t> outputs;
   const qir::Uses uses(graph);
+  QR_RETURN_IF_ERROR(stop_status(kStopped));
   for (const std::int32_t id : tensors) {
     Watched &one = made->watched_.emplace_back();
     one.tensor = id;

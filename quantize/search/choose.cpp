@@ -7,6 +7,7 @@
 
 #include "quantize/ranges/compare.h"
 #include "quantize/search/quantizer.h"
+#include "quantize/stop.h"
 
 namespace quarry::quantize {
 
@@ -34,6 +35,7 @@ Status Quantizer::keep_outputs(qr_signal *signal) {
   const qir::Graph &graph = model_->graph;
   outputs_.clear();
   const qir::Uses uses(graph);
+  QR_RETURN_IF_ERROR(stop_status(kStopped));  // uses of a graph are not whole when they were stopped
   for (const std::int32_t id : graph.outputs)
     if (uses.maker(id) != qir::Uses::kNobody && at(graph, id).dtype == DType::F32 &&
         std::ranges::find(outputs_, id) == outputs_.end())
@@ -143,6 +145,7 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
   QR_RETURN_IF_ERROR(equalize_activations(model_->graph, model_->store, feed(signal, progress),
                                           steps(settings_.activations, false), steps(weights, true), &changes,
                                           &changed));
+  QR_RETURN_IF_ERROR(stop_status(kStopped));  // before what a stopped look did not find counts as not there
   if (!changed) restore.wanted = false;
   if (changed) {
     qir::Graph after = model_->graph;
