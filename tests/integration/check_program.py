@@ -174,7 +174,7 @@ require("bench --queue: figures beside those of single runs", queued["runs"] == 
 # How many are under way is the mean time of one times how many end in that time. Fewer are at the very end, which may be held up.
 tries = [json.loads(run("bench", qrm, "--iterations", "400", "--queue", "4", "--json", "-").stdout)["queue"] for _ in range(3)]
 require("bench --queue: several are under way", any(2.5 < q["mean_ms"] * q["runs_per_s"] / 1000 < 4.1 for q in tries), tries)
-check("bench --roofline", run("bench", qrm, "-n", "3", "--roofline"), 0, "measured peaks of", "GFLOP/s", "of peak", "products:")
+check("bench --roofline", run("bench", qrm, "-n", "3", "--roofline"), 0, "measured peaks of", "GFLOP/s", "of peak", "multiplications:")
 roofline = json.loads(check("bench --roofline --json", run("bench", qrm, "-n", "3", "--threads", "1", "--roofline", "--json", "-"), 0).stdout)["roofline"]
 convolutions = [n for n in roofline["nodes"] if n["operator"] == "Conv"]
 require("bench --roofline: figures of each product", roofline["threads"] == 1 and roofline["peaks"]["f32_gflop_per_s"] > 0 and convolutions and
