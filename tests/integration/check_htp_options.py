@@ -89,7 +89,7 @@ check("a folder that is not there", compiled("dump_qnn_ir_dlc=1", "dump_qnn_ir_d
 check("a folder that is not there", compiled("dump_json_qnn_graph=1", "json_qnn_graph_dir=/nowhere"), 3, "json_qnn_graph_dir", "/nowhere/digits_SM8650.json", "No such file")
 
 # ---- what is refused, and why
-for option, reason in (("enable_htp_monolithic_lstm=1", "step by step"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
+for option, reason in (("enable_htp_monolithic_lstm=1", "unrolled"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
                        ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
                        ("ep.context_model_external_initializers_file_name=a.bin", "scales and zero points alone")):
     key = option.split("=")[0]
