@@ -113,7 +113,7 @@ random_graphs() {  # COUNT: on cpu; tools/fuzz.sh has more of them
 }
 random_operators() {  # the same cases each time, in less than two minutes; tools/fuzz.sh has others
   for fuzz_seed in 1 2 3; do
-    "$build/venv/bin/python" tests/fuzz/differential.py "$quarry" "$build/random-operators" --operators 3000 --graphs 900 --seed $fuzz_seed || return 1
+    "$build/venv/bin/python" tests/fuzz/differential.py "$quarry" "$build/random-operators" --operators 2000 --graphs 600 --seed $fuzz_seed || return 1
   done
 }
 bindings_prefix() {  # what `meson install` puts somewhere, for bindings of other languages

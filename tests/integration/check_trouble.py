@@ -69,7 +69,7 @@ sample = npy(os.path.join(folder, "sample", "x.npy"), [4])
 for command, *args in (("check",), ("compile", "-o", os.path.join(folder, "long_chain.qrm")), ("run", "--zeros"), ("quantize", "-c", os.path.dirname(sample), "-o", os.path.join(folder, "quantized.onnx"))):
     backend = [] if command == "quantize" else ["--backend", "cpu"]
     late = []
-    for wait in (0.1, 0.4, 0.8, 1.2, 1.6):
+    for wait in (0.1, 0.6, 1.2):
         result = Stopped(lambda process: time.sleep(wait) or True, signal.SIGINT, command, long_chain, *backend, *args)
         if result.returncode == -signal.SIGINT:
             late.append(result.seconds)
