@@ -394,15 +394,6 @@ double late(double time, const Run &run) {
   return took - time;
 }
 
-// The least of a few tries where the first is late: memory that nobody touched before is cleared by the system in the
-// midst of a task, and a machine that others use takes the processor away.
-template <class Run>
-double least_late(double time, const Run &run) {
-  double least = late(time, run);
-  for (int tries = 0; tries < 3 && least > kMostLate; ++tries) least = std::min(least, late(time, run));
-  return least;
-}
-
 }  // namespace
 
 TEST_CASE("cpu: a kernel that takes long ends when it is told to") {
@@ -428,7 +419,7 @@ TEST_CASE("cpu: a kernel that takes long ends when it is told to") {
       return execution.run(request.request, processor_host());
     };
     for (const double time : kTimes) {
-      const double found = least_late(time, run);
+      const double found = late(time, run);
       MESSAGE(std::string(one.name) << ": after " << time * 1e3 << " ms: " << found * 1e3 << " ms late");
       CHECK_LE(found, kMostLate);
     }
@@ -461,7 +452,7 @@ TEST_CASE("cpu-reference: a kernel that takes long ends when it is told to") {
       std::copy(tensor.shape.begin(), tensor.shape.end(), in[i].dims);
     }
     for (const double time : kTimes) {
-      const double found = least_late(time, [&](std::uint64_t deadline) {
+      const double found = late(time, [&](std::uint64_t deadline) {
         environment.told = false;
         environment.deadline = deadline;
         return execution.run(in.data(), in.size(), out.data(), out.size(), environment);

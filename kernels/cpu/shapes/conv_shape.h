@@ -57,10 +57,11 @@ struct ConvShape {
   return std::int64_t{w.ow - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1 - w.pad_left;
 }
 // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is one
-// run. They may be copied from planes.
+// run. They may be copied from planes. A row is the least that a task takes: one of millions would not ask in time.
 [[maybe_unused]] static inline bool reads_planes(const ConvF32 &p) noexcept {
+  constexpr std::int32_t kMostRow = 1 << 17;
   const Window &w = p.window;
-  return p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw &&
+  return w.ow <= kMostRow && p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw &&
          conv_reach_x(w) <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
 }
 
