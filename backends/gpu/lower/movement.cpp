@@ -204,12 +204,19 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
 
 Status lower_pad(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], vi = node.inputs[2];
-  const View x = l.view(xi);
+  View x = l.view(xi);
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> pads, l.integers(node, 1, "pads"));
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> axes, l.integers(node, 3, "axes"));
   qir::PadGeometry pad;
   QR_RETURN_IF_ERROR(qir::resolve_pad(node, x.dims, pads, node.inputs[3] != qir::kAbsent, axes, &pad));
   const std::string_view mode = node.get_string("mode", "constant");
+  // What negative pads cut is not there to be repeated or mirrored.
+  for (std::size_t d = 0; d < x.rank() && mode != "constant"; ++d) {
+    const std::int64_t cut = std::max<std::int64_t>(-pad.begin[d], 0);
+    x.dims[d] = std::max<std::int64_t>(x.dims[d] - cut - std::max<std::int64_t>(-pad.end[d], 0), 0);
+    x.offset += cut * x.strides[d];
+    pad.begin[d] += cut;
+  }
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const Dims &dims = l.shape(node.outputs[0]);
   PadParams p{.MODE = field_of(mode == "reflect" ? Padding::Reflect
