@@ -111,6 +111,12 @@ using String = std::basic_string<char, std::char_traits<char>, Alloc<char>>;
 template <class T>
 using Vector = std::vector<T, Alloc<T>>;
 
+// The position of what a signed id, an axis or an enumerator names, which was checked before.
+template <class Id>
+constexpr std::size_t index_of(Id id) noexcept {
+  return static_cast<std::size_t>(id);
+}
+
 struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }

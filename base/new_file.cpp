@@ -85,9 +85,8 @@ NewFile::~NewFile() {
 
 Status NewFile::fail(int number, const char *doing) const {
   return Status::errorf(os_error_id(number, ErrorId::file_not_writable),
-                        "%s%sfile '%s' cannot be written: %s failed: %s", subject_.c_str(),
-                        subject_.empty() ? "" : ": ", printable(path_, 1000).c_str(), doing,
-                        os_error_text(number).c_str())
+                        "%s%sfile '%s' cannot be written: %s failed: %s", subject_, subject_.empty() ? "" : ": ",
+                        printable(path_, 1000), doing, os_error_text(number))
       .with("file", path_);
 }
 

@@ -35,12 +35,12 @@ String os_error_text(int number) {
   String text = ::strerror_r(number, room, sizeof room);
   rlimit limit;
   if (number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    text += format(": this process may have %llu", static_cast<unsigned long long>(limit.rlim_cur));
+    text += format(": this process may have %llu", limit.rlim_cur);
   return text;
 }
 
 Status callback_error(const char *function, const char *member, int number, ErrorId fallback) {
-  return Status::errorf(os_error_id(number, fallback), "%s: %s: %s", function, member, os_error_text(number).c_str());
+  return Status::errorf(os_error_id(number, fallback), "%s: %s: %s", function, member, os_error_text(number));
 }
 
 bool out_of_descriptors() noexcept {

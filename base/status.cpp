@@ -28,7 +28,7 @@ Status::Payload &oom_payload() noexcept {
 
 }  // namespace
 
-const ErrorRow &error_row(ErrorId id) noexcept { return kRows[static_cast<std::size_t>(id)]; }
+const ErrorRow &error_row(ErrorId id) noexcept { return kRows[index_of(id)]; }
 std::size_t error_row_count() noexcept { return std::size(kRows); }
 const ErrorRow *find_error_row(std::string_view id) noexcept {
   for (const ErrorRow &row : kRows)
@@ -72,8 +72,8 @@ Status Status::out_of_memory(std::string_view what) noexcept {
   const std::size_t size = take_refused_size();
   if (size == 0 && what.empty()) return adopt(&oom_payload());
   try {
-    const String text = format("%.*s%sout of memory%s", static_cast<int>(what.size()), what.data(),
-                               what.empty() ? "" : ": ", size ? ": found no room for " : "");
+    const String text =
+        format("%.*s%sout of memory%s", what, what.empty() ? "" : ": ", size ? ": found no room for " : "");
     return error(ErrorId::out_of_memory, size ? text + format("%zu bytes", size) : text);
   } catch (const std::bad_alloc &) {
     take_refused_size();
@@ -97,7 +97,7 @@ Status Status::error(ErrorId id, std::string_view message, std::string_view hint
   return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
 }
 
-Status Status::errorf(ErrorId id, const char *pattern, ...) {
+Status Status::error_of(ErrorId id, const char *pattern, ...) {
   va_list args;
   va_start(args, pattern);
   try {
@@ -110,7 +110,7 @@ Status Status::errorf(ErrorId id, const char *pattern, ...) {
   }
 }
 
-Status Status::hinted(ErrorId id, const char *hint, const char *pattern, ...) {
+Status Status::hinted_of(ErrorId id, const char *hint, const char *pattern, ...) {
   va_list args;
   va_start(args, pattern);
   try {
@@ -161,7 +161,7 @@ String format_list(const char *pattern, va_list args) {
   return text;
 }
 
-String format(const char *pattern, ...) {
+String format_of(const char *pattern, ...) {
   va_list args;
   va_start(args, pattern);
   try {
@@ -208,7 +208,7 @@ String shape_text(const std::int64_t *dims, std::size_t rank) {
   for (std::size_t i = 0; i < rank; ++i) {
     if (i) out += ',';
     if (dims[i] < 0) out += '?';
-    else out += format("%lld", static_cast<long long>(dims[i]));
+    else out += format("%lld", dims[i]);
   }
   return out += ']';
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/alloc.h"
+#include "base/pattern.h"
 #include "quarry/types.h"
 
 namespace quarry {
@@ -57,10 +58,19 @@ class [[nodiscard]] Status {
   // for size, off the straight line.
   __attribute__((cold)) static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
   __attribute__((cold)) static Status error(ErrorId id, const char *message, const char *hint = "") noexcept;
-  // The same of a printf-style message, as format() and error(): shorter at every place that fails. Throws as format().
-  __attribute__((cold, format(printf, 2, 3))) static Status errorf(ErrorId id, const char *pattern, ...);
-  __attribute__((cold, format(printf, 3, 4))) static Status hinted(ErrorId id, const char *hint, const char *pattern,
-                                                                   ...);
+  // The same of a printf-style message (base/pattern.h), as format() and error(): shorter at every place that fails.
+  // Throws as format().
+  template <class... A>
+  [[gnu::always_inline]] static inline Status errorf(ErrorId id, Pattern<A...> pattern, const A &...arguments) {
+    if constexpr (are_plain<A...>) return error_of(id, pattern.text(), detail::plain(arguments)...);
+    else return call_with([&](auto... plain) { return error_of(id, pattern.text(), plain...); }, arguments...);
+  }
+  template <class... A>
+  [[gnu::always_inline]] static inline Status hinted(ErrorId id, const char *hint, Pattern<A...> pattern,
+                                                     const A &...arguments) {
+    if constexpr (are_plain<A...>) return hinted_of(id, hint, pattern.text(), detail::plain(arguments)...);
+    else return call_with([&](auto... plain) { return hinted_of(id, hint, pattern.text(), plain...); }, arguments...);
+  }
   // For ids that come from a plugin.
   __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message,
                                               std::string_view hint) noexcept;
@@ -88,6 +98,9 @@ class [[nodiscard]] Status {
   static void free_payload(Payload *payload) noexcept;
 
  private:
+  __attribute__((cold)) static Status error_of(ErrorId id, const char *pattern, ...);
+  __attribute__((cold)) static Status hinted_of(ErrorId id, const char *hint, const char *pattern, ...);
+
   Payload *payload_ = nullptr;
 };
 
@@ -111,8 +124,13 @@ class [[nodiscard]] Result {
 };
 
 // printf-style text in our own String.
-String format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 String format_list(const char *pattern, va_list args) __attribute__((format(printf, 1, 0)));
+String format_of(const char *pattern, ...);
+template <class... A>
+[[gnu::always_inline]] inline String format(Pattern<A...> pattern, const A &...arguments) {
+  if constexpr (are_plain<A...>) return format_of(pattern.text(), detail::plain(arguments)...);
+  else return call_with([&](auto... plain) { return format_of(pattern.text(), plain...); }, arguments...);
+}
 // Text from a file, safe to print: escaped, cut to `limit` bytes, never inside a UTF-8 sequence.
 String printable(std::string_view text, std::size_t limit = 200);
 // "[1,3,224,224]", with "?" for unknown dimensions.

@@ -53,7 +53,7 @@ Status TargetWriter::check(const char *function, const qr_target &target) {
                           expected);
   if (!is_utf8(path) || path.find('\0') != path.npos)
     return Status::errorf(ErrorId::not_utf8, "%s: target->path is not UTF-8 without NUL bytes: \"%s\"", function,
-                          printable(path).c_str());
+                          printable(path));
   if (target.kind == QR_TARGET_PATH && path.empty())
     return Status::errorf(ErrorId::bad_argument, "%s: target->path is empty, expected a file", function);
   return {};

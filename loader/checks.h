@@ -38,8 +38,6 @@ inline constexpr std::uint64_t kMaxOptionRows = 4096;
 inline constexpr std::uint64_t kMaxTensors = 1u << 16;  // inputs or outputs of a context
 inline constexpr std::uint32_t kMaxTableBytes = 4096;
 
-constexpr unsigned long long ull(std::uint64_t value) noexcept { return value; }  // for %llu
-
 inline qr_plugin_string plugin_text(std::string_view view) noexcept { return {view.data(), view.size()}; }
 
 // A text of the plugin's; nothing where it cannot be one (no data but a size, or longer than kMaxTextBytes).

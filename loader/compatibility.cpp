@@ -42,8 +42,7 @@ Status check_compatibility(const PluginNote &note, std::string_view path, const 
     differs += differs.empty() ? text : "; " + text;
   };
   if (note.target != host.target)
-    pair(ErrorId::plugin_target, format("target found %s, expected %.*s", note.target.c_str(),
-                                        static_cast<int>(host.target.size()), host.target.data()));
+    pair(ErrorId::plugin_target, format("target found %s, expected %.*s", note.target, host.target));
   if (note.abi_major != host.abi_major) {
     pair(ErrorId::plugin_abi_major, format("plugin ABI major found %u, expected %u", note.abi_major, host.abi_major));
   } else {
@@ -56,26 +55,23 @@ Status check_compatibility(const PluginNote &note, std::string_view path, const 
            format("plugin ABI minor found %u, expected at least %u", note.abi_minor, host.abi_minor_min));
   }
   if (note.flavour != host.flavour)
-    pair(ErrorId::plugin_flavour, format("sanitizers found %s, expected %s", flavour_text(note.flavour).c_str(),
-                                         flavour_text(host.flavour).c_str()));
+    pair(ErrorId::plugin_flavour,
+         format("sanitizers found %s, expected %s", flavour_text(note.flavour), flavour_text(host.flavour)));
   const std::string_view id = id_of_file(path);
   if (note.id != id || !is_plugin_id(note.id))
     pair(ErrorId::plugin_id_mismatch,
-         id.empty() ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>.so",
-                             note.id.c_str())
-         : note.id != id
-             ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id.c_str(), printable(id).c_str())
-             : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id.c_str()));
+         id.empty()
+             ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>.so", note.id)
+         : note.id != id ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id, printable(id))
+                         : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id));
   if (!first) return {};
   // Of the system's own, but for the C library: the plugin is nearly what is wanted.
   const auto system = [](std::string_view target) { return target.substr(0, target.rfind('-')); };
   const bool nearly = *first == ErrorId::plugin_target && system(note.target) == system(host.target);
-  const String hint = nearly
-                          ? format("build the plugin with the C library of this system (%.*s), or install one that was",
-                                   static_cast<int>(host.target.size()), host.target.data())
-                          : String(error_row(*first).hint);
-  return Status::error(*first, format("%s: %s", printable(path, 1024).c_str(), differs.c_str()), hint)
-      .with("file", path);
+  const String hint =
+      nearly ? format("build the plugin with the C library of this system (%.*s), or install one that was", host.target)
+             : String(error_row(*first).hint);
+  return Status::error(*first, format("%s: %s", printable(path, 1024), differs), hint).with("file", path);
 }
 
 }  // namespace quarry::loader

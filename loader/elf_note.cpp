@@ -25,7 +25,7 @@ constexpr std::uint16_t kHostMachine = EM_AARCH64;
 #endif
 
 Status fail(ErrorId id, std::string_view name, const String &what) {
-  return Status::errorf(id, "%s: %s", printable(name, 1024).c_str(), what.c_str());
+  return Status::errorf(id, "%s: %s", printable(name, 1024), what);
 }
 
 String machine_text(std::uint16_t machine) {
@@ -47,16 +47,14 @@ Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::str
   qr_plugin_note note;
   if (size < sizeof note)
     return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found %llu bytes, expected at least %zu", static_cast<unsigned long long>(size),
-                       sizeof note));
+                format("plugin note: found %llu bytes, expected at least %zu", size, sizeof note));
   std::memcpy(&note, bytes, sizeof note);
   if (note.magic != QR_PLUGIN_NOTE_MAGIC)
     return fail(ErrorId::plugin_bad_note, name,
                 format("plugin note: found magic 0x%08x, expected 0x%08x", note.magic, QR_PLUGIN_NOTE_MAGIC));
   if (note.size < sizeof note || note.size > size)
     return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found size field %u, expected %zu to %llu", note.size, sizeof note,
-                       static_cast<unsigned long long>(size)));
+                format("plugin note: found size field %u, expected %zu to %llu", note.size, sizeof note, size));
   const struct {
     const char *field;
     const char (&text)[32];
@@ -67,7 +65,7 @@ Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::str
     if (!fixed_text(text, to))
       return fail(ErrorId::plugin_bad_note, name,
                   format("plugin note: found %s \"%s\", expected NUL-padded printable ASCII", field,
-                         printable({text, strnlen(text, sizeof text)}).c_str()));
+                         printable({text, strnlen(text, sizeof text)})));
   out->abi_major = note.abi_major;
   out->abi_minor = note.abi_minor;
   out->abi_minor_min = note.abi_minor_min;
@@ -80,10 +78,8 @@ Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::str
 // Walks the notes of one PT_NOTE segment; sets out->present when the plugin's was among them.
 Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::string_view name, PluginNote *out) {
   if (segment.p_filesz > kMaxNoteBytes)
-    return fail(
-        ErrorId::plugin_bad_note, name,
-        format("note segment: found %llu bytes, expected at most %llu",
-               static_cast<unsigned long long>(segment.p_filesz), static_cast<unsigned long long>(kMaxNoteBytes)));
+    return fail(ErrorId::plugin_bad_note, name,
+                format("note segment: found %llu bytes, expected at most %llu", segment.p_filesz, kMaxNoteBytes));
   Vector<unsigned char> bytes(segment.p_filesz);
   if (!source.read(segment.p_offset, bytes.data(), bytes.size()))
     return fail(ErrorId::plugin_truncated, name, "note segment: cannot be read");
@@ -105,7 +101,7 @@ Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::stri
         return fail(
             ErrorId::plugin_bad_note, name,
             format("plugin note: found %u bytes at offset %llu of a note segment of %zu bytes, expected them inside it",
-                   header.n_descsz, static_cast<unsigned long long>(desc), bytes.size()));
+                   header.n_descsz, desc, bytes.size()));
       return parse_descriptor(bytes.data() + desc, header.n_descsz, name, out);
     }
     if (next >= bytes.size()) break;
@@ -153,15 +149,14 @@ const char *machine_name(std::uint16_t machine) noexcept {
 }
 
 Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view name) {
-  const auto size_text = [&] { return static_cast<unsigned long long>(source.size()); };
   unsigned char ident[EI_NIDENT] = {};
   if (!source.read(0, ident, sizeof ident)) {
     char start[SELFMAG] = {};
     if (source.size() >= SELFMAG && source.read(0, start, SELFMAG) && std::memcmp(start, ELFMAG, SELFMAG) == 0)
       return fail(ErrorId::plugin_truncated, name,
-                  format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+                  format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
     return fail(ErrorId::plugin_not_elf, name,
-                format("found a file of %llu bytes, expected an ELF shared object", size_text()));
+                format("found a file of %llu bytes, expected an ELF shared object", source.size()));
   }
   if (std::memcmp(ident, ELFMAG, SELFMAG) != 0)
     return fail(ErrorId::plugin_not_elf, name,
@@ -180,7 +175,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
   unsigned char half[4];  // e_type and e_machine lie at the same place for both bitnesses
   if (!source.read(EI_NIDENT, half, sizeof half))
     return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+                format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
   const auto read16 = [&](const unsigned char *at) {
     return static_cast<std::uint16_t>(note.elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
   };
@@ -193,8 +188,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
     const auto pair = [&](const String &text) { differs += differs.empty() ? text : "; " + text; };
     if (note.elf.bits != 64) pair("bitness found 32, expected 64");
     if (note.elf.machine != kHostMachine)
-      pair(format("machine found %s, expected %s", machine_text(note.elf.machine).c_str(),
-                  machine_text(kHostMachine).c_str()));
+      pair(format("machine found %s, expected %s", machine_text(note.elf.machine), machine_text(kHostMachine)));
     if (!note.elf.little_endian) pair("byte order found big-endian, expected little-endian");
     return fail(note.elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
   }
@@ -202,7 +196,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
   Elf64_Ehdr header;
   if (!source.read(0, &header, sizeof header))
     return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+                format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
   if (type != ET_DYN)
     return fail(ErrorId::plugin_not_elf, name,
                 format("ELF header: found file type %u, expected 3 (shared object)", type));
@@ -213,7 +207,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
   if (!range_fits(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), source.size()))
     return fail(ErrorId::plugin_truncated, name,
                 format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it",
-                       size_text(), header.e_phnum, static_cast<unsigned long long>(header.e_phoff)));
+                       source.size(), header.e_phnum, header.e_phoff));
 
   // Every segment must lie in the file: the dynamic linker maps them and would fault where the file ends too early.
   Vector<Elf64_Phdr> segments(header.e_phnum);
@@ -225,8 +219,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
         !range_fits(segment.p_offset, segment.p_filesz, source.size()))
       return fail(ErrorId::plugin_truncated, name,
                   format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it", i,
-                         size_text(), static_cast<unsigned long long>(segment.p_filesz),
-                         static_cast<unsigned long long>(segment.p_offset)));
+                         source.size(), segment.p_filesz, segment.p_offset));
   }
   for (const Elf64_Phdr &segment : segments) {
     if (segment.p_type != PT_NOTE) continue;

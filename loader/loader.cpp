@@ -128,9 +128,9 @@ Status Loader::not_found(std::string_view id) {
   }
   return Status::error(
       ErrorId::backend_not_found,
-      format("backend \"%s\": found %s in %s", printable(id).c_str(), known.empty() ? "no backend" : known.c_str(),
+      format("backend \"%s\": found %s in %s", printable(id), known.empty() ? "no backend" : known.c_str(),
              folders.empty() ? "this program" : printable(folders, 2048).c_str()),
-      nearest.word().empty() ? String() : format("did you mean \"%s\"?", String(nearest.word()).c_str()));
+      nearest.word().empty() ? String() : format("did you mean \"%s\"?", String(nearest.word())));
 }
 
 Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
@@ -144,7 +144,7 @@ Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
       if (id_of_file(file) == id) return open_locked(file, nullptr);
     if (error == EMFILE || error == ENFILE || error == ENOMEM)
       return Status::errorf(os_error_id(error, ErrorId::io_error), "backend \"%s\": folder %s cannot be looked at: %s",
-                            printable(id).c_str(), printable(folder.path, 1024).c_str(), os_error_text(error).c_str());
+                            printable(id), printable(folder.path, 1024), os_error_text(error));
   }
   return not_found(id);
 }
@@ -174,14 +174,14 @@ Vector<Candidate> Loader::scan() {
     if (usable) {
       candidate.usable = true;
       candidate.verdict = format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s",
-                                 printable(candidate.plugin->description()).c_str());
+                                 printable(candidate.plugin->description()));
       return;
     }
     const DeviceInfo &first = candidate.plugin->devices()[0];
     const ErrorRow &row = error_row(ErrorId::backend_no_device);
     candidate.code = row.code;
     candidate.error_id = row.id;
-    candidate.verdict = format("no device can be used: %s: %s", first.name.c_str(), first.why_not.c_str());
+    candidate.verdict = format("no device can be used: %s: %s", first.name, first.why_not);
   };
   for (std::size_t i = 0; i < kStaticBackendCount; ++i) {
     Candidate candidate;
@@ -203,7 +203,7 @@ Vector<Candidate> Loader::scan() {
         candidate.code = row.code;
         candidate.error_id = row.id;
         candidate.verdict =
-            format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024).c_str(),
+            format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024),
                    first->path.empty() ? "the static backend of the same id" : printable(first->path, 1024).c_str());
         candidate.hint = row.hint;
       } else {

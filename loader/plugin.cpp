@@ -94,7 +94,7 @@ Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept tr
 }
 
 Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try {
-  const String message = format("backend %s: %s %.*s", id_.c_str(), slot, static_cast<int>(what.size()), what.data());
+  const String message = format("backend %s: %s %.*s", id_, slot, what);
   environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
   return Status::error(ErrorId::plugin_misbehaving, message).with("backend", id_).with("file", path_);
 } catch (const std::bad_alloc &) {
@@ -136,16 +136,16 @@ Result<PluginNote> read_note_of_file(const String &path) {
     const int error = errno;
     struct stat info;
     if (error == ENXIO && stat(path.c_str(), &info) == 0)
-      return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024).c_str(),
+      return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024),
                             kind_of(info.st_mode));
-    return Status::errorf(os_error_id(error, ErrorId::io_error), "%s: cannot be opened: %s",
-                          printable(path, 1024).c_str(), os_error_text(error).c_str());
+    return Status::errorf(os_error_id(error, ErrorId::io_error), "%s: cannot be opened: %s", printable(path, 1024),
+                          os_error_text(error));
   }
   struct stat info;
   if (fstat(file.get(), &info) != 0)
-    return Status::errorf(ErrorId::io_error, "%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno));
+    return Status::errorf(ErrorId::io_error, "%s: cannot be read: %s", printable(path, 1024), strerror(errno));
   if (!S_ISREG(info.st_mode))
-    return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024).c_str(),
+    return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024),
                           kind_of(info.st_mode));
   return read_plugin_note(FileSource(file.get(), static_cast<std::uint64_t>(info.st_size)), path);
 }
@@ -156,7 +156,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
                                                   PluginNote *out_note) {
   if (given_path.empty() || given_path.find('\0') != given_path.npos)
     return Status::errorf(ErrorId::bad_argument, "plugin path: found \"%s\", expected the name of a file",
-                          printable(given_path).c_str());
+                          printable(given_path));
   String path(given_path);
   if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
@@ -168,14 +168,14 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
   if (!handle) {
     const char *why = dlerror();
     return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::plugin_dlopen,
-                          "%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
-                          printable(why ? why : "no reason", 2048).c_str())
+                          "%s: the dynamic linker refused it: %s", printable(path, 1024),
+                          printable(why ? why : "no reason", 2048))
         .with("file", path);
   }
   const auto query = reinterpret_cast<qr_plugin_query_fn>(dlsym(handle, "qr_plugin_query"));
   if (!query)
     return Status::errorf(ErrorId::plugin_no_symbol, "%s: found no symbol qr_plugin_query, expected it exported",
-                          printable(path, 1024).c_str())
+                          printable(path, 1024))
         .with("file", path);
 
   auto plugin = make_shared<Plugin>(environment);
@@ -202,8 +202,7 @@ namespace {
 Status refused(Status said, ErrorId id, const String &backend, const char *what) {
   if (said.id() == error_row(ErrorId::plugin_misbehaving).id || said.id() == error_row(ErrorId::out_of_memory).id)
     return said;
-  Status status = Status::error(id, format("backend %s: %s: %s", backend.c_str(), what, String(said.message()).c_str()),
-                                said.hint());
+  Status status = Status::error(id, format("backend %s: %s: %s", backend, what, String(said.message())), said.hint());
   for (const Status::Detail &frame : said.payload()->details) status.with(frame.key, frame.value);
   return status;
 }
@@ -251,7 +250,7 @@ String table_fault(const char *name, std::uint32_t struct_size, std::uint32_t fi
 
 Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
   const auto bad = [&](const String &what) {
-    const String message = format("backend %s: plugin table: %s", id_.c_str(), what.c_str());
+    const String message = format("backend %s: plugin table: %s", id_, what);
     environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
     return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
   };
@@ -264,14 +263,14 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
 
   QR_CHECK_SIZE(table, "plugin", QR_PLUGIN_FIRST_SIZE)
   if (table->magic != QR_PLUGIN_MAGIC)
-    return bad(format("magic found 0x%llx, expected 0x%llx", ull(table->magic), ull(QR_PLUGIN_MAGIC)));
+    return bad(format("magic found 0x%llx, expected 0x%llx", table->magic, QR_PLUGIN_MAGIC));
   // Newer than this host is no fault: both keep to the smaller minor.
   if (table->abi_minor < host_.abi_minor_min || table->abi_minor_min > host_.abi_minor_max)
     return bad(format("abi_minor found %u to %u, expected one of %u to %u", table->abi_minor_min, table->abi_minor,
                       host_.abi_minor_min, host_.abi_minor_max));
   if (!table->id || id_ != std::string_view(table->id, strnlen(table->id, 64)))
     return bad(format("id found \"%s\", expected \"%s\" as in the note",
-                      table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_.c_str()));
+                      table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_));
   if (!table->version || !table->description) return bad("version or description found NULL, expected texts");
   if (note && table->blob_version != note->blob_version)
     return bad(format("blob_version found %u, expected %u as in the note", table->blob_version, note->blob_version));
@@ -328,8 +327,7 @@ template <class Info, class Table, class Take>
 Status Plugin::read_rows(const char *name, const Table &table, std::uint64_t most, Take &&take) {
   const std::uint64_t count = table.count(backend_);
   if (count > most)
-    return misbehaved(format("%s.count", name).c_str(),
-                      format("returned %llu, expected at most %llu", ull(count), ull(most)));
+    return misbehaved(format("%s.count", name).c_str(), format("returned %llu, expected at most %llu", count, most));
   const String slot = format("%s.info", name);
   for (std::uint64_t i = 0; i < count; ++i) {
     Info info{};
@@ -360,18 +358,18 @@ Status Plugin::read_devices() {
     const auto name = checked_text(info.name), target = checked_text(info.target), why_not = checked_text(info.why_not),
                details = checked_text(info.details);
     if (!name || !target || !why_not || !details || name->empty())
-      return misbehaved("device.info", format("returned 0 and left name of device %llu unset", ull(i)));
+      return misbehaved("device.info", format("returned 0 and left name of device %llu unset", i));
     if (info.usable && target->empty())
-      return misbehaved("device.info", format("returned 0 and left target of device %llu unset", ull(i)));
+      return misbehaved("device.info", format("returned 0 and left target of device %llu unset", i));
     if (!info.usable && why_not->empty())
-      return misbehaved("device.info", format("called device %llu not usable and gave no reason", ull(i)));
+      return misbehaved("device.info", format("called device %llu not usable and gave no reason", i));
     devices_.push_back({info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target),
                         printable(*why_not, 1024), printable_lines(*details)});
     return {};
   };
   QR_RETURN_IF_ERROR(read_rows<qr_plugin_device_info>("device", *table_->device, kMaxDevices, take));
   if (!devices_.empty()) return {};
-  return Status::errorf(ErrorId::backend_no_device, "backend %s: found no device, expected at least one", id_.c_str())
+  return Status::errorf(ErrorId::backend_no_device, "backend %s: found no device, expected at least one", id_)
       .with("backend", id_);
 }
 
@@ -381,12 +379,12 @@ Status Plugin::read_options() {
     const auto key = checked_text(info.key), values = checked_text(info.values),
                default_value = checked_text(info.default_value), help = checked_text(info.help);
     if (!key || !values || !default_value || !help || key->empty() || values->empty())
-      return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
+      return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", i));
     // So that the key alone says which plugin to ask about it, and two plugins cannot mean different things by one key.
     if (!key->starts_with(id_ + ".") && !environment_.knows_option(*key))
       return misbehaved("options.info", format("gave the key %s, expected one that begins with %s. or one of Quarry's",
-                                               printable(*key).c_str(), id_.c_str()));
-    if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
+                                               printable(*key), id_));
+    if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key)));
     options_.push_back({info.changes_at_run_time != 0, info.applies, String(*key), String(*values),
                         String(*default_value), String(*help)});
     return {};
@@ -410,7 +408,7 @@ const OptionRow *Plugin::find_option(std::string_view key) const noexcept {
 }
 
 Status Plugin::no_slot(ErrorId id, const char *what) const {
-  return Status::errorf(id, "backend %s: found no way to %s, expected one", id_.c_str(), what).with("backend", id_);
+  return Status::errorf(id, "backend %s: found no way to %s, expected one", id_, what).with("backend", id_);
 }
 
 Status Plugin::check_process(std::uint32_t device) const {
@@ -418,7 +416,7 @@ Status Plugin::check_process(std::uint32_t device) const {
   return Status::errorf(ErrorId::forked_child,
                         "backend %s: found process %d, expected %d, in which it was opened: its device %s is of no "
                         "use after fork()",
-                        id_.c_str(), getpid(), process_, devices_[device].name.c_str())
+                        id_, getpid(), process_, devices_[device].name)
       .with("backend", id_);
 }
 

@@ -23,8 +23,7 @@ namespace {
 
 Status no_compiler(std::string_view id) {
   return Status::errorf(ErrorId::backend_cannot_compile,
-                        "backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere",
-                        static_cast<int>(id.size()), id.data());
+                        "backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere", id);
 }
 
 // Shared by the two sinks below: what the plugin did wrong inside a callback, kept until the slot has returned.
@@ -116,9 +115,9 @@ struct BlobCollector {
     BlobCollector &to = of(self);
     return to.state.code([&] {
       if (graph >= to.request.graph_count)
-        return to.state.fault(format("kept a segment of graph %llu of %llu", ull(graph), ull(to.request.graph_count)));
+        return to.state.fault(format("kept a segment of graph %llu of %llu", graph, to.request.graph_count));
       const std::uint64_t count = to.request.graphs[graph]->segment_count;
-      if (segment >= count) return to.state.fault(format("kept segment %llu of %llu", ull(segment), ull(count)));
+      if (segment >= count) return to.state.fault(format("kept segment %llu of %llu", segment, count));
       CompiledSegment kept;
       kept.kept = true;
       kept.request_graph = graph;
@@ -130,10 +129,9 @@ struct BlobCollector {
                                     std::uint32_t *out_segment) {
     BlobCollector &to = of(self);
     return to.state.code([&] {
-      if (!data && size) return to.state.fault(format("added a segment of %llu bytes without data", ull(size)));
+      if (!data && size) return to.state.fault(format("added a segment of %llu bytes without data", size));
       if (align == 0 || (align & (align - 1)) || align > 16384)
-        return to.state.fault(
-            format("added a segment aligned to %llu, expected a power of two up to 16384", ull(align)));
+        return to.state.fault(format("added a segment aligned to %llu, expected a power of two up to 16384", align));
       CompiledSegment added;
       added.align = align;
       added.bytes = Block::copy(data, size, align < 64 ? 64 : align);
@@ -275,7 +273,7 @@ struct BytesCollector {
     BytesCollector &to = *static_cast<BytesCollector *>(self);
     return to.state.code([&] {
       if ((!data && size > 0) || size > kMost - to.bytes.size())
-        return to.state.fault(format("wrote %llu bytes, without data or too many", ull(size)));
+        return to.state.fault(format("wrote %llu bytes, without data or too many", size));
       const auto *const from = static_cast<const std::uint8_t *>(data);
       if (size > 0) to.bytes.insert(to.bytes.end(), from, from + size);
     });

@@ -30,7 +30,7 @@ Status Context::read_tensors(std::uint64_t graph_count) {
   const std::uint64_t found = QR_HAS_SLOT(&api, graph_count) ? api.graph_count(handle_) : 1;
   if (found != graph_count)
     return plugin_->misbehaved("context.graph_count",
-                               format("returned %llu, expected %llu as in the blob", ull(found), ull(graph_count)));
+                               format("returned %llu, expected %llu as in the blob", found, graph_count));
   graphs_.resize(graph_count);
   for (std::uint64_t graph = 0; graph < graph_count; ++graph) {
     QR_RETURN_IF_ERROR(read_side(graph, false, api.input_count(handle_, graph), graphs_[graph].inputs));
@@ -45,7 +45,7 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
   const char *const side = is_output ? "output" : "input";
   if (count > kMaxTensors)
     return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",
-                               format("returned %llu, expected at most %llu", ull(count), ull(kMaxTensors)));
+                               format("returned %llu, expected at most %llu", count, kMaxTensors));
   out.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     qr_plugin_tensor_info info{};
@@ -56,23 +56,21 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
         "context.tensor", plugin_->table_->context->tensor(handle_, graph, is_output, i, &info, errors.sink())));
     const auto name = checked_text(info.name);
     if (info.rank == kUnsetRank)
-      return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, ull(i)));
+      return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, i));
     if (!name || name->empty())
-      return plugin_->misbehaved("context.tensor",
-                                 format("returned 0 and left the name of %s %llu unset", side, ull(i)));
+      return plugin_->misbehaved("context.tensor", format("returned 0 and left the name of %s %llu unset", side, i));
     if (!dtype_from_number(info.dtype))
-      return plugin_->misbehaved("context.tensor",
-                                 format("gave %s %llu dtype %d, which is none", side, ull(i), info.dtype));
+      return plugin_->misbehaved("context.tensor", format("gave %s %llu dtype %d, which is none", side, i, info.dtype));
     if (info.rank > QR_PLUGIN_MAX_RANK)
-      return plugin_->misbehaved("context.tensor", format("gave %s %llu rank %u, expected at most %d", side, ull(i),
+      return plugin_->misbehaved("context.tensor", format("gave %s %llu rank %u, expected at most %d", side, i,
                                                           info.rank, QR_PLUGIN_MAX_RANK));
     TensorInfo tensor;
     tensor.dtype = info.dtype;
     tensor.rank = info.rank;
     for (std::uint32_t axis = 0; axis < info.rank; ++axis) {
       if (info.dims[axis] < (is_output ? -1 : 0))
-        return plugin_->misbehaved("context.tensor", format("gave %s %llu dimension %lld on axis %u", side, ull(i),
-                                                            static_cast<long long>(info.dims[axis]), axis));
+        return plugin_->misbehaved("context.tensor",
+                                   format("gave %s %llu dimension %lld on axis %u", side, i, info.dims[axis], axis));
       tensor.dims[axis] = info.dims[axis];
       tensor.is_static = tensor.is_static && info.dims[axis] >= 0;
     }
@@ -81,7 +79,7 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
       const auto bytes = elements ? packed_size(static_cast<DType>(tensor.dtype), *elements) : std::nullopt;
       if (!bytes)
         return plugin_->misbehaved("context.tensor",
-                                   format("gave %s %llu a shape of more bytes than there can be", side, ull(i)));
+                                   format("gave %s %llu a shape of more bytes than there can be", side, i));
       tensor.bytes = *bytes;
     }
     tensor.name = *name;
@@ -134,7 +132,7 @@ bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const v
 String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
                     bool is_memory, std::uint64_t index) {
   const auto fault = [&](const String &what) {
-    return format("returned 0 and output %llu (%s) %s", ull(index), printable(declared.name).c_str(), what.c_str());
+    return format("returned 0 and output %llu (%s) %s", index, printable(declared.name), what);
   };
   if (output.rank == kUnsetRank || output.used_bytes == kUnsetBytes) return fault("left unset");
   if (output.rank != declared.rank) return fault(format("of rank %u, expected %u", output.rank, declared.rank));
@@ -142,19 +140,19 @@ String output_fault(const TensorInfo &declared, const qr_io_buffer &output, cons
   for (std::uint32_t axis = 0; axis < output.rank; ++axis)
     fits = fits && output.dims[axis] >= 0 && (declared.dims[axis] < 0 || declared.dims[axis] == output.dims[axis]);
   if (!fits)
-    return fault(format("of shape %s, expected %s", shape_text(output.dims, output.rank).c_str(),
-                        shape_text(declared.dims, declared.rank).c_str()));
+    return fault(format("of shape %s, expected %s", shape_text(output.dims, output.rank),
+                        shape_text(declared.dims, declared.rank)));
   const auto count = element_count(output.dims, output.rank);
   // A size past 2^64 is no output's: used_bytes was not left unset, so it differs from this value.
   const std::uint64_t bytes =
       count ? packed_size(static_cast<DType>(declared.dtype), *count).value_or(kUnsetBytes) : kUnsetBytes;
   if (output.used_bytes != bytes)
-    return fault(format("of %llu bytes, expected %llu for %s of %s", ull(output.used_bytes), ull(bytes),
-                        dtype_name(static_cast<DType>(declared.dtype)), shape_text(output.dims, output.rank).c_str()));
+    return fault(format("of %llu bytes, expected %llu for %s of %s", output.used_bytes, bytes,
+                        dtype_name(static_cast<DType>(declared.dtype)), shape_text(output.dims, output.rank)));
   if (given_data || is_memory) {
     if (output.data != given_data) return fault("at another address than the host gave");
     if (output.used_bytes > room)
-      return fault(format("of %llu bytes, expected at most the room of %llu", ull(output.used_bytes), ull(room)));
+      return fault(format("of %llu bytes, expected at most the room of %llu", output.used_bytes, room));
   } else if (!output.data && output.used_bytes) {
     return fault("without data");
   }
@@ -167,8 +165,7 @@ Status Execution::prepare(const qr_run_request &request, Given *given) {
   const GraphTensors &declared = tensors();
   if (request.output_count != declared.outputs.size() || request.input_count != declared.inputs.size())
     return Status::errorf(ErrorId::internal, "run: found %llu inputs and %llu outputs, expected %zu and %zu",
-                          ull(request.input_count), ull(request.output_count), declared.inputs.size(),
-                          declared.outputs.size());
+                          request.input_count, request.output_count, declared.inputs.size(), declared.outputs.size());
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     qr_io_buffer &output = request.outputs[i];
     given[i] = {output.data, output.size_bytes, output.memory != nullptr};
@@ -236,7 +233,7 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   const qr_plugin_execution_api &api = *plugin.table_->execution;
   if (!QR_HAS_SLOT(&api, set_option))
     return Status::errorf(ErrorId::option_not_at_run_time, "option %s: backend %s changes none at run time",
-                          printable(key).c_str(), plugin.id_.c_str())
+                          printable(key), plugin.id_)
         .with("backend", plugin.id());
   ErrorCollector errors(plugin);
   return errors.finish("execution.set_option",

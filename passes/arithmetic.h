@@ -95,23 +95,23 @@ class Arithmetic {
   }
   std::int32_t transpose(std::int32_t id, Vector<std::int64_t> perm) {
     qir::Shape shape;
-    for (const std::int64_t axis : perm) shape.push_back(shape_of(id)[static_cast<std::size_t>(axis)]);
+    for (const std::int64_t axis : perm) shape.push_back(shape_of(id)[index_of(axis)]);
     const std::int32_t made = op(qir::Op::Transpose, {id}, shape, qir::at(to_.graph, id).dtype);
     to_.graph.nodes.back().set("perm", std::move(perm));
     return made;
   }
   std::int32_t slice(std::int32_t id, std::int64_t axis, std::int64_t from, std::int64_t to) {
     qir::Shape shape = shape_of(id);
-    if (from == 0 && to == shape[static_cast<std::size_t>(axis)]) return id;
-    shape[static_cast<std::size_t>(axis)] = to - from;
+    if (from == 0 && to == shape[index_of(axis)]) return id;
+    shape[index_of(axis)] = to - from;
     const std::int32_t starts = ints({from}), ends = ints({to}), axes = ints({axis});
     return op(qir::Op::Slice, {id, starts, ends, axes}, shape, qir::at(to_.graph, id).dtype);
   }
   std::int32_t concat(Vector<std::int32_t> parts, std::int64_t axis) {
     if (parts.size() == 1) return parts[0];
     qir::Shape shape = shape_of(parts[0]);
-    std::int64_t &extent = shape[static_cast<std::size_t>(axis)] = 0;
-    for (const std::int32_t part : parts) extent += shape_of(part)[static_cast<std::size_t>(axis)];
+    std::int64_t &extent = shape[index_of(axis)] = 0;
+    for (const std::int32_t part : parts) extent += shape_of(part)[index_of(axis)];
     const std::int32_t made = op(qir::Op::Concat, std::move(parts), shape);
     to_.graph.nodes.back().set("axis", axis);
     return made;
@@ -119,10 +119,10 @@ class Arithmetic {
   Vector<std::int32_t> split(std::int32_t id, std::int64_t axis, std::int64_t parts) {
     if (parts == 1) return {id};
     qir::Shape shape = shape_of(id);
-    shape[static_cast<std::size_t>(axis)] /= parts;
+    shape[index_of(axis)] /= parts;
     Vector<std::int32_t> made;
     for (std::int64_t i = 0; i < parts; ++i) made.push_back(fresh(shape));
-    const Vector<std::int64_t> sizes(static_cast<std::size_t>(parts), shape[static_cast<std::size_t>(axis)]);
+    const Vector<std::int64_t> sizes(static_cast<std::size_t>(parts), shape[index_of(axis)]);
     qir::Node &written = to_.emit(qir::Op::Split, node_, {id, ints(sizes)}, made[0]);
     written.outputs = made;
     written.set("axis", axis);

@@ -89,7 +89,7 @@ qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, int32_t fol
     OpenFd own(folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0));
     if (folder >= 0 && own.get() < 0)
       return Status::error(os_error_id(errno, ErrorId::io_error),
-                           format("the model's folder: %s", os_error_text(errno).c_str()));
+                           format("the model's folder: %s", os_error_text(errno)));
     std::optional<HostExternal> source;
     if (external) source.emplace(*external);
     QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, std::move(own), use,

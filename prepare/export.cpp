@@ -46,7 +46,7 @@ Status make_standard(qir::Graph &graph, qir::Store &store) {
       return Status::error(ErrorId::onnx_type,
                            format("node '%s' (%s): its quantised operands have no form in ONNX: found types that "
                                   "QuantizeLinear and DequantizeLinear lack",
-                                  printable(node.name).c_str(), qir::op_text(node).c_str()));
+                                  printable(node.name), qir::op_text(node)));
   return {};
 }
 
@@ -91,7 +91,7 @@ Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_
     return Status::error(
         ErrorId::bad_argument,
         format("qr_model_export: the target's name is \"%s\", expected one that ends in .onnx, .onnx.data or .json",
-               printable(name, 1000).c_str()));
+               printable(name, 1000)));
   if (graphs.size() != 1)
     return Status::error(ErrorId::bad_argument,
                          format("qr_model_export: found %zu graphs (shape buckets), expected one: an ONNX file has no "

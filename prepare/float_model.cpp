@@ -82,9 +82,9 @@ Status put_channels_last(qir::Graph &graph, const String &name, Vector<Change> *
   const auto output = std::ranges::find_if(graph.outputs, is_it);
   const bool is_input = input != graph.inputs.end();
   if (!is_input && output == graph.outputs.end())
-    return Status::error(ErrorId::bad_option_value,
-                         format("option channels_last: found '%s', expected the name of an input or output",
-                                printable(name).c_str()))
+    return Status::error(
+               ErrorId::bad_option_value,
+               format("option channels_last: found '%s', expected the name of an input or output", printable(name)))
         .with("tensor", name);
   const std::int32_t first = is_input ? *input : *output;
   const qir::Shape shape = at(graph, first).shape;
@@ -92,14 +92,14 @@ Status put_channels_last(qir::Graph &graph, const String &name, Vector<Change> *
   if (rank < 3 || (!is_input && std::ranges::find(graph.inputs, first) != graph.inputs.end()))
     return Status::error(ErrorId::bad_option_value,
                          format("option channels_last: '%s': found the shape %s, expected one of three axes or more",
-                                printable(name).c_str(), shape_text(shape.data(), rank).c_str()))
+                                printable(name), shape_text(shape.data(), rank)))
         .with("tensor", name);
   qir::Tensor made = at(graph, first);
   made.shape.clear();
   Vector<std::int64_t> order = {0};
   for (std::size_t d = 2; d < rank; ++d) order.push_back(static_cast<std::int64_t>(d));
   order.push_back(1);
-  for (const std::int64_t d : order) made.shape.push_back(shape[static_cast<std::size_t>(d)]);
+  for (const std::int64_t d : order) made.shape.push_back(shape[index_of(d)]);
   if (is_input) {  // the way back
     order = {0, static_cast<std::int64_t>(rank) - 1};
     for (std::size_t d = 1; d + 1 < rank; ++d) order.push_back(static_cast<std::int64_t>(d));

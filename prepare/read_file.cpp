@@ -15,9 +15,8 @@ namespace quarry::prepare {
 namespace {
 
 Status file_error(std::string_view kind, std::string_view path, int number) {
-  return Status::error(os_error_id(number, ErrorId::io_error),
-                       format("the %s '%s' cannot be read: %s", String(kind).c_str(), printable(path, 1000).c_str(),
-                              os_error_text(number).c_str()))
+  return Status::error(os_error_id(number, ErrorId::io_error), format("the %s '%s' cannot be read: %s", String(kind),
+                                                                      printable(path, 1000), os_error_text(number)))
       .with("file", path);
 }
 

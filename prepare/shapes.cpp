@@ -26,8 +26,7 @@ bool parse_extent(std::string_view text, std::int64_t *out) {
 }
 
 Status bad(std::string_view entry, const String &what) {
-  return Status::error(ErrorId::onnx_bad_shape_option,
-                       format("shape '%s': %s", printable(entry).c_str(), what.c_str()));
+  return Status::error(ErrorId::onnx_bad_shape_option, format("shape '%s': %s", printable(entry), what));
 }
 
 String declared_text(const Declared &input) {
@@ -35,7 +34,7 @@ String declared_text(const Declared &input) {
   String out = "[";
   for (std::size_t i = 0; i < input.shape.size(); ++i) {
     if (i) out += ',';
-    if (input.shape[i] >= 0) out += format("%lld", static_cast<long long>(input.shape[i]));
+    if (input.shape[i] >= 0) out += format("%lld", input.shape[i]);
     else out += input.dim_names[i].empty() ? String("?") : printable(input.dim_names[i]);
   }
   return out + "]";
@@ -73,7 +72,7 @@ class Binder {
     for (const Declared &known : model_.inputs()) nearest.offer(known.name);
     for (const auto &[known, at] : symbols_) nearest.offer(known);
     String message = "the model has neither an input nor a dimension of that name";
-    if (!nearest.word().empty()) message += format("; did you mean '%s'?", printable(nearest.word()).c_str());
+    if (!nearest.word().empty()) message += format("; did you mean '%s'?", printable(nearest.word()));
     return bad(text, message);
   }
 
@@ -95,16 +94,15 @@ class Binder {
         open |= shapes_[i][d] < 0;
       }
       if (!open && !element_count(shapes_[i].data(), shapes_[i].size()))
-        return bad(input.name, format("%s has more elements than a tensor can",
-                                      shape_text(shapes_[i].data(), shapes_[i].size()).c_str()));
-      if (open) missing.push_back(format("input '%s' %s", printable(input.name).c_str(), declared_text(input).c_str()));
+        return bad(input.name,
+                   format("%s has more elements than a tensor can", shape_text(shapes_[i].data(), shapes_[i].size())));
+      if (open) missing.push_back(format("input '%s' %s", printable(input.name), declared_text(input)));
     }
     if (missing.empty()) return bindings();
     String list;
     for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
-    Status status =
-        Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list.c_str()),
-                      format("bind them with the option shape: %s", wanted().c_str()));
+    Status status = Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list),
+                                  format("bind them with the option shape: %s", wanted()));
     status.with("shape", wanted());
     for (const String &one : missing) status.with("reason", one);
     return status;
@@ -114,8 +112,7 @@ class Binder {
   Status bind(const String &name, std::int64_t extent, std::string_view text) {
     std::int64_t &bound = symbols_[name];
     if (bound >= 0 && bound != extent)
-      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name).c_str(),
-                              static_cast<long long>(extent), static_cast<long long>(bound)));
+      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name), extent, bound));
     bound = extent;
     return {};
   }
@@ -138,10 +135,10 @@ class Binder {
     // A scalar may be given as a vector of one, as much that writes test data and callers' code does.
     const bool scalar = input.has_shape && input.shape.empty() && shape == qir::Shape{1};
     if (input.has_shape && input.shape.size() != shape.size() && !scalar)
-      return bad(text, format("the input is declared as %s", declared.c_str()));
+      return bad(text, format("the input is declared as %s", declared));
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d] >= 0 && input.shape[d] != shape[d])
-        return bad(text, format("the input is declared as %s", declared.c_str()));
+        return bad(text, format("the input is declared as %s", declared));
       if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], shape[d], text));
     }
     shapes_[index] = std::move(shape);
@@ -190,7 +187,7 @@ class Binder {
       if (made[i].values.size() != static_cast<std::uint64_t>(count))
         return bad(model_.inputs()[i].name,
                    format("found %zu values for %s, expected one for each element, or one for all", given,
-                          shape_text(made[i].shape.data(), made[i].shape.size()).c_str()));
+                          shape_text(made[i].shape.data(), made[i].shape.size())));
     }
     return made;
   }
@@ -199,13 +196,12 @@ class Binder {
   String wanted() const {
     String text;
     for (const auto &[name, bound] : symbols_)
-      if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name).c_str());
+      if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name));
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const Declared &input = model_.inputs()[i];
       bool nameless = !input.has_shape;
       for (std::size_t d = 0; d < input.shape.size(); ++d) nameless |= input.shape[d] < 0 && input.dim_names[d].empty();
-      if (nameless && !given_[i])
-        (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name).c_str());
+      if (nameless && !given_[i]) (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name));
     }
     return text;
   }

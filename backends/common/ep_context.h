@@ -22,9 +22,8 @@ inline Status refuse_ep_context(const qir::Node &node, const char *why, std::str
       ErrorId::onnx_ep_context,
       format("EPContext is a context that another runtime compiled (source %s, SDK version %s, main_context %lld, "
              "embed_mode %lld): %s",
-             text("source").c_str(), text("ep_sdk_version").c_str(),
-             static_cast<long long>(node.get_int("main_context", 1)),
-             static_cast<long long>(node.get_int("embed_mode", 1)), why),
+             text("source"), text("ep_sdk_version"), node.get_int("main_context", 1), node.get_int("embed_mode", 1),
+             why),
       hint);
 }
 

@@ -28,8 +28,8 @@ class JsonReader {
   Status mistake(const char *expected) const {
     return Status::error(
         ErrorId::bad_option_value,
-        format("%s, line %u: found %s, expected %s", String(subject_).c_str(), line_,
-               left_.empty() ? "the end" : format("'%s'", printable(left_.substr(0, 12)).c_str()).c_str(), expected));
+        format("%s, line %u: found %s, expected %s", String(subject_), line_,
+               left_.empty() ? "the end" : format("'%s'", printable(left_.substr(0, 12))).c_str(), expected));
   }
   void skip_space() {
     while (!left_.empty() && (left_[0] == ' ' || left_[0] == '\t' || left_[0] == '\r' || left_[0] == '\n')) {
@@ -81,8 +81,8 @@ class JsonReader {
       QR_RETURN_IF_ERROR(read_string(member.name));
       if (std::any_of(out.begin(), out.end(), [&](const JsonMember &m) { return m.name == member.name; }))
         return Status::error(ErrorId::bad_option_value,
-                             format("%s, line %u: found '%s' twice in one object, expected it once",
-                                    String(subject_).c_str(), line_, printable(member.name).c_str()));
+                             format("%s, line %u: found '%s' twice in one object, expected it once", String(subject_),
+                                    line_, printable(member.name)));
       skip_space();
       if (!take(":")) return mistake("':'");
       QR_RETURN_IF_ERROR(read(member.value, depth + 1));

@@ -8,16 +8,14 @@ namespace quarry::plugin {
 Status check_index(const char *what, std::uint64_t index, std::uint64_t count) {
   if (index < count) return {};
   return Status::error(ErrorId::index_out_of_range,
-                       format("%s: found index %llu, expected one under %llu", what,
-                              static_cast<unsigned long long>(index), static_cast<unsigned long long>(count)));
+                       format("%s: found index %llu, expected one under %llu", what, index, count));
 }
 
 Status keep_segments(const qr_compile_request &request, const qr_blob_sink &result) {
   for (std::uint64_t i = 0; i < request.graphs[0]->segment_count; ++i) {
     std::uint32_t number = 0;
     if (result.keep_segment(result.self, 0, i, &number) != QR_OK || number != i)
-      return Status::error(ErrorId::internal, format("compile: segment %llu was not kept under its number",
-                                                     static_cast<unsigned long long>(i)));
+      return Status::error(ErrorId::internal, format("compile: segment %llu was not kept under its number", i));
   }
   return {};
 }
@@ -44,10 +42,8 @@ void give_tensor(DType dtype, const qir::Shape &shape, const String &name, qr_pl
 
 Status check_counts(const qr_run_request &request, std::size_t inputs, std::size_t outputs) {
   if (request.input_count == inputs && request.output_count == outputs) return {};
-  return Status::error(ErrorId::run_input_count,
-                       format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
-                              static_cast<unsigned long long>(request.input_count),
-                              static_cast<unsigned long long>(request.output_count), inputs, outputs));
+  return Status::error(ErrorId::run_input_count, format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
+                                                        request.input_count, request.output_count, inputs, outputs));
 }
 
 }  // namespace quarry::plugin

@@ -69,7 +69,7 @@ qr_plugin_code context_tensor(Context *context, std::uint64_t graph, std::int32_
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = context->io(graph, is_output != 0);
     QR_RETURN_IF_ERROR(check_index("tensor", index, list.size()));
-    const auto &item = list[static_cast<std::size_t>(index)];
+    const auto &item = list[index_of(index)];
     if constexpr (requires { context->tensor_of(item); }) {
       const auto &tensor = context->tensor_of(item);
       give_tensor(tensor.dtype, tensor.shape, tensor.name, out_info);

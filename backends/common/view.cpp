@@ -99,8 +99,8 @@ Vector<std::size_t> channels_last_order(std::size_t rank) {
 View transposed(const View &view, std::span<const std::int64_t> perm) {
   View out{view.value, view.offset, Dims(view.rank()), Dims(view.rank())};
   for (std::size_t i = 0; i < view.rank(); ++i) {
-    out.dims[i] = view.dims[static_cast<std::size_t>(perm[i])];
-    out.strides[i] = view.strides[static_cast<std::size_t>(perm[i])];
+    out.dims[i] = view.dims[index_of(perm[i])];
+    out.strides[i] = view.strides[index_of(perm[i])];
   }
   return out;
 }

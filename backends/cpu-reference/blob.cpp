@@ -28,9 +28,7 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 constexpr char kMagic[8] = {'Q', 'R', 'R', 'E', 'F', 'B', 'L', 'B'};
 
-Status bad(const String &what) {
-  return Status::error(ErrorId::backend_bad_blob, format("context blob: %s", what.c_str()));
-}
+Status bad(const String &what) { return Status::error(ErrorId::backend_bad_blob, format("context blob: %s", what)); }
 
 }  // namespace
 
@@ -68,8 +66,7 @@ Result<BlobView> read_blob(qir::Bytes blob) {
   const auto *bytes = static_cast<const std::uint8_t *>(blob.data);
   Header header;
   if (blob.size < sizeof header)
-    return bad(
-        format("found %llu bytes, expected at least %zu", static_cast<unsigned long long>(blob.size), sizeof header));
+    return bad(format("found %llu bytes, expected at least %zu", blob.size, sizeof header));
   if (reinterpret_cast<std::uintptr_t>(bytes) % kAlign != 0)
     return bad("found it at an address that is no multiple of 64");
   std::memcpy(&header, bytes, sizeof header);
@@ -80,8 +77,7 @@ Result<BlobView> read_blob(qir::Bytes blob) {
   if (!checked_mul<std::uint64_t>(header.offset_count, sizeof(std::uint64_t), &plan_size) ||
       !checked_add<std::uint64_t>(sizeof header, plan_size, &plan_end) ||
       !checked_align_up(plan_end, kAlign, &qir_at) || !checked_add(qir_at, header.qir_size, &end) || end != blob.size)
-    return bad(
-        format("found %llu bytes, expected as many as its header says", static_cast<unsigned long long>(blob.size)));
+    return bad(format("found %llu bytes, expected as many as its header says", blob.size));
   BlobView view;
   view.figures = {header.weights_bytes, header.arena_bytes, header.io_bytes};
   view.offsets = {reinterpret_cast<const std::uint64_t *>(bytes + sizeof header), header.offset_count};

@@ -33,7 +33,7 @@ bool is_aligned(const void *data, DType dtype) noexcept {
 
 Status too_large(const qir::Tensor &tensor, const std::int64_t *dims, std::size_t rank) {
   return Status::error(ErrorId::run_shape, format("tensor '%s' with shape %s is larger than memory can be",
-                                                  printable(tensor.name).c_str(), shape_text(dims, rank).c_str()));
+                                                  printable(tensor.name), shape_text(dims, rank)));
 }
 
 Status set_dims(TensorState &state, const qir::Tensor &tensor, const std::int64_t *dims, std::size_t rank) {
@@ -41,9 +41,9 @@ Status set_dims(TensorState &state, const qir::Tensor &tensor, const std::int64_
   for (std::size_t d = 0; fits && d < rank; ++d)
     fits = dims[d] >= 0 && (tensor.shape[d] < 0 || tensor.shape[d] == dims[d]);
   if (!fits) {
-    return Status::error(ErrorId::run_shape, format("tensor '%s': found shape %s, expected %s",
-                                                    printable(tensor.name).c_str(), shape_text(dims, rank).c_str(),
-                                                    shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+    return Status::error(ErrorId::run_shape,
+                         format("tensor '%s': found shape %s, expected %s", printable(tensor.name),
+                                shape_text(dims, rank), shape_text(tensor.shape.data(), tensor.shape.size())));
   }
   const auto count = element_count(dims, rank);
   const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
@@ -82,7 +82,7 @@ struct Execution::State {
 
   const qir::Graph &graph() const noexcept { return program->graph(); }
   const qir::Tensor &tensor(std::int32_t index) const noexcept { return at(graph(), index); }
-  TensorState &state(std::int32_t index) noexcept { return tensors[static_cast<std::size_t>(index)]; }
+  TensorState &state(std::int32_t index) noexcept { return tensors[index_of(index)]; }
 
   void tell(std::size_t node_index, std::uint64_t begin_ns, Environment &environment) {
     const std::uint64_t end_ns = environment.clock_ns();
@@ -316,7 +316,7 @@ class NodeContext final : public Context {
     const View &view = state_.output_views[index];
     if (!state.sized || !view.data) {
       return Status::error(ErrorId::internal, format("%s '%s': the kernel left output %u without a shape",
-                                                     qir::op_name(node_.op), printable(node_.name).c_str(), index));
+                                                     qir::op_name(node_.op), printable(node_.name), index));
     }
     const bool small = dtype_bits(tensor.dtype) < 8;
     void *target = state.data;
@@ -436,8 +436,8 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
   if (input_count != graph.inputs.size() || output_count != graph.outputs.size()) {
     return Status::error(
         input_count != graph.inputs.size() ? ErrorId::run_input_count : ErrorId::run_output_count,
-        format("graph '%s': found %zu inputs and %zu outputs, expected %zu and %zu", printable(graph.name).c_str(),
-               input_count, output_count, graph.inputs.size(), graph.outputs.size()));
+        format("graph '%s': found %zu inputs and %zu outputs, expected %zu and %zu", printable(graph.name), input_count,
+               output_count, graph.inputs.size(), graph.outputs.size()));
   }
   for (std::size_t i = 0; i < input_count; ++i) {
     const qir::Tensor &tensor = state.tensor(graph.inputs[i]);
@@ -445,9 +445,8 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     QR_RETURN_IF_ERROR(set_dims(bound, tensor, inputs[i].dims, inputs[i].rank));
     if (inputs[i].size_bytes < bound.bytes || (!inputs[i].data && bound.bytes != 0)) {
       return Status::error(ErrorId::run_no_data,
-                           format("input '%s': found %llu bytes, expected %llu", printable(tensor.name).c_str(),
-                                  static_cast<unsigned long long>(inputs[i].data ? inputs[i].size_bytes : 0),
-                                  static_cast<unsigned long long>(bound.bytes)));
+                           format("input '%s': found %llu bytes, expected %llu", printable(tensor.name),
+                                  inputs[i].data ? inputs[i].size_bytes : 0, bound.bytes));
     }
     bound.data = inputs[i].data;
     if (!bound.data || !is_aligned(bound.data, tensor.dtype)) {
@@ -493,10 +492,8 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     if (!io.data) {
       io.data = result.data;
     } else if (io.size_bytes < result.bytes) {
-      return Status::error(
-          ErrorId::run_room,
-          format("output '%s': found room for %llu bytes, expected %llu", printable(state.tensor(t).name).c_str(),
-                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(result.bytes)));
+      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu",
+                                                     printable(state.tensor(t).name), io.size_bytes, result.bytes));
     } else if (result.bytes != 0) {
       std::memcpy(io.data, result.data, result.bytes);
     }
@@ -521,7 +518,7 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
     const auto bytes = count ? packed_size(input.dtype, *count) : std::nullopt;
     if (!bytes)
       return Status::error(ErrorId::qir_shape,
-                           format("node '%s': input %zu has no known size", printable(node.name).c_str(), i));
+                           format("node '%s': input %zu has no known size", printable(node.name), i));
     copy.inputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("input%zu", i);

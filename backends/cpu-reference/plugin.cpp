@@ -119,7 +119,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
             format("blob: found version %u, expected %u", blob->version, reference::kBlobVersion));
     } else if (target != QR_PLUGIN_BUILD_ARCH) {
       grade(QR_PLUGIN_GRADE_USABLE, format("blob: found target %s, expected %s; cpu-reference runs either",
-                                           printable(target).c_str(), QR_PLUGIN_BUILD_ARCH));
+                                           printable(target), QR_PLUGIN_BUILD_ARCH));
     } else {
       grade(QR_PLUGIN_GRADE_OPTIMAL, {});
     }

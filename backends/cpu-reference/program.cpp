@@ -21,9 +21,7 @@ bool is_known(const qir::Shape &shape) noexcept {
   return std::none_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; });
 }
 
-String describe(const qir::Node &node) {
-  return format("%s '%s'", qir::op_text(node).c_str(), printable(node.name).c_str());
-}
+String describe(const qir::Node &node) { return format("%s '%s'", qir::op_text(node), printable(node.name)); }
 
 bool has_subgraphs(qir::Op op) noexcept { return op == qir::Op::If || op == qir::Op::Loop || op == qir::Op::Scan; }
 
@@ -99,33 +97,31 @@ Status check_node(const qir::Graph &graph, const qir::Node &node) {
     return refuse_ep_context(node, "this backend can run none",
                              "compile the model that it was made from, or choose the backend of its device");
   if (node.op == qir::Op::Custom)
-    return Status::error(
-        ErrorId::backend_op,
-        format("custom operator %s version %lld: this backend has no package for it", qir::op_text(node).c_str(),
-               node.custom ? static_cast<long long>(node.custom->version) : 0),
-        "choose a backend that has a package for it, or take the operator out of the model");
+    return Status::error(ErrorId::backend_op,
+                         format("custom operator %s version %lld: this backend has no package for it",
+                                qir::op_text(node), node.custom ? node.custom->version : 0),
+                         "choose a backend that has a package for it, or take the operator out of the model");
   const KernelRow *row = find_kernel(node.op);
   if (!row) {
     return Status::error(ErrorId::backend_op,
                          format("%s: found operator %s, expected one that cpu-reference has a kernel for",
-                                describe(node).c_str(), qir::op_name(node.op)));
+                                describe(node), qir::op_name(node.op)));
   }
   const auto &judged = node.inputs.empty() || node.inputs[0] == qir::kAbsent ? node.outputs : node.inputs;
   if (!judged.empty() && judged[0] != qir::kAbsent) {
     const qir::Tensor &tensor = at(graph, judged[0]);
     const DType dtype = tensor.quant && !reads_stored(node, 0) ? DType::F32 : tensor.dtype;
     if (!takes_dtype(*row, dtype)) {
-      return Status::error(ErrorId::backend_type,
-                           format("%s: tensor '%s' is %s, expected one of: %s", describe(node).c_str(),
-                                  printable(tensor.name).c_str(), dtype_name(tensor.dtype), row->types));
+      return Status::error(ErrorId::backend_type, format("%s: tensor '%s' is %s, expected one of: %s", describe(node),
+                                                         printable(tensor.name), dtype_name(tensor.dtype), row->types));
     }
   }
   Status status;
   for_operands(graph, node, [&](const qir::Tensor &tensor) {
     if (tensor.shape.size() > qir::kMaxRank && status.ok()) {
       status = Status::error(ErrorId::backend_limit,
-                             format("%s: tensor '%s' has %zu dimensions, expected at most %zu", describe(node).c_str(),
-                                    printable(tensor.name).c_str(), tensor.shape.size(), qir::kMaxRank));
+                             format("%s: tensor '%s' has %zu dimensions, expected at most %zu", describe(node),
+                                    printable(tensor.name), tensor.shape.size(), qir::kMaxRank));
     }
   });
   QR_RETURN_IF_ERROR(std::move(status));
@@ -135,7 +131,7 @@ Status check_node(const qir::Graph &graph, const qir::Node &node) {
         ErrorId::backend_type,
         format("%s: tensor '%s' is i32 without a quantisation, expected one element per output channel and weights "
                "quantised per tensor or along their output channels: it counts in units of their scales",
-               describe(node).c_str(), printable(operand(2).name).c_str()));
+               describe(node), printable(operand(2).name)));
   }
   for (const qir::Graph &body : node.subgraphs) {
     for (const qir::Node &inner : body.nodes) {
@@ -177,11 +173,11 @@ Status Program::plan_node(std::size_t index) {
     for (std::size_t d = 0; fits && d < tensor.shape.size(); ++d)
       fits = type.shape[d] < 0 || tensor.shape[d] < 0 || type.shape[d] == tensor.shape[d];
     if (!fits) {
-      return Status::error(ErrorId::qir_shape,
-                           format("%s: output '%s' is declared %s%s, expected %s%s", describe(node).c_str(),
-                                  printable(tensor.name).c_str(), dtype_name(tensor.dtype),
-                                  shape_text(tensor.shape.data(), tensor.shape.size()).c_str(), dtype_name(type.dtype),
-                                  shape_text(type.shape.data(), type.shape.size()).c_str()));
+      return Status::error(
+          ErrorId::qir_shape,
+          format("%s: output '%s' is declared %s%s, expected %s%s", describe(node), printable(tensor.name),
+                 dtype_name(tensor.dtype), shape_text(tensor.shape.data(), tensor.shape.size()), dtype_name(type.dtype),
+                 shape_text(type.shape.data(), type.shape.size())));
     }
     plan.infers |= !is_known(type.shape) || !is_known(tensor.shape);
   }
@@ -194,7 +190,7 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
   tensors_.resize(count);
   for (std::size_t i = 0; i < count; ++i)
     if (graph.tensors[i].is_constant) tensors_[i].storage = StorageKind::Constant;
-  for (const std::int32_t i : graph.inputs) tensors_[static_cast<std::size_t>(i)].storage = StorageKind::Input;
+  for (const std::int32_t i : graph.inputs) tensors_[index_of(i)].storage = StorageKind::Input;
 
   constexpr std::int32_t kNever = -1;
   Vector<std::int32_t> last(count, kNever);
@@ -203,9 +199,9 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     for (const auto *list : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})
       for (const std::int32_t i : *list)
-        if (i != qir::kAbsent) last[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(n);
+        if (i != qir::kAbsent) last[index_of(i)] = static_cast<std::int32_t>(n);
   Vector<bool> is_output(count, false);
-  for (const std::int32_t i : graph.outputs) is_output[static_cast<std::size_t>(i)] = true;
+  for (const std::int32_t i : graph.outputs) is_output[index_of(i)] = true;
 
   QR_RETURN_IF_ERROR(stopped());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -226,9 +222,9 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
     const auto bytes = elements ? packed_size(tensor.dtype, *elements) : std::nullopt;
     // The widest form of an element has 8 bytes; sizes stay far from overflow everywhere below.
     if (!bytes || *elements > INT64_MAX / 64) {
-      return Status::error(ErrorId::qir_limit, format("tensor '%s' with shape %s is larger than memory can be",
-                                                      printable(tensor.name).c_str(),
-                                                      shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+      return Status::error(ErrorId::qir_limit,
+                           format("tensor '%s' with shape %s is larger than memory can be", printable(tensor.name),
+                                  shape_text(tensor.shape.data(), tensor.shape.size())));
     }
     tensors_[t].bytes = *bytes;
   }
@@ -241,18 +237,16 @@ Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
     return Status::error(ErrorId::qir_limit, "the graph's intermediate tensors together exceed 2^62 bytes");
   };
   const auto size_of = [&](const Lifetime &life) {
-    return align_up(std::max<std::uint64_t>(tensors_[static_cast<std::size_t>(life.tensor)].bytes, 1));
+    return align_up(std::max<std::uint64_t>(tensors_[index_of(life.tensor)].bytes, 1));
   };
   const bool fits = sweep(
       lifetimes,
       [&](const Lifetime &life) {
-        TensorPlan &plan = tensors_[static_cast<std::size_t>(life.tensor)];
+        TensorPlan &plan = tensors_[index_of(life.tensor)];
         plan.offset = gaps.take(size_of(life));
         return gaps.end() < (std::uint64_t{1} << 62);
       },
-      [&](const Lifetime &life) {
-        gaps.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset, size_of(life));
-      });
+      [&](const Lifetime &life) { gaps.give_back(tensors_[index_of(life.tensor)].offset, size_of(life)); });
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (!fits) return overflow();
   arena_bytes_ = gaps.end();
@@ -277,7 +271,7 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
         return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) &&
                used.take_at(plan_offsets[t], size);
       },
-      [&](const Lifetime &life) { used.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+      [&](const Lifetime &life) { used.give_back(tensors_[index_of(life.tensor)].offset); });
   QR_RETURN_IF_ERROR(stop_status("load"));
   return fits ? Status() : bad("found tensors outside the arena or over each other, expected disjoint ones");
 }

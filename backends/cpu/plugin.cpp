@@ -71,10 +71,9 @@ Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::ui
   if (name == "auto") return &kernels::best_isa();
   const kernels::Isa *isa = kernels::find_isa(name);
   if (!isa)
-    return Status::error(
-        ErrorId::bad_option_value,
-        format("option cpu.isa: found '%s', which this build has no kernels for", printable(name).c_str()),
-        "choose auto, or build Quarry for the processor that has it");
+    return Status::error(ErrorId::bad_option_value,
+                         format("option cpu.isa: found '%s', which this build has no kernels for", printable(name)),
+                         "choose auto, or build Quarry for the processor that has it");
   return isa;
 }
 
@@ -195,7 +194,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
       const char *note = isa_note();
       grade(QR_PLUGIN_GRADE_RECOMPILE,
             format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)%s%s",
-                   printable(packed_for).c_str(), best.name, note ? "; " : "", note ? note : ""));
+                   printable(packed_for), best.name, note ? "; " : "", note ? note : ""));
     } else if (isa != &best) {
       grade(QR_PLUGIN_GRADE_USABLE,
             format("blob: found weights packed for %s, expected %s; it runs, but slower", isa->name, best.name));

@@ -114,11 +114,9 @@ Result<PlannedRun *> Execution::plan_for() {
     const auto count = element_count(shapes.back().data(), shapes.back().size());
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
     if (!bytes || input.size_bytes < *bytes || (!input.data && *bytes != 0))
-      return Status::error(
-          ErrorId::run_no_data,
-          format("tensor '%s': found %llu bytes, expected those of shape %s", printable(tensor.name).c_str(),
-                 static_cast<unsigned long long>(input.data ? input.size_bytes : 0),
-                 shape_text(shapes.back().data(), shapes.back().size()).c_str()));
+      return Status::error(ErrorId::run_no_data, format("tensor '%s': found %llu bytes, expected those of shape %s",
+                                                        printable(tensor.name), input.data ? input.size_bytes : 0,
+                                                        shape_text(shapes.back().data(), shapes.back().size())));
   }
   const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
   if (found != plans_.end()) {
@@ -144,13 +142,13 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
     for (std::size_t i = 0; i < writes.size(); ++i) {
       writes[i] = {};
       writes[i].wanted = 1;
-      if (piece.part.places[i] != qir::kAbsent) writes[i] = outputs[static_cast<std::size_t>(piece.part.places[i])];
+      if (piece.part.places[i] != qir::kAbsent) writes[i] = outputs[index_of(piece.part.places[i])];
     }
   };
   const auto finish = [&](const Pieces::Piece &piece, const Vector<qr_io_buffer> &writes) {
     for (std::size_t i = 0; i < writes.size(); ++i) {
       if (piece.part.places[i] == qir::kAbsent) continue;
-      qr_io_buffer &to = outputs[static_cast<std::size_t>(piece.part.places[i])];
+      qr_io_buffer &to = outputs[index_of(piece.part.places[i])];
       void *const given = to.data;
       const std::uint32_t wanted = to.wanted;
       to = writes[i];

@@ -76,7 +76,7 @@ struct qr_backend {
   const String &types_of(const gpu::OperatorRow &row) {
     const std::lock_guard lock(mutex_);
     if (types_.empty()) types_.resize(qir::op_count());
-    String &text = types_[static_cast<std::size_t>(row.op)];
+    String &text = types_[index_of(row.op)];
     if (text.empty()) text = gpu::types_text(row);
     return text;
   }
@@ -214,12 +214,11 @@ gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
     target.images = gpu::Images::Measured;
   if (images == "on" && chosen.ok() && !(*chosen)->has_images)
     plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
-                format("gpu.images=on: %s has no images, products read buffers", printable((*chosen)->name).c_str()));
+                format("gpu.images=on: %s has no images, products read buffers", printable((*chosen)->name)));
   target.halves = option("gpu.f16_products", "f32") == "f16";
   if (target.halves && chosen.ok() && !(*chosen)->computes_half())
-    plugin::log(
-        backend->allocator.host(), QR_LOG_WARN, "gpu",
-        format("gpu.f16_products=f16: %s has no cl_khr_fp16 and computes in f32", printable((*chosen)->name).c_str()));
+    plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
+                format("gpu.f16_products=f16: %s has no cl_khr_fp16 and computes in f32", printable((*chosen)->name)));
   return target;
 }
 
@@ -357,7 +356,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
       grade(QR_PLUGIN_GRADE_USABLE,
             format("blob: found kernels built for %s, expected %s; they are compiled from their source",
                    blob.key.size == 0 ? "no device" : printable(view(blob.key)).c_str(),
-                   printable((*device)->identity()).c_str()));
+                   printable((*device)->identity())));
     return {};
   });
 }

@@ -74,8 +74,8 @@ struct qr_backend {
     auto found = library("");
     details = htp::report_device(qnn::library_places(""), found.ok() ? found->get() : nullptr);
     if (found.ok()) {
-      device_text = format("Hexagon tensor processor%s, %s", qnn::Library::emulates() ? " (emulated)" : "",
-                           (*found)->describe().c_str());
+      device_text =
+          format("Hexagon tensor processor%s, %s", qnn::Library::emulates() ? " (emulated)" : "", (*found)->describe());
       // The emulator is always there.
       const Status there = qnn::Library::emulates() ? Status() : htp::Engine::probe(*found);
       if (!there.ok()) why_not = String(there.message()) + "; " + String(there.hint());
@@ -295,7 +295,7 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       if (!taken.notice.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "compile", taken.notice);
       qr_plugin_plan plan{};
       plan.spill_fill_bytes = taken.spill_bytes;
-      return give_blob(taken.blob, taken.binaries, format("v%u %s", taken.blob.arch, taken.blob.build_id.c_str()), plan,
+      return give_blob(taken.blob, taken.binaries, format("v%u %s", taken.blob.arch, taken.blob.build_id), plan,
                        *result);
     }
     const qr_progress_sink *const progress = request->progress;
@@ -318,7 +318,7 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
     plan.spill_fill_bytes = compiled.spill_bytes;
     plan.io_bytes = compiled.io_bytes;
     return give_blob(compiled.blob, {&binary, compiled.binary.empty() ? 0u : 1u},
-                     format("v%u %s", options.soc->arch, library->build_id().c_str()), plan, *result);
+                     format("v%u %s", options.soc->arch, library->build_id()), plan, *result);
   });
 }
 
@@ -387,8 +387,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     if (given.segment_count != binaries)
       return Status::error(
           ErrorId::backend_bad_blob,
-          format("htp blob: found %llu segments, expected %llu, one for each binary",
-                 static_cast<unsigned long long>(given.segment_count), static_cast<unsigned long long>(binaries)));
+          format("htp blob: found %llu segments, expected %llu, one for each binary", given.segment_count, binaries));
     const htp::Soc *const soc = htp::find_soc(blob.soc);
     if (!soc)
       return Status::error(ErrorId::backend_bad_blob, format("htp blob: found SoC %u, which is not known", blob.soc));
@@ -550,7 +549,7 @@ qr_plugin_code memory_export(qr_backend *backend, qr_registration *registration,
     const int fd = fcntl(registration->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
       return Status::error(ErrorId::io_error,
-                           format("memory: its descriptor cannot be duplicated: %s", os_error_text(errno).c_str()));
+                           format("memory: its descriptor cannot be duplicated: %s", os_error_text(errno)));
     *out_fd = fd, *out_offset = 0;
     return {};
   });

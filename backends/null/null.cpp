@@ -68,7 +68,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const String reason =
-          format("found %s, expected nothing: the null backend has no operators", qir::op_text(graph.nodes[i]).c_str());
+          format("found %s, expected nothing: the null backend has no operators", qir::op_text(graph.nodes[i]));
       plugin::report_verdict(*verdicts, i, Status::error(ErrorId::backend_op, reason, "choose another backend"));
     }
     return {};

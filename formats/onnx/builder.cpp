@@ -33,7 +33,7 @@ String Builder::unique_name(std::string_view wanted, std::int32_t id) {
   String name(wanted.empty() ? std::string_view("value") : wanted);
   if (take(name)) return name;
   for (std::size_t &i = tried_[String(wanted)];;) {
-    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), ++i);
+    name = format("%.*s~%zu", wanted, ++i);
     if (take(name)) return name;
   }
 }
@@ -203,7 +203,7 @@ Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::in
       const auto count = element_count(shape.data(), shape.size());
       if (!count)
         return Status::error(ErrorId::qir_shape,
-                             format("Size '%s': the element count of its input does not fit", node.name.c_str()));
+                             format("Size '%s': the element count of its input does not fit", node.name));
       id = add_int(names[0], *count);
     } else {
       const auto rank = static_cast<std::int64_t>(shape.size());

@@ -39,7 +39,7 @@ Result<Vector<Capture>> find_captures(const Rewriter &node, std::initializer_lis
       if (id == Scope::kPoisoned) return poisoned_status();
       if (id == Scope::kUnknown)
         return node.error(ErrorId::onnx_invalid, "its body uses '%s', which is made by no node, input or initializer",
-                          printable(name).c_str());
+                          printable(name));
       captures.push_back({std::move(name), id});
     }
   return captures;
@@ -72,7 +72,7 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string &name = body.input(static_cast<int>(i)).name();
     if (!scope.names.emplace(name, builder.add_input(name, inputs[i].dtype, inputs[i].shape)))
-      return node.error(ErrorId::onnx_invalid, "its body has two inputs '%s'", printable(name).c_str());
+      return node.error(ErrorId::onnx_invalid, "its body has two inputs '%s'", printable(name));
   }
   HashMap<std::int32_t, std::int32_t> inner;
   for (const std::int32_t id : passed)
@@ -93,8 +93,7 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
   if (node.importer.reasons.size() != before || !node.importer.stopped.ok()) return poisoned_status();
   for (const auto &output : body.output()) {
     const std::int32_t id = scope.lookup(output.name());
-    if (id < 0)
-      return node.error(ErrorId::onnx_invalid, "its body does not make '%s'", printable(output.name()).c_str());
+    if (id < 0) return node.error(ErrorId::onnx_invalid, "its body does not make '%s'", printable(output.name()));
     QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
   }
   return std::move(builder.graph);
@@ -120,8 +119,7 @@ Status inline_body(Rewriter &node, const pb::GraphProto &body) {
   for (int i = 0; i < node.proto.output_size(); ++i) {
     const std::int32_t id = scope.lookup(body.output(i).name());
     if (id < 0 && node.wants(i))
-      return node.error(ErrorId::onnx_invalid, "its branch does not make '%s'",
-                        printable(body.output(i).name()).c_str());
+      return node.error(ErrorId::onnx_invalid, "its branch does not make '%s'", printable(body.output(i).name()));
     node.bind(i, id);
   }
   return {};
@@ -141,8 +139,8 @@ Result<bool> widen(const Rewriter &node, Vector<BodyInput> &inputs, std::size_t 
       return node.error(
           ErrorId::onnx_type,
           "the value carried round as '%s' is %s %s before and %s %s after the body; type and rank must not change",
-          printable(out.name).c_str(), dtype_name(in.dtype), shape_text(in.shape.data(), in.shape.size()).c_str(),
-          dtype_name(out.dtype), shape_text(out.shape.data(), out.shape.size()).c_str());
+          printable(out.name), dtype_name(in.dtype), shape_text(in.shape.data(), in.shape.size()),
+          dtype_name(out.dtype), shape_text(out.shape.data(), out.shape.size()));
     for (std::size_t d = 0; d < in.shape.size(); ++d)
       if (in.shape[d] != qir::kUnknownDim && in.shape[d] != out.shape[d])
         in.shape[d] = qir::kUnknownDim, changed = true;
@@ -228,7 +226,7 @@ Status import_scan_of_batches(Rewriter &node) {
   const std::int64_t scanned = node.get_int("num_scan_inputs", 0);
   if (scanned < 1 || static_cast<std::uint64_t>(scanned) > values)
     return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu states and scanned inputs",
-                      static_cast<long long>(scanned), values);
+                      scanned, values);
   const std::size_t states = values - static_cast<std::size_t>(scanned);
   QR_ASSIGN_OR_RETURN(const Vector<Capture> captures, find_captures(node, {body}));
   const Vector<std::int32_t> passed = passed_values(node, captures);
@@ -279,8 +277,8 @@ Status import_scan(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(const pb::GraphProto *body, graph_attribute(node, "body"));
   const std::int64_t scanned = node.get_int("num_scan_inputs", 0);
   if (scanned < 1 || scanned > static_cast<std::int64_t>(node.input_count()))
-    return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu inputs",
-                      static_cast<long long>(scanned), node.input_count());
+    return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu inputs", scanned,
+                      node.input_count());
   const std::size_t states = node.input_count() - static_cast<std::size_t>(scanned);
   const Vector<std::int64_t> axes = node.get_ints("scan_input_axes").value_or(Vector<std::int64_t>());
   QR_ASSIGN_OR_RETURN(const Vector<Capture> captures, find_captures(node, {body}));
@@ -294,8 +292,8 @@ Status import_scan(Rewriter &node) {
     const auto rank = static_cast<std::int64_t>(shape.size());
     const std::int64_t given = i - states < axes.size() ? axes[i - states] : 0, axis = given < 0 ? given + rank : given;
     if (axis < 0 || axis >= rank)
-      return node.error(ErrorId::onnx_invalid, "scan axis %lld of input %zu, which has %lld dimensions",
-                        static_cast<long long>(given), i, static_cast<long long>(rank));
+      return node.error(ErrorId::onnx_invalid, "scan axis %lld of input %zu, which has %lld dimensions", given, i,
+                        rank);
     shape.erase(shape.begin() + axis);
   }
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Scan, node.inputs(), {"body"}));

@@ -42,9 +42,8 @@ Status add_attributes(Rewriter &node, qir::Node *made) {
     qir::Attribute kept;
     kept.name = String(listed.name());
     const auto add = [&](const pb::TensorProto &from) -> Status {
-      QR_ASSIGN_OR_RETURN(Constant value,
-                          node.importer.constant(
-                              from, format("%s: attribute '%s'", node.where().c_str(), printable(kept.name).c_str())));
+      QR_ASSIGN_OR_RETURN(Constant value, node.importer.constant(
+                                              from, format("%s: attribute '%s'", node.where(), printable(kept.name))));
       qir::Tensor &tensor = kept.tensors.emplace_back();
       tensor.name = String(from.name());
       tensor.dtype = value.dtype;
@@ -62,7 +61,7 @@ Status add_attributes(Rewriter &node, qir::Node *made) {
       for (const auto &tensor : found->tensors()) QR_RETURN_IF_ERROR(add(tensor));
     } else {
       return node.error(ErrorId::onnx_attribute, "attribute '%s' holds %s, which a custom operator cannot keep",
-                        printable(kept.name).c_str(), unkept_kind(kind));
+                        printable(kept.name), unkept_kind(kind));
     }
     made->attributes.push_back(std::move(kept));
   }
@@ -113,7 +112,7 @@ Status import_custom(Rewriter &node, std::string_view domain) {
   if (op.type == "EPContext" && op.domain == "com.microsoft" && op.version < 1) op.version = 1;
   const String shown = printable(op.domain) + "::" + printable(op.type);
   if (op.version < 1)
-    return node.error(ErrorId::onnx_invalid, "the model imports no version of the domain of %s", shown.c_str());
+    return node.error(ErrorId::onnx_invalid, "the model imports no version of the domain of %s", shown);
   qir::Node made = node.make(qir::Op::Custom, {}, "");
   made.custom = quarry::make_shared<const qir::CustomOp>(std::move(op));
   // As many as the model gives, absent ones at the end included: the operator may count them.
@@ -133,7 +132,7 @@ Status import_custom(Rewriter &node, std::string_view domain) {
           ErrorId::onnx_op,
           format("%s: operator %s is none that Quarry knows; to keep it as a custom operator the model must state the "
                  "type of its result '%s', but %s",
-                 node.where().c_str(), shown.c_str(), value.c_str(),
+                 node.where(), shown, value,
                  declared ? "gives its element type without a shape" : "has no value_info for it"),
           "export the model with a value_info (type and shape) for each result of the operator");
     types.back() = {declared->dtype, node.importer.known_extents(*declared, node.scope)};

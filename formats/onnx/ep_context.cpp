@@ -12,8 +12,7 @@ Status add_ep_context(Rewriter &node, qir::Node *made) {
   if (node.get_int("embed_mode", 1) == 0) {
     auto file = node.importer.model.external().bytes(value, 0, UINT64_MAX);
     if (!file.ok())
-      return node.error(ErrorId::onnx_external_data, "attribute '%s': %s", kContext,
-                        String(file.status().message()).c_str());
+      return node.error(ErrorId::onnx_external_data, "attribute '%s': %s", kContext, String(file.status().message()));
     bytes = file.value();
   }
   if (bytes.size == 0)

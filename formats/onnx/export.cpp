@@ -224,7 +224,7 @@ class Writer {
   // Names are unique over all bodies: in ONNX a body sees the names around it.
   String fresh(StringSet &taken, const String &wanted) {
     String name = wanted;
-    for (int i = 1; !taken.insert(name).second; ++i) name = format("%s_%d", wanted.c_str(), i);
+    for (int i = 1; !taken.insert(name).second; ++i) name = format("%s_%d", wanted, i);
     return name;
   }
 
@@ -241,7 +241,7 @@ class Writer {
   }
 
   void refuse(const qir::Node &node, const String &why) {
-    reasons_.add(ErrorId::onnx_op, format("node '%s' (%s)", printable(node.name).c_str(), qir::op_text(node).c_str()),
+    reasons_.add(ErrorId::onnx_op, format("node '%s' (%s)", printable(node.name), qir::op_text(node)),
                  "ONNX has no form for it: " + why);
   }
 
@@ -401,7 +401,7 @@ Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *ext
     return Status::error(ErrorId::qir_limit,
                          format("the graph as ONNX: found %llu bytes of constants, expected at most %llu: an ONNX file "
                                 "has no room for more",
-                                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMostBytes)),
+                                bytes, kMostBytes),
                          "export with the constants in a file beside the model: a name that ends in .onnx.data");
   pb::ModelProto model;
   const std::int64_t opset = opset_of(graph);

@@ -93,8 +93,7 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
     for (const auto &output : list[i].output()) {
       if (output.empty()) continue;
       if (!maker.emplace(output, i) || scope.names.find(output))
-        return Status::error(ErrorId::onnx_invalid,
-                             format("value '%s': is made more than once", printable(output).c_str()));
+        return Status::error(ErrorId::onnx_invalid, format("value '%s': is made more than once", printable(output)));
     }
   }
   order.reserve(static_cast<std::size_t>(list.size()));
@@ -115,25 +114,24 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
     uses(list[i], [&](std::string_view name) {
       const std::int32_t *const made_by = maker.find(name);
       if (!made_by) return;
-      users[static_cast<std::size_t>(*made_by)].push_back(i);
-      ++missing[static_cast<std::size_t>(i)];
+      users[index_of(*made_by)].push_back(i);
+      ++missing[index_of(i)];
     });
   }
   order.clear();
   Vector<int> ready;
   for (int i = 0; i < list.size(); ++i)
-    if (missing[static_cast<std::size_t>(i)] == 0) ready.push_back(i);
+    if (missing[index_of(i)] == 0) ready.push_back(i);
   for (std::size_t at = 0; at < ready.size(); ++at) {
     order.push_back(&list[ready[at]]);
-    for (const int user : users[static_cast<std::size_t>(ready[at])])
-      if (--missing[static_cast<std::size_t>(user)] == 0) ready.push_back(user);
+    for (const int user : users[index_of(ready[at])])
+      if (--missing[index_of(user)] == 0) ready.push_back(user);
   }
   if (order.size() == static_cast<std::size_t>(list.size())) return order;
   const auto stuck = std::ranges::find_if(missing, [](int count) { return count > 0; }) - missing.begin();
   const pb::NodeProto &node = list[static_cast<int>(stuck)];
-  return Status::error(ErrorId::onnx_invalid,
-                       format("%s '%s': needs its own result (the nodes form a cycle)",
-                              printable(node.op_type()).c_str(), printable(node.name()).c_str()));
+  return Status::error(ErrorId::onnx_invalid, format("%s '%s': needs its own result (the nodes form a cycle)",
+                                                     printable(node.op_type()), printable(node.name())));
 }
 
 }  // namespace
@@ -171,7 +169,7 @@ void Importer::body(const pb::GraphProto &graph, Scope &scope) {
   const bool keep = &graph != &model.proto().graph();
   const auto add = [&](const std::string &name, const char *kind, const auto &proto) {
     // Written where there is something to say of it.
-    const auto subject = [&] { return format("%s '%s'", kind, printable(name).c_str()); };
+    const auto subject = [&] { return format("%s '%s'", kind, printable(name)); };
     std::int32_t id = Scope::kPoisoned;
     Result<Constant> value = keep ? constant(proto, {}) : read(proto, {});
     if (!value.ok()) value = read(proto, subject());
@@ -207,8 +205,7 @@ void Importer::spend(std::uint64_t weight) {
         ErrorId::qir_limit,
         format("the model: found more than %llu nodes where each is counted as often as it is imported, expected at "
                "most %llu and %llu times those in the file",
-               static_cast<unsigned long long>(limit_), static_cast<unsigned long long>(kFreeNodes),
-               static_cast<unsigned long long>(kNodeTimes)),
+               limit_, kFreeNodes, kNodeTimes),
         "its functions call functions, or its loops stand in loops, too often: write some of them out");
   }
 }
@@ -275,7 +272,7 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   const qir::OpRow *row = rule ? nullptr : qir::find_op(domain, proto.op_type());
   if (row && row->op == qir::Op::Custom) row = nullptr;  // a model cannot name the row that stands for all others
   if (!rule && !row && domain.empty())
-    return node.error(ErrorId::onnx_op, "operator ai.onnx.%s is not supported", printable(proto.op_type()).c_str());
+    return node.error(ErrorId::onnx_op, "operator ai.onnx.%s is not supported", printable(proto.op_type()));
   if (domain.empty() && node.opset == 0)
     return node.error(ErrorId::onnx_invalid, "the model imports no opset of ai.onnx");
   if (!rule && !row) return import_custom(node, domain);
@@ -342,7 +339,7 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
     const std::int32_t id = scope.lookup(function.output(i));
     if (id == Scope::kUnknown)
       return node.error(ErrorId::onnx_invalid, "the function does not make its output '%s'",
-                        printable(function.output(i)).c_str());
+                        printable(function.output(i)));
     node.bind(i, id);
   }
   return {};
@@ -378,7 +375,7 @@ Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindin
     const std::int32_t id = scope.lookup(output.name());
     if (id >= 0) QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
     else if (id != Scope::kPoisoned)
-      importer.reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()),
+      importer.reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name())),
                            "is made by no node");
   }
   QR_RETURN_IF_ERROR(importer.reasons.status());

@@ -62,7 +62,7 @@ const char *type_kind(const pb::TypeProto &type) {
 Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reasons) {
   Declared out;
   out.name = info.name();
-  const String subject = format("%s '%s'", role, printable(info.name()).c_str());
+  const String subject = format("%s '%s'", role, printable(info.name()));
   if (!info.type().has_tensor_type()) {
     reasons.add(ErrorId::onnx_type, subject, format("is a %s; Quarry takes tensors", type_kind(info.type())));
     return out;
@@ -101,11 +101,9 @@ Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
   for (const auto &import : imports) {
     const std::string_view domain = normal_domain(import.domain());
     if (domain.empty() && (import.version() < kOldestOpset || import.version() > qir::kNormalOpset))
-      return Status::error(
-          ErrorId::onnx_opset,
-          format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld",
-                 static_cast<int>(subject.size()), subject.data(), static_cast<long long>(import.version()),
-                 static_cast<long long>(kOldestOpset), static_cast<long long>(qir::kNormalOpset)));
+      return Status::error(ErrorId::onnx_opset,
+                           format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld", subject,
+                                  import.version(), kOldestOpset, qir::kNormalOpset));
     (*out)[String(domain)] = import.version();
   }
   return {};
@@ -152,10 +150,8 @@ OpenFd Model::open_folder(std::string_view path) {
 Result<Unique<Model>> Model::open(qir::Bytes data, OpenFd folder, ExternalUse use, ExternalSource *source) {
   if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
   if (data.size > INT32_MAX)
-    return Status::error(
-        ErrorId::onnx_parse,
-        format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
-        "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
+    return Status::error(ErrorId::onnx_parse, format("the model has %llu bytes, protobuf's limit is 2 GB", data.size),
+                         "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
   auto model = quarry::make_unique<Model>(std::move(folder), use, source);
   if (!parse(data, &model->proto_)) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));
@@ -176,8 +172,8 @@ Status Model::check() {
   if (!proto_.has_graph())
     return Status::error(ErrorId::onnx_parse, "the bytes parse but hold no graph: is this an ONNX model?");
   if (proto_.ir_version() < 3)
-    return Status::error(ErrorId::onnx_invalid, format("the model's IR version is %lld, expected 3 or more",
-                                                       static_cast<long long>(proto_.ir_version())));
+    return Status::error(ErrorId::onnx_invalid,
+                         format("the model's IR version is %lld, expected 3 or more", proto_.ir_version()));
   if (proto_.opset_import_size() == 0) return Status::error(ErrorId::onnx_invalid, "the model imports no opset");
   QR_RETURN_IF_ERROR(read_opsets(proto_.opset_import(), "the model", &opsets_));
 
@@ -189,7 +185,7 @@ Status Model::check() {
   for (const auto &input : graph.input()) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));
     if (!names.emplace(input.name()).second || input.name().empty())
-      reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()),
+      reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name())),
                   "its name is empty or not the only one of its kind");
     // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way
     // they are constants.
@@ -199,7 +195,7 @@ Status Model::check() {
   for (const auto &output : graph.output()) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));
     if (!names.emplace(output.name()).second || output.name().empty())
-      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()),
+      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name())),
                   "its name is empty or not the only one of its kind");
     outputs_.push_back(declare(output, "output", reasons));
   }

@@ -26,10 +26,10 @@ Status Reasons::status() const {
   const bool of_one_kind = std::ranges::all_of(entries_, [&](const Entry &entry) { return entry.id == first.id; });
   String text = first.text;
   if (entries_.size() > 1)
-    text = format("the model cannot be imported for %zu reasons; the first: %s", entries_.size(), first.text.c_str());
+    text = format("the model cannot be imported for %zu reasons; the first: %s", entries_.size(), first.text);
   Status status = of_one_kind ? Status::foreign(first.code, first.id, text, first.hint)
                               : Status::error(ErrorId::onnx_unsupported, text);
-  for (const Entry &entry : entries_) status.with("reason", format("%s %s", entry.id.c_str(), entry.text.c_str()));
+  for (const Entry &entry : entries_) status.with("reason", format("%s %s", entry.id, entry.text));
   return status;
 }
 

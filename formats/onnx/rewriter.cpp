@@ -59,9 +59,7 @@ Rewriter::Rewriter(Importer &importer_, Scope &scope_, const pb::NodeProto &prot
   while (!inputs_.empty() && inputs_.back() == qir::kAbsent) inputs_.pop_back();
 }
 
-String Rewriter::where() const {
-  return format("%s '%s'", printable(proto.op_type()).c_str(), printable(name).c_str());
-}
+String Rewriter::where() const { return format("%s '%s'", printable(proto.op_type()), printable(name)); }
 
 Status Rewriter::need_inputs(std::size_t count) const {
   for (std::size_t i = 0; i < count; ++i)
@@ -74,7 +72,7 @@ Status Rewriter::check_inputs() const {
     if (in(i) == Scope::kPoisoned) return poisoned_status();
     if (in(i) == Scope::kUnknown)
       return error(ErrorId::onnx_invalid, "input %zu '%s' is made by no node, input or initializer", i,
-                   printable(proto.input(static_cast<int>(i))).c_str());
+                   printable(proto.input(static_cast<int>(i))));
   }
   return {};
 }
@@ -129,7 +127,7 @@ Result<qir::Node> Rewriter::copy(qir::Op op, Vector<std::int32_t> inputs,
     if (!add_attribute(*found, key, &node))
       return error(ErrorId::onnx_attribute,
                    "attribute '%s' holds a tensor, graph or type, which the operator does not take here",
-                   printable(key).c_str());
+                   printable(key));
   }
   return node;
 }
@@ -175,7 +173,7 @@ Result<std::int32_t> Rewriter::shape_of(std::int32_t id, std::string_view suffix
   return step(qir::Op::Shape, {id}, suffix);
 }
 
-Status Rewriter::error(ErrorId id, const char *pattern, ...) const {
+Status Rewriter::error_of(ErrorId id, const char *pattern, ...) const {
   char text[1024];
   va_list args;
   va_start(args, pattern);

@@ -95,9 +95,15 @@ class Rewriter {
   // The shape of a value as an i64 tensor: constant where it is known.
   Result<std::int32_t> shape_of(std::int32_t id, std::string_view suffix);
 
-  Status error(ErrorId id, const char *pattern, ...) const __attribute__((format(printf, 3, 4)));
+  template <class... A>
+  [[gnu::always_inline]] inline Status error(ErrorId id, Pattern<A...> pattern, const A &...arguments) const {
+    if constexpr (are_plain<A...>) return error_of(id, pattern.text(), detail::plain(arguments)...);
+    else return call_with([&](auto... plain) { return error_of(id, pattern.text(), plain...); }, arguments...);
+  }
 
  private:
+  Status error_of(ErrorId id, const char *pattern, ...) const;
+
   Vector<std::int32_t> inputs_;
 };
 

@@ -25,7 +25,7 @@ constexpr char kShorter[] = "became shorter since the model was opened";
 constexpr std::uint64_t kSparseFreely = std::uint64_t{1} << 20, kSparseTimes = 1024;
 
 Status external_error(std::string_view location, const char *what, ErrorId id = ErrorId::onnx_external_data) {
-  return Status::error(id, format("external data file '%s': %s", printable(location).c_str(), what));
+  return Status::error(id, format("external data file '%s': %s", printable(location), what));
 }
 
 Status external_error(std::string_view location, int number) {
@@ -152,10 +152,7 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   if (size == UINT64_MAX) size = offset <= all.size ? all.size - offset : 0;
   if (!range_fits(offset, size, all.size))
     return external_error(
-        location,
-        format("has %llu bytes; the model wants %llu at offset %llu", static_cast<unsigned long long>(all.size),
-               static_cast<unsigned long long>(size), static_cast<unsigned long long>(offset))
-            .c_str());
+        location, format("has %llu bytes; the model wants %llu at offset %llu", all.size, size, offset).c_str());
   return qir::Bytes{static_cast<const char *>(all.data) + offset, size};
 }
 
@@ -170,7 +167,7 @@ Result<int> ExternalData::folder() const {
           ErrorId::onnx_external_data,
           format("external data file '%s': found another file of its name, or none, since the model was "
                  "opened, expected the same: a second process opens it by its name",
-                 printable(location).c_str()),
+                 printable(location)),
           "open the model again, or set option compile.process to own");
   }
   return folder_.get();
@@ -196,9 +193,8 @@ String element_type_name(std::int32_t number) {
 
 Result<DType> element_type(std::int32_t number, std::string_view subject) {
   if (const auto dtype = dtype_from_number(number)) return *dtype;
-  return Status::error(ErrorId::onnx_type,
-                       format("%.*s: has element type %s, which Quarry does not take", static_cast<int>(subject.size()),
-                              subject.data(), element_type_name(number).c_str()));
+  return Status::error(ErrorId::onnx_type, format("%.*s: has element type %s, which Quarry does not take", subject,
+                                                  element_type_name(number)));
 }
 
 Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store,
@@ -214,14 +210,14 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
   const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
   if (!size)
     return Status::error(ErrorId::onnx_invalid, format("%.*s: shape %s is no shape", length, subject.data(),
-                                                       shape_text(out.shape.data(), out.shape.size()).c_str()));
+                                                       shape_text(out.shape.data(), out.shape.size())));
   if (proto.has_segment())
     return Status::error(ErrorId::onnx_invalid, format("%.*s: is stored in segments", length, subject.data()));
 
   const auto wrong_size = [&](const char *field, unsigned long long found, unsigned long long wanted) {
     return Status::error(ErrorId::onnx_invalid,
                          format("%.*s: %s holds %llu, shape %s of %s needs %llu", length, subject.data(), field, found,
-                                shape_text(out.shape.data(), out.shape.size()).c_str(), dtype_name(out.dtype), wanted));
+                                shape_text(out.shape.data(), out.shape.size()), dtype_name(out.dtype), wanted));
   };
   const std::uint32_t bits = dtype_bits(out.dtype), width = bits < 8 ? 1 : bits / 8;
   qir::Bytes raw;
@@ -232,9 +228,8 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
       if (entry.key() == "location") location = entry.value();
       else if (entry.key() == "offset" ? !parse_u64(entry.value(), &offset)
                                        : entry.key() == "length" && !parse_u64(entry.value(), &stored))
-        return Status::error(ErrorId::onnx_invalid,
-                             format("%.*s: external data %s '%s' is no number", length, subject.data(),
-                                    entry.key().c_str(), printable(entry.value()).c_str()));
+        return Status::error(ErrorId::onnx_invalid, format("%.*s: external data %s '%s' is no number", length,
+                                                           subject.data(), entry.key(), printable(entry.value())));
     }
     if (stored == UINT64_MAX) stored = *size;
     if (stored != *size) return wrong_size("its external data (length, in bytes)", stored, *size);
@@ -276,26 +271,22 @@ Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, External
   const String name(subject);
   QR_ASSIGN_OR_RETURN(const Constant values, read_tensor(proto.values(), external, store, name + " (values)"));
   QR_ASSIGN_OR_RETURN(const Constant indices, read_tensor(proto.indices(), external, store, name + " (indices)"));
-  const auto bad = [&](const char *what) {
-    return Status::error(ErrorId::onnx_invalid, format("%s: %s", name.c_str(), what));
-  };
+  const auto bad = [&](const char *what) { return Status::error(ErrorId::onnx_invalid, format("%s: %s", name, what)); };
   Constant out;
   out.dtype = values.dtype;
   out.shape.assign(proto.dims().begin(), proto.dims().end());
   const std::size_t rank = out.shape.size();
   if (rank > qir::kMaxRank)
     return Status::error(ErrorId::qir_rank,
-                         format("%s: has %zu dimensions, the limit is %zu", name.c_str(), rank, qir::kMaxRank));
+                         format("%s: has %zu dimensions, the limit is %zu", name, rank, qir::kMaxRank));
   const auto count = element_count(out.shape.data(), rank);
   const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
   if (!size) return bad("its shape is no shape");
   if (*size > kSparseFreely && *size / kSparseTimes > values.data.size)
-    return Status::error(
-        ErrorId::qir_limit,
-        format("%s: found %llu bytes for %llu of values, expected at most %llu times as many", name.c_str(),
-               static_cast<unsigned long long>(*size), static_cast<unsigned long long>(values.data.size),
-               static_cast<unsigned long long>(kSparseTimes)),
-        "store it as a dense tensor");
+    return Status::error(ErrorId::qir_limit,
+                         format("%s: found %llu bytes for %llu of values, expected at most %llu times as many", name,
+                                *size, values.data.size, kSparseTimes),
+                         "store it as a dense tensor");
   if (dtype_bits(out.dtype) < 8)
     return Status::error(ErrorId::onnx_type, name + ": is a sparse tensor of elements under 8 bits");
   if (indices.dtype != DType::I64 || values.shape.size() != 1)

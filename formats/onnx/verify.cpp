@@ -30,12 +30,12 @@ class Verifier {
     for (const auto &one : graph.initializer()) {
       if (stop_asked()) return;
       names.made.emplace(one.name());
-      tensor(one, format("initializer '%s'", printable(one.name()).c_str()));
+      tensor(one, format("initializer '%s'", printable(one.name())));
     }
     for (const auto &one : graph.sparse_initializer()) {
       if (stop_asked()) return;
       names.made.emplace(one.values().name());
-      sparse(one, format("sparse initializer '%s'", printable(one.values().name()).c_str()));
+      sparse(one, format("sparse initializer '%s'", printable(one.values().name())));
     }
     nodes(graph.node(), names);
     for (const auto &output : graph.output()) made(output.name(), names);
@@ -63,7 +63,7 @@ class Verifier {
   }
   void made(std::string_view name, const Names &names) {
     if (!names.contains(name))
-      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(name).c_str()), "is made by no node");
+      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(name)), "is made by no node");
   }
 
   void attribute(const pb::AttributeProto &from, std::string_view node, const Names &names) {
@@ -84,12 +84,11 @@ class Verifier {
     }
     for (const pb::NodeProto &node : list) {
       if (stop_asked()) return;
-      const String subject = format("%s '%s'", printable(node.op_type()).c_str(), printable(node.name()).c_str());
+      const String subject = format("%s '%s'", printable(node.op_type()), printable(node.name()));
       for (int i = 0; i < node.input_size(); ++i)
         if (!node.input(i).empty() && !names.contains(node.input(i)))
-          reasons.add(
-              ErrorId::onnx_invalid, subject,
-              format("input %d '%s' is made by no node, input or initializer", i, printable(node.input(i)).c_str()));
+          reasons.add(ErrorId::onnx_invalid, subject,
+                      format("input %d '%s' is made by no node, input or initializer", i, printable(node.input(i))));
       if (Status status = take_file_of_ep_context(node, external_); !status.ok()) reasons.add(status, subject);
       for (const pb::AttributeProto &one : node.attribute()) attribute(one, subject, names);
     }

@@ -55,14 +55,14 @@ Status check_signature(const Metadata &metadata, const GraphInfo &info, const qi
                          const Vector<qir::Shape> &shapes) -> Status {
     if (indices.size() != tensors.size())
       return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found %zu %s in its QIR, expected %zu",
-                            printable(info.name).c_str(), indices.size(), role, tensors.size());
+                            printable(info.name), indices.size(), role, tensors.size());
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const qir::Tensor &found = at(graph, indices[i]);
       if (found.dtype != tensors[i].dtype || found.shape != shapes[i] || found.quant != tensors[i].quant)
         return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found '%s' as %s%s in its QIR, expected %s%s",
-                              printable(info.name).c_str(), printable(tensors[i].name).c_str(), dtype_name(found.dtype),
-                              shape_text(found.shape.data(), found.shape.size()).c_str(), dtype_name(tensors[i].dtype),
-                              shape_text(shapes[i].data(), shapes[i].size()).c_str());
+                              printable(info.name), printable(tensors[i].name), dtype_name(found.dtype),
+                              shape_text(found.shape.data(), found.shape.size()), dtype_name(tensors[i].dtype),
+                              shape_text(shapes[i].data(), shapes[i].size()));
     }
     return {};
   };
@@ -107,11 +107,10 @@ Status ValidatedModel::check_sum(std::uint32_t index) const {
   }
   const std::uint64_t sum = hasher.sum();
   if (sum != segment.sum)
-    return Status::errorf(ErrorId::qrm_bad_sum,
-                          "segment %u '%s' (%s, %" PRIu64 " bytes at %" PRIu64 "): found sum %016" PRIx64
-                          ", expected %016" PRIx64,
-                          index, printable(segment.name).c_str(), segment_kind_name(segment.kind), segment.size,
-                          segment.offset, sum, segment.sum);
+    return Status::errorf(
+        ErrorId::qrm_bad_sum,
+        "segment %u '%s' (%s, %" PRIu64 " bytes at %" PRIu64 "): found sum %016" PRIx64 ", expected %016" PRIx64, index,
+        printable(segment.name), segment_kind_name(segment.kind), segment.size, segment.offset, sum, segment.sum);
   sum_checked_[index].store(true, std::memory_order_relaxed);
   return {};
 }
@@ -165,7 +164,7 @@ Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
   const GraphInfo &info = metadata_.graphs[index];
   if (!info.qir_segment)
     return Status::errorf(ErrorId::qrm_no_graph, "graph '%s': found that it was not kept in the container",
-                          printable(info.name).c_str());
+                          printable(info.name));
   QR_ASSIGN_OR_RETURN(Bytes bytes, segment(*info.qir_segment));
   QR_ASSIGN_OR_RETURN(Vector<Bytes> constants,
                       mapped_segments(info.segments));  // the structure alone: weights are not read

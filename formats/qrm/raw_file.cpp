@@ -32,7 +32,7 @@ Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, st
     if (got < 0) return os_error(errno, name, "reading");
     if (got == 0)
       return Status::errorf(ErrorId::io_error, "file '%s': found its end early: it was cut while it was read",
-                            printable(name, 1000).c_str());
+                            printable(name, 1000));
     out += got;
     offset += static_cast<std::uint64_t>(got);
     size -= static_cast<std::uint64_t>(got);
@@ -67,7 +67,7 @@ RawFile::~RawFile() {
 
 Result<RawFile> RawFile::open_path(std::string_view path, FileUse use, int folder) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
-    return Status::errorf(ErrorId::file_not_found, "file '%s': found no such path", printable(path, 1000).c_str());
+    return Status::errorf(ErrorId::file_not_found, "file '%s': found no such path", printable(path, 1000));
   // Without O_NONBLOCK a named pipe would make us wait for a writer.
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const bool in_folder = folder >= 0 && !name.empty();
@@ -88,14 +88,14 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return os_error(errno, name, "asking for its size");
   if (!S_ISREG(info.st_mode))
-    return Status::errorf(ErrorId::not_a_file, "file '%s': found a %s, expected a regular file",
-                          printable(name, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
+    return Status::errorf(ErrorId::not_a_file, "file '%s': found a %s, expected a regular file", printable(name, 1000),
+                          S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   const auto file_size = static_cast<std::uint64_t>(info.st_size);
   if (!range_fits(offset, size, file_size))
     return Status::errorf(ErrorId::index_out_of_range,
                           "file '%s': found offset %" PRIu64 " and size %" PRIu64 ", expected them within its %" PRIu64
                           " bytes",
-                          printable(name, 1000).c_str(), offset, size, file_size);
+                          printable(name, 1000), offset, size, file_size);
   if (size == 0) size = file_size - offset;
 
   RawFile file;
@@ -121,7 +121,7 @@ Status RawFile::read(int fd, std::string_view name, std::uint64_t offset, std::u
   base_ = try_allocate_block(static_cast<std::size_t>(size), page_size());
   if (!base_)
     return Status::errorf(ErrorId::out_of_memory, "file '%s': found no memory for its %" PRIu64 " bytes",
-                          printable(name, 1000).c_str(), size);
+                          printable(name, 1000), size);
   owner_ = Owner::Block;
   QR_RETURN_IF_ERROR(read_all(fd, name, static_cast<char *>(base_), size, offset));
   bytes_ = {base_, size};

@@ -14,8 +14,8 @@ Status bad(const String &message) { return Status::error(ErrorId::qrm_bad_metada
 
 Status at_most(const String &subject, const char *what, std::uint64_t found, std::uint64_t limit) {
   if (found <= limit) return {};
-  return Status::errorf(ErrorId::qrm_limit, "%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject.c_str(),
-                        found, what, limit);
+  return Status::errorf(ErrorId::qrm_limit, "%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject, found, what,
+                        limit);
 }
 
 Status pairs(const String &subject, const Vector<KeyValue> &all) {
@@ -23,12 +23,11 @@ Status pairs(const String &subject, const Vector<KeyValue> &all) {
   StringSet keys;
   for (const KeyValue &each : all) {
     if (each.key.empty() || !is_utf8(each.key) || !is_utf8(each.value))
-      return bad(format("%s: found key '%s', expected a key that is not empty, and a value, both in UTF-8",
-                        subject.c_str(), printable(each.key).c_str()));
+      return bad(format("%s: found key '%s', expected a key that is not empty, and a value, both in UTF-8", subject,
+                        printable(each.key)));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes in a key", each.key.size(), kMaxNameBytes));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes in a value", each.value.size(), kMaxTextBytes));
-    if (!keys.insert(each.key).second)
-      return bad(format("%s: found key '%s' twice", subject.c_str(), printable(each.key).c_str()));
+    if (!keys.insert(each.key).second) return bad(format("%s: found key '%s' twice", subject, printable(each.key)));
   }
   return {};
 }
@@ -38,18 +37,18 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
   StringSet names;
   for (const TensorInfo &each : tensors) {
     if (each.name.empty() || !is_utf8(each.name))
-      return bad(format("container: found one of the %s named '%s', expected a name in UTF-8", role,
-                        printable(each.name).c_str()));
+      return bad(
+          format("container: found one of the %s named '%s', expected a name in UTF-8", role, printable(each.name)));
     if (!names.insert(each.name).second)
-      return bad(format("container: found two of the %s named '%s'", role, printable(each.name).c_str()));
+      return bad(format("container: found two of the %s named '%s'", role, printable(each.name)));
     if (!each.dim_names.empty() && each.dim_names.size() != each.dims.size())
-      return bad(format("tensor '%s': found %zu names for %zu axes", printable(each.name).c_str(),
-                        each.dim_names.size(), each.dims.size()));
+      return bad(format("tensor '%s': found %zu names for %zu axes", printable(each.name), each.dim_names.size(),
+                        each.dims.size()));
     for (const String &name : each.dim_names) {
       QR_RETURN_IF_ERROR(at_most("container", "bytes in a dimension's name", name.size(), kMaxNameBytes));
       if (!is_utf8(name))
-        return bad(format("tensor '%s': found a dimension named '%s', expected UTF-8", printable(each.name).c_str(),
-                          printable(name).c_str()));
+        return bad(
+            format("tensor '%s': found a dimension named '%s', expected UTF-8", printable(each.name), printable(name)));
     }
     qir::Tensor tensor;
     tensor.name = each.name;
@@ -65,8 +64,7 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
 Status bucket(const String &subject, const char *role, const Vector<qir::Shape> &shapes,
               const Vector<TensorInfo> &tensors, bool all_known) {
   if (shapes.size() != tensors.size())
-    return bad(
-        format("%s: found shapes of %zu %s, expected %zu", subject.c_str(), shapes.size(), role, tensors.size()));
+    return bad(format("%s: found shapes of %zu %s, expected %zu", subject, shapes.size(), role, tensors.size()));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const qir::Shape &shape = shapes[i], &declared = tensors[i].dims;
     bool fits = shape.size() == declared.size();
@@ -74,9 +72,8 @@ Status bucket(const String &subject, const char *role, const Vector<qir::Shape> 
       fits = (shape[axis] >= 0 || (!all_known && shape[axis] == qir::kUnknownDim)) &&
              (declared[axis] == qir::kUnknownDim || declared[axis] == shape[axis]);
     if (!fits)
-      return bad(format("%s: found '%s' of %s, expected %s%s", subject.c_str(), printable(tensors[i].name).c_str(),
-                        shape_text(shape.data(), shape.size()).c_str(),
-                        shape_text(declared.data(), declared.size()).c_str(),
+      return bad(format("%s: found '%s' of %s, expected %s%s", subject, printable(tensors[i].name),
+                        shape_text(shape.data(), shape.size()), shape_text(declared.data(), declared.size()),
                         all_known ? " with known dimensions" : ""));
     // Its bytes can be counted: a bucket's shape with the signature's type.
     qir::Tensor tensor;
@@ -90,9 +87,9 @@ Status bucket(const String &subject, const char *role, const Vector<qir::Shape> 
 
 Status reference(const String &subject, std::uint32_t index, SegmentKind kind, const Vector<SegmentInfo> &segments) {
   if (index >= segments.size())
-    return bad(format("%s: found segment number %u, expected one under %zu", subject.c_str(), index, segments.size()));
+    return bad(format("%s: found segment number %u, expected one under %zu", subject, index, segments.size()));
   if (segments[index].kind != kind)
-    return bad(format("%s: found segment %u of kind %s, expected %s", subject.c_str(), index,
+    return bad(format("%s: found segment %u of kind %s, expected %s", subject, index,
                       segment_kind_name(segments[index].kind), segment_kind_name(kind)));
   return {};
 }
@@ -108,10 +105,10 @@ Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   if (metadata.graphs.empty()) return bad("container: found no graph");
   StringSet names;
   for (const GraphInfo &graph : metadata.graphs) {
-    const String subject = format("graph '%s'", printable(graph.name).c_str());
+    const String subject = format("graph '%s'", printable(graph.name));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes of name", graph.name.size(), kMaxTextBytes));
     if (!names.insert(graph.name).second)
-      return bad(format("container: found two graphs named '%s'", printable(graph.name).c_str()));
+      return bad(format("container: found two graphs named '%s'", printable(graph.name)));
     QR_RETURN_IF_ERROR(bucket(subject, "inputs", graph.input_dims, metadata.inputs, true));
     QR_RETURN_IF_ERROR(bucket(subject, "outputs", graph.output_dims, metadata.outputs, false));
     if (graph.qir_segment) QR_RETURN_IF_ERROR(reference(subject, *graph.qir_segment, SegmentKind::Graph, segments));
@@ -127,13 +124,12 @@ Status programs_of_graphs(const String &subject, const Vector<Program> &programs
   std::size_t seen_count = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const Vector<std::uint32_t> &graphs = programs[i].graphs;
-    if (graphs.empty()) return bad(format("%s: found no graph in program %zu", subject.c_str(), i));
+    if (graphs.empty()) return bad(format("%s: found no graph in program %zu", subject, i));
     for (const std::uint32_t graph : graphs) {
       if (graph >= graph_count)
-        return bad(format("%s: found graph number %u in program %zu, expected one under %zu", subject.c_str(), graph, i,
-                          graph_count));
-      if (seen[graph])
-        return bad(format("%s: found graph %u in program %zu, and once before", subject.c_str(), graph, i));
+        return bad(
+            format("%s: found graph number %u in program %zu, expected one under %zu", subject, graph, i, graph_count));
+      if (seen[graph]) return bad(format("%s: found graph %u in program %zu, and once before", subject, graph, i));
       seen[graph] = true;
       ++seen_count;
     }
@@ -141,23 +137,23 @@ Status programs_of_graphs(const String &subject, const Vector<Program> &programs
       return bad(
           format("%s: found program %zu to begin with graph %u, expected one after %u, which the program before "
                  "begins with",
-                 subject.c_str(), i, graphs[0], programs[i - 1].graphs[0]));
+                 subject, i, graphs[0], programs[i - 1].graphs[0]));
   }
   if (seen_count != graph_count)
-    return bad(format("%s: found programs of %zu graphs, expected all %zu", subject.c_str(), seen_count, graph_count));
+    return bad(format("%s: found programs of %zu graphs, expected all %zu", subject, seen_count, graph_count));
   return {};
 }
 
 Status contexts(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   QR_RETURN_IF_ERROR(at_most("container", "contexts", metadata.contexts.size(), kMaxContexts));
   for (const ContextInfo &context : metadata.contexts) {
-    const String subject = format("context for '%s'", printable(context.backend).c_str());
+    const String subject = format("context for '%s'", printable(context.backend));
     if (context.backend.empty()) return bad("container: found a context without a backend");
     for (const String *text : {&context.backend, &context.backend_version, &context.target})
       QR_RETURN_IF_ERROR(at_most(subject, "bytes in a name", text->size(), kMaxNameBytes));
     for (const ContextInfo &other : metadata.contexts)
       if (&other < &context && other.backend == context.backend && other.target == context.target)
-        return bad(format("%s: found two for target '%s'", subject.c_str(), printable(context.target).c_str()));
+        return bad(format("%s: found two for target '%s'", subject, printable(context.target)));
     QR_RETURN_IF_ERROR(pairs(subject + ", options", context.options));
     QR_RETURN_IF_ERROR(programs_of_graphs(subject, context.programs, metadata.graphs.size()));
     for (const Program &program : context.programs) {

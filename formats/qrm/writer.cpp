@@ -108,7 +108,7 @@ Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view nam
     return Status::errorf(
         ErrorId::bad_argument,
         "segment '%s': found kind %s and alignment %u, expected a known kind and a power of two from %u to %u",
-        printable(name).c_str(), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign);
+        printable(name), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign);
   Segment segment{{kind, String(name), 0, size, align, 0}, {}};
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
@@ -116,7 +116,7 @@ Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view nam
       return Status::errorf(ErrorId::bad_argument,
                             "segment '%s': found part %zu of %" PRIu64 " bytes at %" PRIu64
                             ", expected it from %" PRIu64 " on and within %" PRIu64,
-                            printable(name).c_str(), i, parts[i].contents.size, parts[i].offset, end, size);
+                            printable(name), i, parts[i].contents.size, parts[i].offset, end, size);
     end = parts[i].offset + parts[i].contents.size;
     if (parts[i].contents.size) segment.parts.push_back(parts[i]);
   }

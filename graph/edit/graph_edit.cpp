@@ -20,7 +20,7 @@ Uses::Uses(const Graph &graph, const Vector<bool> &dead)
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (dead[i]) continue;
     for (const std::int32_t id : graph.nodes[i].outputs)
-      if (id != kAbsent) makers_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i);
+      if (id != kAbsent) makers_[index_of(id)] = static_cast<std::int32_t>(i);
     for (const std::int32_t id : graph.nodes[i].inputs)
       if (id != kAbsent) ++first_user_[static_cast<std::size_t>(id) + 2];
   }
@@ -35,8 +35,8 @@ Uses::Uses(const Graph &graph, const Vector<bool> &dead)
     for (const std::int32_t id : graph.nodes[i].inputs)
       if (id != kAbsent) users_[first_user_[static_cast<std::size_t>(id) + 1]++] = static_cast<std::int32_t>(i);
   }
-  for (const std::int32_t id : graph.outputs) outputs_[static_cast<std::size_t>(id)] = true;
-  for (const std::int32_t id : graph.inputs) inputs_[static_cast<std::size_t>(id)] = true;
+  for (const std::int32_t id : graph.outputs) outputs_[index_of(id)] = true;
+  for (const std::int32_t id : graph.inputs) inputs_[index_of(id)] = true;
 }
 
 void replace_uses(Graph &graph, std::int32_t from, std::int32_t to) {
@@ -46,14 +46,14 @@ void replace_uses(Graph &graph, std::int32_t from, std::int32_t to) {
 
 void Replacements::replace(std::int32_t from, std::int32_t to) {
   if (now(from) == now(to)) return;
-  now_[static_cast<std::size_t>(now(from))] = now(to);
+  now_[index_of(now(from))] = now(to);
   any_ = true;
 }
 
 std::int32_t Replacements::now(std::int32_t id) {
   if (id == kAbsent || static_cast<std::size_t>(id) >= now_.size()) return id;  // added since
   std::int32_t last = id;
-  const auto next = [&](std::int32_t of) -> std::int32_t & { return now_[static_cast<std::size_t>(of)]; };
+  const auto next = [&](std::int32_t of) -> std::int32_t & { return now_[index_of(of)]; };
   while (static_cast<std::size_t>(last) < now_.size() && next(last) != kAbsent) last = next(last);
   while (id != last) id = std::exchange(next(id), last);  // shorter for who asks next
   return last;
@@ -87,7 +87,7 @@ void compact(Graph &graph, const Vector<bool> &dead) {
   Vector<std::int32_t> place(graph.tensors.size(), -1);
   const auto mark = [&](const Vector<std::int32_t> &ids) {
     for (const std::int32_t id : ids)
-      if (id != kAbsent) place[static_cast<std::size_t>(id)] = 0;
+      if (id != kAbsent) place[index_of(id)] = 0;
   };
   mark(graph.inputs);
   mark(graph.outputs);
@@ -104,7 +104,7 @@ void compact(Graph &graph, const Vector<bool> &dead) {
   graph.tensors.resize(count);
   const auto renumber = [&](Vector<std::int32_t> &ids) {
     for (std::int32_t &id : ids)
-      if (id != kAbsent) id = place[static_cast<std::size_t>(id)];
+      if (id != kAbsent) id = place[index_of(id)];
   };
   renumber(graph.inputs);
   renumber(graph.outputs);
@@ -125,7 +125,7 @@ String Names::fresh(std::string_view wanted) {
   String name(wanted);
   if (taken_.insert(name).second) return name;
   for (std::size_t &i = tried_[name];;) {
-    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), ++i);
+    name = format("%.*s~%zu", wanted, ++i);
     if (taken_.insert(name).second) return name;
   }
 }

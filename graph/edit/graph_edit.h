@@ -20,7 +20,7 @@ class Uses {
   bool knows(std::int32_t tensor) const { return static_cast<std::size_t>(tensor) < makers_.size(); }
   // What is absent, or was added since, nobody makes and nobody uses.
   std::int32_t maker(std::int32_t tensor) const {
-    return knows(tensor) ? makers_[static_cast<std::size_t>(tensor)] : kNobody;
+    return knows(tensor) ? makers_[index_of(tensor)] : kNobody;
   }  // a node, or kNobody
   // Nodes, one entry per input that reads the tensor.
   std::span<const std::int32_t> users(std::int32_t tensor) const {
@@ -28,8 +28,8 @@ class Uses {
     const auto at = static_cast<std::size_t>(tensor);
     return {users_.data() + first_user_[at], users_.data() + first_user_[at + 1]};
   }
-  bool is_output(std::int32_t tensor) const { return knows(tensor) && outputs_[static_cast<std::size_t>(tensor)]; }
-  bool is_input(std::int32_t tensor) const { return knows(tensor) && inputs_[static_cast<std::size_t>(tensor)]; }
+  bool is_output(std::int32_t tensor) const { return knows(tensor) && outputs_[index_of(tensor)]; }
+  bool is_input(std::int32_t tensor) const { return knows(tensor) && inputs_[index_of(tensor)]; }
   // One node reads it, once, and it is no output of the graph.
   bool used_once(std::int32_t tensor) const { return users(tensor).size() == 1 && !is_output(tensor); }
 

@@ -11,14 +11,14 @@ using rules::is_known;
 Status resolve_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out) {
   *out = MatMulGeometry();
   if (a.empty() || b.empty())
-    return node_error(node, ErrorId::qir_shape, "operands of shape %s and %s, expected rank 1 or more", text(a).c_str(),
-                      text(b).c_str());
+    return node_error(node, ErrorId::qir_shape, "operands of shape %s and %s, expected rank 1 or more", text(a),
+                      text(b));
   out->a_vector = a.size() == 1;
   out->b_vector = b.size() == 1;
   const std::int64_t a_inner = a[a.size() - 1], b_inner = b[out->b_vector ? 0 : b.size() - 2];
   if (!rules::may_equal(a_inner, b_inner))
     return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not multiply: %lld columns against %lld rows",
-                      text(a).c_str(), text(b).c_str(), ll(a_inner), ll(b_inner));
+                      text(a), text(b), ll(a_inner), ll(b_inner));
   out->k = rules::known_of(a_inner, b_inner);
   out->m = out->a_vector ? 1 : a[a.size() - 2];
   out->n = out->b_vector ? 1 : b[b.size() - 1];
@@ -81,7 +81,7 @@ class EinsumParser {
 
  private:
   Status bad(const char *why) const {
-    return node_error(node_, ErrorId::qir_attribute, "equation \"%s\": %s", printable(equation_, 128).c_str(), why);
+    return node_error(node_, ErrorId::qir_attribute, "equation \"%s\": %s", printable(equation_, 128), why);
   }
 
   // The ellipsis of every term shares labels, aligned to the right; the longest one says how many there are.
@@ -111,7 +111,7 @@ class EinsumParser {
     if (extent == 1) return {};
     if (!rules::may_equal(known, extent))
       return node_error(node_, ErrorId::qir_shape, "equation \"%s\": one index has sizes %lld and %lld",
-                        printable(equation_, 128).c_str(), ll(known), ll(extent));
+                        printable(equation_, 128), ll(known), ll(extent));
     known = rules::known_of(known, extent);
     return {};
   }
@@ -133,7 +133,7 @@ class EinsumParser {
       if (has_dots ? dims.size() < letters : dims.size() != letters)
         return node_error(node_, ErrorId::qir_shape,
                           "equation \"%s\": operand %zu has shape %s, but its term names %zu dimensions",
-                          printable(equation_, 128).c_str(), i, text(dims).c_str(), letters);
+                          printable(equation_, 128), i, text(dims), letters);
       for (std::size_t at = 0; at < term.size(); ++at) {
         if (term.substr(at, 3) == "...") {
           const std::size_t covered = dims.size() - letters;
@@ -224,7 +224,7 @@ DimList matmul_shape(const MatMulGeometry &g) {
 Status expect_square(const Node &node, Dims x) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the input", x, 2));
   if (may_equal(x[x.size() - 1], x[x.size() - 2])) return {};
-  return node_error(node, ErrorId::qir_shape, "the input has shape %s, expected square matrices", text(x).c_str());
+  return node_error(node, ErrorId::qir_shape, "the input has shape %s, expected square matrices", text(x));
 }
 
 }  // namespace
@@ -247,7 +247,7 @@ Status expect_lines(const Node &node, Inputs inputs, std::size_t i, const char *
   QR_RETURN_IF_ERROR(multiply(node, all, lines, &all));
   if (count == 1 || may_equal(count, lines) || may_equal(count, all)) return {};
   return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected 1, %lld or %lld elements", what,
-                    text(inputs[i].shape).c_str(), ll(lines), ll(all));
+                    text(inputs[i].shape), ll(lines), ll(all));
 }
 }  // namespace
 
@@ -311,7 +311,7 @@ Status matmul_nbits(const Node &node, Inputs inputs, Outputs outputs) {
     QR_RETURN_IF_ERROR(product(node, dims_of(inputs[4]), &entries));
     if (is_known(entries) && entries < k)
       return node_error(node, ErrorId::qir_shape, "g_idx has shape %s, expected %lld elements or more",
-                        text(inputs[4].shape).c_str(), ll(k));
+                        text(inputs[4].shape), ll(k));
   }
   QR_RETURN_IF_ERROR(expect_elements(node, inputs, 5, "the bias", n));
   DimList shape(a);
@@ -327,9 +327,8 @@ Status gemm(const Node &node, Inputs inputs, Outputs outputs) {
   const bool trans_a = node.get_int("transA", 0) != 0, trans_b = node.get_int("transB", 0) != 0;
   const std::int64_t m = a[trans_a], a_inner = a[!trans_a], n = b[!trans_b], b_inner = b[trans_b];
   if (!may_equal(a_inner, b_inner))
-    return node_error(node, ErrorId::qir_shape, "A is %s%s and B is %s%s: %lld columns against %lld rows",
-                      text(a).c_str(), trans_a ? " transposed" : "", text(b).c_str(), trans_b ? " transposed" : "",
-                      ll(a_inner), ll(b_inner));
+    return node_error(node, ErrorId::qir_shape, "A is %s%s and B is %s%s: %lld columns against %lld rows", text(a),
+                      trans_a ? " transposed" : "", text(b), trans_b ? " transposed" : "", ll(a_inner), ll(b_inner));
   const std::int64_t shape[] = {m, n};
   if (has_input(inputs, 2)) {
     const Dims c = dims_of(inputs[2]);
@@ -339,8 +338,8 @@ Status gemm(const Node &node, Inputs inputs, Outputs outputs) {
       fits = have == 1 || may_equal(have, shape[1 - i]);
     }
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "C has shape %s, which does not broadcast to %s", text(c).c_str(),
-                        text(shape).c_str());
+      return node_error(node, ErrorId::qir_shape, "C has shape %s, which does not broadcast to %s", text(c),
+                        text(shape));
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};

@@ -17,8 +17,8 @@ const Tensor &output_of(const Graph &graph, std::size_t i) { return at(graph, gr
 Status join(const Node &node, const char *what, std::size_t i, Dims other, Shape *shape, bool *changed = nullptr) {
   if (shape->size() != other.size())
     return node_error(node, ErrorId::qir_rank,
-                      "%s %zu has shape %s in one place and %s in the other, expected one rank", what, i,
-                      text(*shape).c_str(), text(other).c_str());
+                      "%s %zu has shape %s in one place and %s in the other, expected one rank", what, i, text(*shape),
+                      text(other));
   for (std::size_t d = 0; d < other.size(); ++d) {
     if ((*shape)[d] == other[d] || (*shape)[d] == kUnknownDim) continue;
     (*shape)[d] = kUnknownDim;

@@ -29,8 +29,8 @@ Status read_per_axis(const Node &node, const char *name, std::size_t count, std:
                       name, list->size(), expected, count);
   for (std::size_t i = 0; i < list->size(); ++i) {
     if ((*list)[i] < least)
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %s, expected %lld or more", name,
-                        text(*list).c_str(), ll(least));
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %s, expected %lld or more", name, text(*list),
+                        ll(least));
     (i < count ? first[i] : second[i - count]) = (*list)[i];
   }
   return {};
@@ -111,7 +111,7 @@ Status read_channels(const Node &node, Dims x, Dims w, bool transposed, ConvGeom
   for (std::size_t i = 0; i < out->rank; ++i) {
     if (!rules::may_equal(out->kernel[i], kernel[i]))
       return node_error(node, ErrorId::qir_shape, "kernel_shape is %s, but the weight's kernel is %s",
-                        text({kernel, out->rank}).c_str(), text({out->kernel, out->rank}).c_str());
+                        text({kernel, out->rank}), text({out->kernel, out->rank}));
     out->kernel[i] = kernel[i];
   }
   out->group = node.get_int("group", 1);
@@ -365,8 +365,7 @@ Status max_unpool(const Node &node, Inputs inputs, Outputs outputs) {
       QR_RETURN_IF_ERROR(read_ints(node, 2, inputs[2], &wanted));
       if (wanted.size != x.size() ||
           std::any_of(wanted.values, wanted.values + wanted.size, [](std::int64_t d) { return d < 0; }))
-        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu sizes", text(wanted).c_str(),
-                          x.size());
+        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu sizes", text(wanted), x.size());
       static_cast<IntList &>(shape) = wanted;
     }
   }

@@ -240,7 +240,7 @@ Status stft(const Node &node, Inputs inputs, Outputs outputs) {
   if ((!has_parts && signal.size() != 2) || (has_parts && is_known(signal[2]) && signal[2] != 1 && signal[2] != 2))
     return node_error(node, ErrorId::qir_shape,
                       "the signal has shape %s, expected [batch,length], [batch,length,1] or [batch,length,2]",
-                      text(signal).c_str());
+                      text(signal));
   std::int64_t step = kUnknownDim, length = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 1, "frame_step", &step));
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 3, "frame_length", &length));
@@ -284,8 +284,8 @@ Status random(const Node &node, Inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(dtype_attribute(node, "dtype", DType::F32, &dtype));
   const Vector<std::int64_t> *shape = node.get_ints("shape");
   if (shape->size() > kMaxRank || std::any_of(shape->begin(), shape->end(), [](std::int64_t d) { return d < 0; }))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu sizes",
-                      text(*shape).c_str(), kMaxRank);
+    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu sizes", text(*shape),
+                      kMaxRank);
   set_output(outputs, 0, dtype, {shape->data(), shape->size()});
   return {};
 }

@@ -17,8 +17,8 @@ Status resolve_broadcast(const Node &node, Dims a, Dims b, IntList *out) {
     else if (x == 1) result.values[i] = y;
     else if (x < 0 || y < 0) result.values[i] = rules::known_of(x, y);
     else
-      return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not broadcast: %lld against %lld",
-                        text(a).c_str(), text(b).c_str(), ll(x), ll(y));
+      return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not broadcast: %lld against %lld", text(a),
+                        text(b), ll(x), ll(y));
   }
   *out = result;
   return {};
@@ -43,8 +43,8 @@ Status expect_broadcasts_to(const Node &node, const char *what, Dims value, Dims
     fits = have == 1 || may_equal(have, target[target.size() - 1 - i]);
   }
   if (fits) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what,
-                    text(value).c_str(), text(target).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what, text(value),
+                    text(target));
 }
 
 // Scale and zero point of QuantizeLinear and DequantizeLinear: one, one per index of `axis`, or blocks along it.

@@ -25,8 +25,8 @@ Status gather_elements(const Node &node, Inputs inputs, Outputs outputs) {
   for (std::size_t i = 0; i < data.size(); ++i)
     if (i != axis && is_known(data[i]) && indices[i] > data[i])
       return node_error(node, ErrorId::qir_shape,
-                        "the index tensor has shape %s, longer than the data's %s along axis %zu",
-                        text(indices).c_str(), text(data).c_str(), i);
+                        "the index tensor has shape %s, longer than the data's %s along axis %zu", text(indices),
+                        text(data), i);
   set_output(outputs, 0, real_dtype(inputs[0]), indices);
   return {};
 }
@@ -40,7 +40,7 @@ Status index_depth(const Node &node, Dims data, Dims indices, std::size_t batch,
   if (depth < 0 || depth > static_cast<std::int64_t>(data.size() - batch))
     return node_error(node, ErrorId::qir_shape,
                       "an index has %lld entries (shape %s), expected at most %zu for data of shape %s", ll(depth),
-                      text(indices).c_str(), data.size() - batch, text(data).c_str());
+                      text(indices), data.size() - batch, text(data));
   *out = static_cast<std::size_t>(depth);
   return {};
 }
@@ -76,8 +76,8 @@ Status scatter_elements(const Node &node, Inputs inputs, Outputs outputs) {
   for (std::size_t i = 0; i < data.size(); ++i)
     if (i != axis && is_known(data[i]) && indices[i] > data[i])
       return node_error(node, ErrorId::qir_shape,
-                        "the index tensor has shape %s, longer than the data's %s along axis %zu",
-                        text(indices).c_str(), text(data).c_str(), i);
+                        "the index tensor has shape %s, longer than the data's %s along axis %zu", text(indices),
+                        text(data), i);
   return same(node, inputs, outputs);
 }
 

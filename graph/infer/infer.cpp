@@ -13,7 +13,7 @@
 
 namespace quarry::qir {
 
-Status node_error(const Node &node, ErrorId id, const char *pattern, ...) {
+Status node_error_of(const Node &node, ErrorId id, const char *pattern, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, pattern);
@@ -21,7 +21,7 @@ Status node_error(const Node &node, ErrorId id, const char *pattern, ...) {
   va_end(arguments);
   const String name = printable(node.name);
   const String op = op_text(node);
-  return Status::errorf(id, "%s '%s': %s", op.c_str(), name.c_str(), text).with("node", name).with("op", op);
+  return Status::errorf(id, "%s '%s': %s", op, name, text).with("node", name).with("op", op);
 }
 
 bool read_ints(DType dtype, const void *data, std::int64_t count, IntList *out) noexcept {
@@ -46,7 +46,7 @@ Status read_ints(const Node &node, std::size_t input, const InferValue &value, I
   const std::optional<std::int64_t> count = element_count(value.shape.data(), value.shape.size());
   if (value.shape.size() > 1 || !count)
     return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected a list (rank 1)", input,
-                      text(value.shape).c_str());
+                      text(value.shape));
   if (!read_ints(value.dtype, value.value.data, *count, out))
     return node_error(node, ErrorId::qir_shape, "input %zu lists %lld numbers, expected at most %zu", input, ll(*count),
                       std::size(out->values));
@@ -111,24 +111,22 @@ Status product(const Node &node, Dims dims, std::int64_t *out) {
 
 Status expect_rank(const Node &node, const char *what, Dims dims, std::size_t rank) {
   if (dims.size() == rank) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu", what, text(dims).c_str(), rank);
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu", what, text(dims), rank);
 }
 
 Status expect_rank_from(const Node &node, const char *what, Dims dims, std::size_t least) {
   if (dims.size() >= least) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu or more", what, text(dims).c_str(),
-                    least);
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu or more", what, text(dims), least);
 }
 
 Status expect_shape(const Node &node, const char *what, Dims dims, Dims expected) {
   if (std::equal(dims.begin(), dims.end(), expected.begin(), expected.end(), may_equal)) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %s", what, text(dims).c_str(),
-                    text(expected).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %s", what, text(dims), text(expected));
 }
 
 Status expect_one_element(const Node &node, const char *what, const InferValue &value) {
   if (std::all_of(value.shape.begin(), value.shape.end(), [](std::int64_t d) { return may_equal(d, 1); })) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected one element", what, text(value.shape).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected one element", what, text(value.shape));
 }
 
 Status expect_elements(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count) {
@@ -136,8 +134,8 @@ Status expect_elements(const Node &node, Inputs inputs, std::size_t i, const cha
   std::int64_t found;
   QR_RETURN_IF_ERROR(product(node, dims_of(inputs[i]), &found));
   if (may_equal(found, count)) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %lld elements", what,
-                    text(inputs[i].shape).c_str(), ll(count));
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %lld elements", what, text(inputs[i].shape),
+                    ll(count));
 }
 
 Status expect_one_or(const Node &node, Inputs inputs, std::size_t i, const char *what, std::int64_t count) {
@@ -250,15 +248,13 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
       return node_error(node, ErrorId::qir_rank, "input %zu has %zu dimensions, expected at most %zu", i, shape.size(),
                         kMaxRank);
     if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < kUnknownDim; }))
-      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative size", i,
-                        text(shape).c_str());
+      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative size", i, text(shape));
     if (inputs[i].value.data == nullptr) continue;
     const std::optional<std::int64_t> count = element_count(shape.data(), shape.size());
     const std::optional<std::uint64_t> bytes = count ? packed_size(inputs[i].dtype, *count) : std::nullopt;
     if (!bytes || *bytes > inputs[i].value.size)
       return node_error(node, ErrorId::qir_shape, "the value of input %zu has %llu bytes, too few for %s %s", i,
-                        static_cast<unsigned long long>(inputs[i].value.size), dtype_name(inputs[i].dtype),
-                        text(shape).c_str());
+                        inputs[i].value.size, dtype_name(inputs[i].dtype), text(shape));
   }
   const bool custom = node.op == Op::Custom;
   outputs.resize(node.outputs.size());
@@ -267,7 +263,7 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
     output.dtype = DType::Unknown;
     output.shape.clear();
   }
-  QR_RETURN_IF_ERROR(kShapeRules[static_cast<std::size_t>(node.op)](node, inputs, outputs));
+  QR_RETURN_IF_ERROR(kShapeRules[index_of(node.op)](node, inputs, outputs));
   const bool quantised = std::any_of(inputs.begin(), inputs.end(),
                                      [](const InferValue &v) { return v.present && v.quant && v.quant->has_value(); });
   if (!quantised) QR_RETURN_IF_ERROR(check_output_types(node, outputs));
@@ -278,7 +274,7 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
                         kMaxRank);
     if (rules::all_known({shape.data(), shape.size()}) && !element_count(shape.data(), shape.size()))
       return node_error(node, ErrorId::qir_shape, "output %zu of shape %s has more elements than 64 bits count", i,
-                        text(shape).c_str());
+                        text(shape));
   }
   return {};
 }

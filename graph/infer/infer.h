@@ -17,7 +17,13 @@ inline constexpr std::size_t kMaxSpatial = kMaxRank - 2;
 
 // "Conv 'conv1': " + printf text, as an error of that node. All errors of rules and kernels about a node are made by
 // this.
-Status node_error(const Node &node, ErrorId id, const char *pattern, ...) __attribute__((format(printf, 3, 4)));
+Status node_error_of(const Node &node, ErrorId id, const char *pattern, ...);
+template <class... A>
+[[gnu::always_inline]] inline Status node_error(const Node &node, ErrorId id, Pattern<A...> pattern,
+                                                const A &...arguments) {
+  if constexpr (are_plain<A...>) return node_error_of(node, id, pattern.text(), detail::plain(arguments)...);
+  else return call_with([&](auto... plain) { return node_error_of(node, id, pattern.text(), plain...); }, arguments...);
+}
 
 // The types that the graph states for the outputs of a node: what infer_node wants to know of a custom operator.
 void stated_types(const Graph &graph, const Node &node, Vector<InferType> *out);

@@ -25,7 +25,7 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
     result.values[i] = shape[i];
     if (shape[i] == -1) {
       if (open != kMaxRank)
-        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one size open", text(shape).c_str());
+        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one size open", text(shape));
       open = i;
     } else if (shape[i] < -1) {
       return node_error(node, ErrorId::qir_shape, "the shape has a negative entry, %lld", ll(shape[i]));
@@ -50,8 +50,7 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
     if (!known) break;
   }
   const auto mismatch = [&](const char *why) {
-    return node_error(node, ErrorId::qir_shape, "%s does not reshape to %s: %s", text(data).c_str(),
-                      text(shape).c_str(), why);
+    return node_error(node, ErrorId::qir_shape, "%s does not reshape to %s: %s", text(data), text(shape), why);
   };
   if (open != kMaxRank) {
     if (zero && allow_zero) return mismatch("-1 beside a size of 0");
@@ -128,7 +127,7 @@ Status resolve_pad(const Node &node, Dims data, Dims pads, bool has_axes, Dims a
                         ll(end), axis, ll(have));
     if (mode != "constant" && have == 0 && extent > 0)
       return node_error(node, ErrorId::qir_shape, "axis %zu is empty: there is nothing to pad with in mode %.*s", axis,
-                        static_cast<int>(mode.size()), mode.data());
+                        mode);
     out->extent[axis] = extent;
   }
   return {};
@@ -180,7 +179,7 @@ Status concat(const Node &node, Inputs inputs, Outputs outputs) {
     }
     if (!fits)
       return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, which does not join %s along axis %zu", i,
-                        text(next).c_str(), text(inputs[0].shape).c_str(), axis);
+                        text(next), text(inputs[0].shape), axis);
     QR_RETURN_IF_ERROR(add(node, shape[axis], next[axis], &shape.values[axis]));
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
@@ -249,7 +248,7 @@ Status axis_count(const Node &node, const InferValue &axes, std::size_t most, st
   if (count < 0 || count > static_cast<std::int64_t>(most))
     return node_error(node, ErrorId::qir_rank,
                       "axes has shape %s, expected a list of at most %zu, its length known before the run",
-                      text(axes.shape).c_str(), most);
+                      text(axes.shape), most);
   *out = static_cast<std::size_t>(count);
   return {};
 }
@@ -262,7 +261,7 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!is_known(x[i]))
         return node_error(node, ErrorId::qir_shape,
-                          "without axes, every size must be known, but the input has shape %s", text(x).c_str());
+                          "without axes, every size must be known, but the input has shape %s", text(x));
       gone[i] = x[i] == 1;
     }
   } else if (inputs[1].value.data) {
@@ -271,9 +270,9 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
     QR_RETURN_IF_ERROR(resolve_axes(node, given, x.size(), &axes));
     for (const std::int64_t axis : Dims(axes)) {
       gone[axis] = true;
-      if (!may_equal(x[static_cast<std::size_t>(axis)], 1))
+      if (!may_equal(x[index_of(axis)], 1))
         return node_error(node, ErrorId::qir_shape, "axis %lld has size %lld, expected 1", ll(axis),
-                          ll(x[static_cast<std::size_t>(axis)]));
+                          ll(x[index_of(axis)]));
     }
   } else {
     std::size_t count = 0;
@@ -334,7 +333,7 @@ Status transpose(const Node &node, Inputs inputs, Outputs outputs) {
         return node_error(node, ErrorId::qir_attribute, "attribute 'perm' has the entry %lld, expected 0 to %u",
                           ll(axis), shape.size - 1);
     QR_RETURN_IF_ERROR(resolve_axes(node, {perm->data(), perm->size()}, shape.size, &axes));
-    for (std::size_t i = 0; i < shape.size; ++i) shape.values[i] = inputs[0].shape[static_cast<std::size_t>(axes[i])];
+    for (std::size_t i = 0; i < shape.size; ++i) shape.values[i] = inputs[0].shape[index_of(axes[i])];
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};

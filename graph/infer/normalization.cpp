@@ -40,8 +40,8 @@ Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key
   *out = AttentionGeometry();
   if ((q.size() != 3 && q.size() != 4) || k.size() != q.size() || v.size() != q.size())
     return node_error(node, ErrorId::qir_shape,
-                      "Q, K and V have shapes %s, %s and %s, expected rank 3 or rank 4 for all", text(q).c_str(),
-                      text(k).c_str(), text(v).c_str());
+                      "Q, K and V have shapes %s, %s and %s, expected rank 3 or rank 4 for all", text(q), text(k),
+                      text(v));
   out->packed = q.size() == 3;
   if (out->packed) {
     out->q_heads = node.get_int("q_num_heads", 0);
@@ -114,8 +114,8 @@ Status expect_fits(const Node &node, const char *what, Dims value, Dims normalis
     fits = have == 1 || may_equal(have, normalised[normalised.size() - 1 - i]);
   }
   if (fits) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what,
-                    text(value).c_str(), text(normalised).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what, text(value),
+                    text(normalised));
 }
 
 }  // namespace
@@ -224,8 +224,8 @@ Status attention(const Node &node, Inputs inputs, Outputs outputs) {
       fits = have == 1 || may_equal(have, scores[3 - i]);
     }
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "attn_mask has shape %s, which does not broadcast to %s",
-                        text(mask).c_str(), text(scores).c_str());
+      return node_error(node, ErrorId::qir_shape, "attn_mask has shape %s, which does not broadcast to %s", text(mask),
+                        text(scores));
   }
   const DType real = real_dtype(inputs[0]);
   if (g.packed) {
@@ -279,7 +279,7 @@ Status linear_attention(const Node &node, Inputs inputs, Outputs outputs) {
 Status rotary_embedding(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims x = dims_of(inputs[0]), cos = dims_of(inputs[1]);
   if (x.size() != 3 && x.size() != 4)
-    return node_error(node, ErrorId::qir_shape, "X has shape %s, expected rank 3 or 4", text(x).c_str());
+    return node_error(node, ErrorId::qir_shape, "X has shape %s, expected rank 3 or 4", text(x));
   const bool packed = x.size() == 3;
   const std::int64_t heads = packed ? node.get_int("num_heads", 0) : x[1];
   if (packed && (heads < 1 || (is_known(x[2]) && x[2] % heads != 0)))

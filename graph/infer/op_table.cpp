@@ -115,11 +115,11 @@ constexpr SlotTable kSlots = [] {
 }();
 
 std::span<const Slot> inputs_of(Op op) {
-  const Slots &row = kSlots.rows[static_cast<std::size_t>(op)];
+  const Slots &row = kSlots.rows[index_of(op)];
   return {kSlots.slots.data() + row.first, row.inputs};
 }
 std::span<const Slot> outputs_of(Op op) {
-  const Slots &row = kSlots.rows[static_cast<std::size_t>(op)];
+  const Slots &row = kSlots.rows[index_of(op)];
   return {kSlots.slots.data() + row.first + row.inputs, row.outputs};
 }
 
@@ -143,7 +143,7 @@ String count_text(std::int16_t least, std::int16_t most) {
 
 }  // namespace
 
-const OpRow &op_row(Op op) noexcept { return kRows[static_cast<std::size_t>(op)]; }
+const OpRow &op_row(Op op) noexcept { return kRows[index_of(op)]; }
 std::size_t op_count() noexcept { return std::size(kRows); }
 
 std::size_t subgraph_count(Op op) noexcept {
@@ -177,7 +177,7 @@ Status check_arity(const Node &node) {
   const OpRow &row = op_row(node.op);
   const auto check = [&](const char *what, std::size_t found, std::int16_t least, std::int16_t most) -> Status {
     if (found >= static_cast<std::size_t>(least) && (most < 0 || found <= static_cast<std::size_t>(most))) return {};
-    return node_error(node, ErrorId::qir_bad, "%zu %s, expected %s", found, what, count_text(least, most).c_str());
+    return node_error(node, ErrorId::qir_bad, "%zu %s, expected %s", found, what, count_text(least, most));
   };
   QR_RETURN_IF_ERROR(check("inputs", node.inputs.size(), row.min_inputs, row.max_inputs));
   QR_RETURN_IF_ERROR(check("outputs", node.outputs.size(), row.min_outputs, row.max_outputs));
@@ -195,8 +195,7 @@ Status check_attributes(const Node &node) {
     const Attribute *found = nullptr;
     for (const Attribute &attribute : node.attributes) {
       if (std::string_view(attribute.name) != spec.name) continue;
-      if (found)
-        return node_error(node, ErrorId::qir_attribute, "attribute '%s' is given twice", attribute.name.c_str());
+      if (found) return node_error(node, ErrorId::qir_attribute, "attribute '%s' is given twice", attribute.name);
       found = &attribute;
     }
     const int length = static_cast<int>(spec.name.size());
@@ -207,12 +206,11 @@ Status check_attributes(const Node &node) {
     }
     ++matched;
     if (found->kind != spec.kind)
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is of kind %s, expected %s", found->name.c_str(),
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is of kind %s, expected %s", found->name,
                         attribute_kind_name(found->kind), attribute_kind_name(spec.kind));
     if (spec.kind == Attribute::Kind::String && !spec.allowed.empty() && !allows(spec.allowed, found->s))
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is \"%s\", expected one of %.*s",
-                        found->name.c_str(), printable(found->s, 64).c_str(), static_cast<int>(spec.allowed.size()),
-                        spec.allowed.data());
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is \"%s\", expected one of %.*s", found->name,
+                        printable(found->s, 64), spec.allowed);
   }
   if (matched == node.attributes.size()) return {};
   for (const Attribute &attribute : node.attributes) {
@@ -220,7 +218,7 @@ Status check_attributes(const Node &node) {
     for (AttributeSpecs walk(row.attributes); walk.next(&spec);) known |= std::string_view(attribute.name) == spec.name;
     if (!known)
       return node_error(node, ErrorId::qir_attribute, "attribute '%s' is unknown; %s takes: %s",
-                        printable(attribute.name, 64).c_str(), row.name, *row.attributes ? row.attributes : "none");
+                        printable(attribute.name, 64), row.name, *row.attributes ? row.attributes : "none");
   }
   return {};
 }
@@ -244,7 +242,7 @@ Status check_input_types(const Node &node, const Vector<InferValue> &inputs) {
     if (quantised && i == 2 && input.dtype == DType::I32) continue;  // bias in units of scale(x) * scale(w)
     if (input.dtype == DType::Unknown || !(slot.mask & dtype_bit(input.dtype)))
       return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s", i, dtype_name(input.dtype),
-                        mask_text(slot.mask).c_str());
+                        mask_text(slot.mask));
     if (slot.mixed || (slot.mask & (slot.mask - 1)) == 0) continue;  // a single type binds nothing
     std::size_t &by = bound[slot.same];
     if (by == kUnbound) by = i;
@@ -263,7 +261,7 @@ Status check_output_types(const Node &node, const Vector<InferType> &outputs) {
     if (node.op == Op::Custom && node.outputs[i] == kAbsent) continue;  // nobody states a type of what is not there
     if (outputs[i].dtype == DType::Unknown || !(mask & dtype_bit(outputs[i].dtype)))
       return node_error(node, ErrorId::qir_type, "output %zu would be %s, expected %s", i, dtype_name(outputs[i].dtype),
-                        mask_text(mask).c_str());
+                        mask_text(mask));
   }
   return {};
 }

@@ -206,7 +206,7 @@ Status affine_grid(const Node &node, Inputs inputs, Outputs outputs) {
   std::int64_t space = theta[1];
   if (!is_known(space)) space = is_known(theta[2]) ? theta[2] - 1 : size_count - 2;
   if (space != 2 && space != 3)
-    return node_error(node, ErrorId::qir_shape, "theta has shape %s, expected [N,2,3] or [N,3,4]", text(theta).c_str());
+    return node_error(node, ErrorId::qir_shape, "theta has shape %s, expected [N,2,3] or [N,3,4]", text(theta));
   const std::int64_t matrix[] = {theta[0], space, space + 1}, entries = space + 2;
   QR_RETURN_IF_ERROR(expect_shape(node, "theta", theta, matrix));
   QR_RETURN_IF_ERROR(expect_shape(node, "size", dims_of(inputs[1]), {&entries, 1}));

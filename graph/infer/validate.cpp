@@ -28,9 +28,9 @@ class Subject {
   Subject(const Graph &graph, std::uint32_t depth) noexcept : graph_(&graph), depth_(depth) {}
   const char *c_str() const {
     if (!text_.empty()) return text_.c_str();
-    if (node_) text_ = format("%s '%s'", op_text(*node_).c_str(), printable(node_->name).c_str());
-    else if (tensor_) text_ = format("tensor '%s'", printable(tensor_->name).c_str());
-    else text_ = format("%s '%s'", depth_ ? "subgraph" : "graph", printable(graph_->name).c_str());
+    if (node_) text_ = format("%s '%s'", op_text(*node_), printable(node_->name));
+    else if (tensor_) text_ = format("tensor '%s'", printable(tensor_->name));
+    else text_ = format("%s '%s'", depth_ ? "subgraph" : "graph", printable(graph_->name));
     return text_.c_str();
   }
 
@@ -43,8 +43,8 @@ class Subject {
 };
 
 Status limit_error(const Subject &subject, const char *what, std::uint64_t found, std::uint64_t limit) {
-  return Status::errorf(ErrorId::qir_limit, "%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject.c_str(),
-                        found, what, limit);
+  return Status::errorf(ErrorId::qir_limit, "%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject, found, what,
+                        limit);
 }
 
 String quant_text(const std::optional<Quantization> &quant) {
@@ -64,22 +64,22 @@ bool shapes_agree(const Shape &a, const Shape &b) {
 Status validate_quantization(const Tensor &t, const Quantization &quant, const Subject &subject) {
   if (!may_have_quantization(t.dtype))
     return Status::errorf(ErrorId::qir_type, "%s: found a quantised %s, expected an integer of at most 32 bits",
-                          subject.c_str(), dtype_name(t.dtype));
+                          subject, dtype_name(t.dtype));
   if (quant.scales.size() > kMaxQuantEntries)
     return limit_error(subject, "scales", quant.scales.size(), kMaxQuantEntries);
   if (quant.zero_points.size() != quant.scales.size())
-    return Status::errorf(ErrorId::qir_bad, "%s: found %zu zero points for %zu scales", subject.c_str(),
+    return Status::errorf(ErrorId::qir_bad, "%s: found %zu zero points for %zu scales", subject,
                           quant.zero_points.size(), quant.scales.size());
 
   std::uint64_t expected = 1;
   if (quant.block_size < 0)
-    return Status::errorf(ErrorId::qir_bad, "%s: found block size %" PRId64 ", expected at least 0", subject.c_str(),
+    return Status::errorf(ErrorId::qir_bad, "%s: found block size %" PRId64 ", expected at least 0", subject,
                           quant.block_size);
   if (!quant.per_tensor()) {
     const auto axis = static_cast<std::size_t>(quant.axis);
     if (quant.axis < 0 || axis >= t.shape.size())
       return Status::errorf(ErrorId::qir_bad, "%s: found quantisation axis %d, expected one under its rank %zu",
-                            subject.c_str(), quant.axis, t.shape.size());
+                            subject, quant.axis, t.shape.size());
     if (quant.block_size == 0) {
       expected = static_cast<std::uint64_t>(t.shape[axis]);
     } else {
@@ -89,17 +89,16 @@ Status validate_quantization(const Tensor &t, const Quantization &quant, const S
     }
   }
   if (quant.scales.size() != expected)
-    return Status::errorf(ErrorId::qir_bad, "%s: found %zu scales for %s along axis %d in blocks of %" PRId64,
-                          subject.c_str(), quant.scales.size(), dims_text(t.shape).c_str(), quant.axis,
-                          quant.block_size);
+    return Status::errorf(ErrorId::qir_bad, "%s: found %zu scales for %s along axis %d in blocks of %" PRId64, subject,
+                          quant.scales.size(), dims_text(t.shape), quant.axis, quant.block_size);
 
   const IntegerRange range = integer_range(t.dtype);
   for (std::size_t i = 0; i < quant.scales.size(); ++i) {
     if (!(quant.scales[i] > 0) || std::isinf(quant.scales[i]))
-      return Status::errorf(ErrorId::qir_bad, "%s: found scale %g, expected a finite one above 0", subject.c_str(),
+      return Status::errorf(ErrorId::qir_bad, "%s: found scale %g, expected a finite one above 0", subject,
                             static_cast<double>(quant.scales[i]));
     if (quant.zero_points[i] < range.low || quant.zero_points[i] > range.high)
-      return Status::errorf(ErrorId::qir_bad, "%s: found zero point %d, expected one of %s", subject.c_str(),
+      return Status::errorf(ErrorId::qir_bad, "%s: found zero point %d, expected one of %s", subject,
                             quant.zero_points[i], dtype_name(t.dtype));
   }
   return {};
@@ -127,12 +126,12 @@ class Validator {
     for (std::uint32_t i = 0; i < graph.tensors.size(); ++i) {
       const Tensor &t = graph.tensors[i];
       QR_RETURN_IF_ERROR(stop_status("validation"));
-      if (t.name.empty()) return Status::errorf(ErrorId::qir_bad, "%s: found a tensor without a name", subject.c_str());
+      if (t.name.empty()) return Status::errorf(ErrorId::qir_bad, "%s: found a tensor without a name", subject);
       QR_RETURN_IF_ERROR(validate_tensor(t));
       const std::size_t hash = StringHash{}(t.name);
       if (names.find(hash, [&](std::uint32_t k) { return graph.tensors[k].name == t.name; }) != HashIndex::kNone)
-        return Status::errorf(ErrorId::qir_bad, "%s: found two tensors named '%s', expected unique names",
-                              subject.c_str(), printable(t.name).c_str());
+        return Status::errorf(ErrorId::qir_bad, "%s: found two tensors named '%s', expected unique names", subject,
+                              printable(t.name));
       names.put(hash, i);
     }
 
@@ -140,10 +139,10 @@ class Validator {
     for (std::size_t i = 0; i < graph.tensors.size(); ++i) defined[i] = graph.tensors[i].is_constant;
     for (const std::int32_t input : graph.inputs) {
       QR_RETURN_IF_ERROR(index(graph, subject, "an input", input));
-      if (defined[static_cast<std::size_t>(input)])
+      if (defined[index_of(input)])
         return Status::errorf(ErrorId::qir_bad, "%s: tensor '%s' is an input twice, or an input and a constant",
-                              subject.c_str(), printable(at(graph, input).name).c_str());
-      defined[static_cast<std::size_t>(input)] = true;
+                              subject, printable(at(graph, input).name));
+      defined[index_of(input)] = true;
     }
     for (const Node &n : graph.nodes) {
       QR_RETURN_IF_ERROR(stop_status("validation"));
@@ -151,9 +150,9 @@ class Validator {
     }
     for (const std::int32_t output : graph.outputs) {
       QR_RETURN_IF_ERROR(index(graph, subject, "an output", output));
-      if (!defined[static_cast<std::size_t>(output)])
-        return Status::errorf(ErrorId::qir_bad, "%s: output '%s' is made by no node", subject.c_str(),
-                              printable(at(graph, output).name).c_str());
+      if (!defined[index_of(output)])
+        return Status::errorf(ErrorId::qir_bad, "%s: output '%s' is made by no node", subject,
+                              printable(at(graph, output).name));
     }
     return {};
   }
@@ -161,17 +160,17 @@ class Validator {
  private:
   static Status index(const Graph &graph, const Subject &subject, const char *role, std::int32_t index) {
     if (index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size()) return {};
-    return Status::errorf(ErrorId::qir_bad, "%s: found tensor index %d for %s, expected one under %zu", subject.c_str(),
-                          index, role, graph.tensors.size());
+    return Status::errorf(ErrorId::qir_bad, "%s: found tensor index %d for %s, expected one under %zu", subject, index,
+                          role, graph.tensors.size());
   }
 
   Status node(const Graph &graph, const Node &n, Vector<bool> &defined, std::uint32_t depth) {
     if (static_cast<std::size_t>(n.op) >= op_count())
       return Status::errorf(ErrorId::qir_bad, "node '%s': found operator number %u, expected one under %zu",
-                            printable(n.name).c_str(), static_cast<unsigned>(n.op), op_count());
+                            printable(n.name), static_cast<unsigned>(n.op), op_count());
     if (n.name.empty())
-      return Status::errorf(ErrorId::qir_bad, "graph '%s': found a %s node without a name",
-                            printable(graph.name).c_str(), op_name(n.op));
+      return Status::errorf(ErrorId::qir_bad, "graph '%s': found a %s node without a name", printable(graph.name),
+                            op_name(n.op));
     const Subject subject(n);
     QR_RETURN_IF_ERROR(custom(n, subject));
     if (n.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", n.name.size(), kMaxNameBytes);
@@ -182,17 +181,17 @@ class Validator {
     for (const std::int32_t input : n.inputs) {
       if (input == kAbsent) continue;
       QR_RETURN_IF_ERROR(index(graph, subject, "an input", input));
-      if (!defined[static_cast<std::size_t>(input)])
-        return Status::errorf(ErrorId::qir_bad, "%s: uses tensor '%s' before it is made", subject.c_str(),
-                              printable(at(graph, input).name).c_str());
+      if (!defined[index_of(input)])
+        return Status::errorf(ErrorId::qir_bad, "%s: uses tensor '%s' before it is made", subject,
+                              printable(at(graph, input).name));
     }
     for (const std::int32_t output : n.outputs) {
       if (output == kAbsent) continue;
       QR_RETURN_IF_ERROR(index(graph, subject, "an output", output));
-      if (defined[static_cast<std::size_t>(output)])
+      if (defined[index_of(output)])
         return Status::errorf(ErrorId::qir_bad, "%s: makes tensor '%s', which is an input, a constant or made already",
-                              subject.c_str(), printable(at(graph, output).name).c_str());
-      defined[static_cast<std::size_t>(output)] = true;
+                              subject, printable(at(graph, output).name));
+      defined[index_of(output)] = true;
     }
     // The bodies first: the rules of If, Loop and Scan look at them.
     QR_RETURN_IF_ERROR(bodies(graph, n, subject, depth));
@@ -204,8 +203,7 @@ class Validator {
   static Status custom(const Node &n, const Subject &subject) {
     if (n.op != Op::Custom && !n.custom) return {};
     if (n.op != Op::Custom || !n.custom)
-      return Status::errorf(ErrorId::qir_bad, "%s: found %s, expected a custom operator and its name together",
-                            subject.c_str(),
+      return Status::errorf(ErrorId::qir_bad, "%s: found %s, expected a custom operator and its name together", subject,
                             n.custom ? "the name of a custom operator" : "a custom operator without its name");
     const CustomOp &op = *n.custom;
     if (op.domain.size() > kMaxNameBytes)
@@ -215,28 +213,28 @@ class Validator {
       return Status::errorf(ErrorId::qir_bad,
                             "%s: found a custom operator '%s' of domain '%s', expected a name and a domain that "
                             "is not ONNX's",
-                            subject.c_str(), printable(op.type).c_str(), printable(op.domain).c_str());
+                            subject, printable(op.type), printable(op.domain));
     if (op.version < 1)
       return Status::errorf(ErrorId::qir_bad, "%s: found version %" PRId64 " of its domain, expected 1 or more",
-                            subject.c_str(), op.version);
+                            subject, op.version);
     return {};
   }
 
   static Status attribute_tensors(const Node &n, const Attribute &a, const Subject &subject) {
     const bool is_tensor = a.kind == Attribute::Kind::Tensor, is_list = a.kind == Attribute::Kind::Tensors;
     if (is_tensor != (a.tensors.size() == 1) && !is_list)
-      return Status::errorf(ErrorId::qir_attribute, "%s: found %zu tensors in attribute '%s', expected %d",
-                            subject.c_str(), a.tensors.size(), printable(a.name).c_str(), is_tensor ? 1 : 0);
+      return Status::errorf(ErrorId::qir_attribute, "%s: found %zu tensors in attribute '%s', expected %d", subject,
+                            a.tensors.size(), printable(a.name), is_tensor ? 1 : 0);
     if ((is_tensor || is_list) && n.op != Op::Custom)
       return Status::errorf(ErrorId::qir_attribute,
-                            "%s: found tensors in attribute '%s', expected them of a custom operator alone",
-                            subject.c_str(), printable(a.name).c_str());
+                            "%s: found tensors in attribute '%s', expected them of a custom operator alone", subject,
+                            printable(a.name));
     for (const Tensor &t : a.tensors) {
       QR_RETURN_IF_ERROR(validate_tensor(t));
       if (!t.is_constant)
         return Status::errorf(ErrorId::qir_attribute,
-                              "%s: found a tensor without data in attribute '%s', expected constants", subject.c_str(),
-                              printable(a.name).c_str());
+                              "%s: found a tensor without data in attribute '%s', expected constants", subject,
+                              printable(a.name));
     }
     return {};
   }
@@ -248,11 +246,10 @@ class Validator {
       const Attribute &a = n.attributes[i];
       if (a.name.empty() || a.name.size() > kMaxNameBytes)
         return Status::errorf(ErrorId::qir_attribute, "%s: found an attribute name of %zu bytes, expected 1 to %u",
-                              subject.c_str(), a.name.size(), kMaxNameBytes);
+                              subject, a.name.size(), kMaxNameBytes);
       for (std::size_t k = 0; k < i; ++k)
         if (n.attributes[k].name == a.name)
-          return Status::errorf(ErrorId::qir_attribute, "%s: found attribute '%s' twice", subject.c_str(),
-                                printable(a.name).c_str());
+          return Status::errorf(ErrorId::qir_attribute, "%s: found attribute '%s' twice", subject, printable(a.name));
       const std::size_t elements = a.s.size() + a.ints.size() + a.floats.size() + a.strings.size() + a.tensors.size();
       if (elements > kMaxAttributeElements)
         return limit_error(subject, "elements in one attribute", elements, kMaxAttributeElements);
@@ -286,12 +283,11 @@ class Validator {
       // A quantised tensor has its own type, and what is computed from quantised tensors is a real number of any width.
       const bool free_type = t.quant || (quantised && is_float(t.dtype) && is_float(outputs[i].dtype));
       if (!free_type && t.dtype != outputs[i].dtype)
-        return Status::errorf(ErrorId::qir_type, "%s: found output '%s' of type %s, expected %s", subject.c_str(),
-                              printable(t.name).c_str(), dtype_name(t.dtype), dtype_name(outputs[i].dtype));
+        return Status::errorf(ErrorId::qir_type, "%s: found output '%s' of type %s, expected %s", subject,
+                              printable(t.name), dtype_name(t.dtype), dtype_name(outputs[i].dtype));
       if (!shapes_agree(t.shape, outputs[i].shape))
-        return Status::errorf(ErrorId::qir_shape, "%s: found output '%s' of shape %s, expected %s", subject.c_str(),
-                              printable(t.name).c_str(), dims_text(t.shape).c_str(),
-                              dims_text(outputs[i].shape).c_str());
+        return Status::errorf(ErrorId::qir_shape, "%s: found output '%s' of shape %s, expected %s", subject,
+                              printable(t.name), dims_text(t.shape), dims_text(outputs[i].shape));
     }
     return {};
   }
@@ -300,8 +296,8 @@ class Validator {
 
   Status bodies(const Graph &graph, const Node &n, const Subject &subject, std::uint32_t depth) {
     if (const std::size_t expected = subgraph_count(n.op); n.subgraphs.size() != expected)
-      return Status::errorf(ErrorId::qir_bad, "%s: found %zu subgraphs, expected %zu", subject.c_str(),
-                            n.subgraphs.size(), expected);
+      return Status::errorf(ErrorId::qir_bad, "%s: found %zu subgraphs, expected %zu", subject, n.subgraphs.size(),
+                            expected);
     for (const Graph &body : n.subgraphs) QR_RETURN_IF_ERROR(this->graph(body, depth + 1));
     switch (n.op) {
       case Op::If:
@@ -316,8 +312,7 @@ class Validator {
   static Status arity(const Subject &subject, const Graph &body, std::size_t inputs, std::size_t outputs) {
     if (body.inputs.size() == inputs && body.outputs.size() == outputs) return {};
     return Status::errorf(ErrorId::qir_bad, "%s: subgraph '%s' has %zu inputs and %zu outputs, expected %zu and %zu",
-                          subject.c_str(), printable(body.name).c_str(), body.inputs.size(), body.outputs.size(),
-                          inputs, outputs);
+                          subject, printable(body.name), body.inputs.size(), body.outputs.size(), inputs, outputs);
   }
 
   // A value that passes between a node and its body, or from one iteration to the next. `sliced`: the body has it
@@ -328,17 +323,16 @@ class Validator {
     if (outside.dtype == inside.dtype && outside.quant == inside.quant && shape_fits) return {};
     return Status::errorf(
         ErrorId::qir_type,
-        "%s: tensor '%s' (%s%s, quantisation: %s) does not fit '%s' of the subgraph (%s%s, quantisation: %s)",
-        subject.c_str(), printable(outside.name).c_str(), dtype_name(outside.dtype), dims_text(outside.shape).c_str(),
-        quant_text(outside.quant).c_str(), printable(inside.name).c_str(), dtype_name(inside.dtype),
-        dims_text(inside.shape).c_str(), quant_text(inside.quant).c_str());
+        "%s: tensor '%s' (%s%s, quantisation: %s) does not fit '%s' of the subgraph (%s%s, quantisation: %s)", subject,
+        printable(outside.name), dtype_name(outside.dtype), dims_text(outside.shape), quant_text(outside.quant),
+        printable(inside.name), dtype_name(inside.dtype), dims_text(inside.shape), quant_text(inside.quant));
   }
   static Status captures(const Graph &graph, const Node &n, const Graph &body, std::size_t node_from,
                          std::size_t body_from, const Subject &subject) {
     for (std::size_t i = node_from; i < n.inputs.size(); ++i) {
       if (n.inputs[i] == kAbsent)
-        return Status::errorf(ErrorId::qir_bad, "%s: input %zu is absent, expected a value for the subgraph",
-                              subject.c_str(), i);
+        return Status::errorf(ErrorId::qir_bad, "%s: input %zu is absent, expected a value for the subgraph", subject,
+                              i);
       QR_RETURN_IF_ERROR(passes(subject, at(graph, n.inputs[i]), at(body, body.inputs[body_from + i - node_from])));
     }
     return {};
@@ -346,7 +340,7 @@ class Validator {
 
   static Status if_branch(const Graph &graph, const Node &n, const Graph &body, const Subject &subject) {
     if (n.inputs.empty() || n.inputs[0] == kAbsent)
-      return Status::errorf(ErrorId::qir_bad, "%s: has no condition", subject.c_str());
+      return Status::errorf(ErrorId::qir_bad, "%s: has no condition", subject);
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size() - 1, n.outputs.size()));
     QR_RETURN_IF_ERROR(captures(graph, n, body, 1, 0, subject));
     for (std::size_t i = 0; i < n.outputs.size(); ++i) {
@@ -362,9 +356,8 @@ class Validator {
   static Status scalar(const Subject &subject, const Tensor &t, DType dtype) {
     const std::optional<std::int64_t> count = element_count(t.shape.data(), t.shape.size());
     if (t.dtype == dtype && !t.quant && t.shape.size() <= 1 && count.value_or(1) == 1) return {};
-    return Status::errorf(ErrorId::qir_type, "%s: found '%s' of the subgraph as %s%s, expected one %s", subject.c_str(),
-                          printable(t.name).c_str(), dtype_name(t.dtype), dims_text(t.shape).c_str(),
-                          dtype_name(dtype));
+    return Status::errorf(ErrorId::qir_type, "%s: found '%s' of the subgraph as %s%s, expected one %s", subject,
+                          printable(t.name), dtype_name(t.dtype), dims_text(t.shape), dtype_name(dtype));
   }
 
   // A count that an attribute gives, at most `limit`.
@@ -372,16 +365,15 @@ class Validator {
                       std::size_t *out) {
     const std::int64_t value = n.get_int(attribute, 0);
     if (value < 0 || static_cast<std::uint64_t>(value) > limit)
-      return Status::errorf(ErrorId::qir_attribute, "%s: found %s = %" PRId64 ", expected 0 to %zu", subject.c_str(),
-                            attribute, value, limit);
+      return Status::errorf(ErrorId::qir_attribute, "%s: found %s = %" PRId64 ", expected 0 to %zu", subject, attribute,
+                            value, limit);
     *out = static_cast<std::size_t>(value);
     return {};
   }
 
   static Status loop_body(const Graph &graph, const Node &n, const Graph &body, const Subject &subject) {
     if (n.inputs.size() < 2)
-      return Status::errorf(ErrorId::qir_bad, "%s: found %zu inputs, expected at least 2", subject.c_str(),
-                            n.inputs.size());
+      return Status::errorf(ErrorId::qir_bad, "%s: found %zu inputs, expected at least 2", subject, n.inputs.size());
     std::size_t carried = 0;
     QR_RETURN_IF_ERROR(count(n, "carried", std::min(n.inputs.size() - 2, n.outputs.size()), subject, &carried));
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size(), 1 + n.outputs.size()));
@@ -404,8 +396,8 @@ class Validator {
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size(), n.outputs.size()));
     for (std::size_t i = 0; i < states + scanned; ++i) {
       if (n.inputs[i] == kAbsent)
-        return Status::errorf(ErrorId::qir_bad, "%s: input %zu is absent, expected a value for the subgraph",
-                              subject.c_str(), i);
+        return Status::errorf(ErrorId::qir_bad, "%s: input %zu is absent, expected a value for the subgraph", subject,
+                              i);
       QR_RETURN_IF_ERROR(passes(subject, at(graph, n.inputs[i]), at(body, body.inputs[i]), i >= states));
     }
     QR_RETURN_IF_ERROR(captures(graph, n, body, states + scanned, states + scanned, subject));
@@ -431,17 +423,17 @@ Status validate_tensor(const Tensor &t) {
   if (t.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", t.name.size(), kMaxNameBytes);
   if (!dtype_row(t.dtype))
     return Status::errorf(ErrorId::qir_type, "%s: found type number %d, expected one of ONNX's that Quarry knows",
-                          subject.c_str(), static_cast<int>(t.dtype));
+                          subject, static_cast<int>(t.dtype));
   if (t.shape.size() > kMaxRank)
-    return Status::errorf(ErrorId::qir_rank, "%s: found %zu dimensions, expected at most %zu", subject.c_str(),
-                          t.shape.size(), kMaxRank);
+    return Status::errorf(ErrorId::qir_rank, "%s: found %zu dimensions, expected at most %zu", subject, t.shape.size(),
+                          kMaxRank);
   std::int64_t smallest[kMaxRank] = {};
   std::ranges::copy(t.shape, smallest);
   bool known = true;
   for (std::int64_t &extent : std::span(smallest, t.shape.size())) {
     if (extent < kUnknownDim)
       return Status::errorf(ErrorId::qir_shape, "%s: found size %" PRId64 ", expected at least 0, or -1 for unknown",
-                            subject.c_str(), extent);
+                            subject, extent);
     if (extent != kUnknownDim) continue;
     known = false;
     extent = 1;
@@ -450,14 +442,14 @@ Status validate_tensor(const Tensor &t) {
   const std::optional<std::uint64_t> size = count ? packed_size(t.dtype, *count) : std::nullopt;
   if (!size || *size > kMaxTensorBytes)
     return Status::errorf(ErrorId::qir_limit, "%s: found %s elements of %s, expected at most %" PRIu64 " bytes",
-                          subject.c_str(), dims_text(t.shape).c_str(), dtype_name(t.dtype), kMaxTensorBytes);
+                          subject, dims_text(t.shape), dtype_name(t.dtype), kMaxTensorBytes);
   if (t.is_constant) {
     if (!known)
-      return Status::errorf(ErrorId::qir_shape, "%s: found a constant of unknown shape %s", subject.c_str(),
-                            dims_text(t.shape).c_str());
+      return Status::errorf(ErrorId::qir_shape, "%s: found a constant of unknown shape %s", subject,
+                            dims_text(t.shape));
     if (t.data.size != *size || (!t.data.data && t.data.size))
       return Status::errorf(ErrorId::qir_bad, "%s: found %" PRIu64 " bytes of data, expected %" PRIu64 " for %s%s",
-                            subject.c_str(), t.data.size, *size, dtype_name(t.dtype), dims_text(t.shape).c_str());
+                            subject, t.data.size, *size, dtype_name(t.dtype), dims_text(t.shape));
   }
   return t.quant ? validate_quantization(t, *t.quant, subject) : Status();
 }

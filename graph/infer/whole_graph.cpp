@@ -19,8 +19,7 @@ class Failures {
   Status take() {
     if (count_ < 2) return std::move(first_);
     Status all = Status::foreign(first_.code(), first_.id(),
-                                 format("%zu nodes do not fit their inputs; the first: %.*s", count_,
-                                        static_cast<int>(first_.message().size()), first_.message().data()),
+                                 format("%zu nodes do not fit their inputs; the first: %.*s", count_, first_.message()),
                                  first_.hint());
     all.with("reason", first_.message());
     for (const Status &status : rest_) all.with("reason", status.message());
@@ -44,17 +43,17 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *
     if (graph.tensors[i].is_constant) values[i] = graph.tensors[i].data;
   if (inputs) {
     if (inputs->size() != graph.inputs.size())
-      return Status::errorf(ErrorId::qir_bad, "graph '%s': %zu inputs, but %zu are passed in",
-                            printable(graph.name).c_str(), graph.inputs.size(), inputs->size());
+      return Status::errorf(ErrorId::qir_bad, "graph '%s': %zu inputs, but %zu are passed in", printable(graph.name),
+                            graph.inputs.size(), inputs->size());
     for (std::size_t i = 0; i < inputs->size(); ++i) {
       const InferValue &value = (*inputs)[i];
       if (!in_graph(graph.inputs[i]) || !value.present)
-        return Status::errorf(ErrorId::qir_bad, "graph '%s': input %zu is absent", printable(graph.name).c_str(), i);
+        return Status::errorf(ErrorId::qir_bad, "graph '%s': input %zu is absent", printable(graph.name), i);
       Tensor &tensor = tensor_of(graph.inputs[i]);
       tensor.dtype = value.dtype;
       tensor.shape = value.shape;
       tensor.quant = value.quant ? *value.quant : std::nullopt;
-      values[static_cast<std::size_t>(graph.inputs[i])] = value.value;
+      values[index_of(graph.inputs[i])] = value.value;
     }
   }
   Failures failures;
@@ -79,9 +78,8 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kAbsent) continue;
       const Tensor &tensor = tensor_of(node.inputs[i]);
-      arguments[i] = {true, tensor.dtype, tensor.shape, &tensor.quant,
-                      values[static_cast<std::size_t>(node.inputs[i])]};
-      sound &= failed[static_cast<std::size_t>(node.inputs[i])] == 0;
+      arguments[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, values[index_of(node.inputs[i])]};
+      sound &= failed[index_of(node.inputs[i])] == 0;
     }
     if (sound) {  // what depends on a failed node has no types to look at
       Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments, left);
@@ -93,7 +91,7 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kAbsent) continue;
       Tensor &tensor = tensor_of(node.outputs[i]);
-      failed[static_cast<std::size_t>(node.outputs[i])] = !sound;
+      failed[index_of(node.outputs[i])] = !sound;
       if (!sound) continue;
       if (!tensor.quant) tensor.dtype = results[i].dtype;
       tensor.shape = results[i].shape;

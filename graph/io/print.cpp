@@ -21,7 +21,7 @@ class Printer {
   explicit Printer(String &out) : out_(out) {}
 
   void graph(const Graph &graph, std::size_t indent) {
-    line(indent, format("graph '%s' (%zu tensors, %zu nodes)", printable(graph.name).c_str(), graph.tensors.size(),
+    line(indent, format("graph '%s' (%zu tensors, %zu nodes)", printable(graph.name), graph.tensors.size(),
                         graph.nodes.size()));
     for (const std::int32_t input : graph.inputs) line(indent + 2, "input  " + declared(graph, input));
     for (const Node &n : graph.nodes) node(graph, n, indent + 2);
@@ -39,7 +39,7 @@ class Printer {
     String text;
     for (std::size_t i = 0; i < n.outputs.size(); ++i) text += (i ? ", " : "") + declared(graph, n.outputs[i]);
     const OpRow &row = op_row(n.op);
-    if (n.custom) text += format(" = %s(", op_text(n).c_str());
+    if (n.custom) text += format(" = %s(", op_text(n));
     else text += format(" = %s%s%s(", row.domain, row.domain[0] ? "::" : "", row.name);
     for (std::size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + named(graph, n.inputs[i]);
     text += ")";
@@ -47,7 +47,7 @@ class Printer {
       text += " {";
       for (std::size_t i = 0; i < n.attributes.size(); ++i) {
         const Attribute &a = n.attributes[i];
-        text += format("%s%s: %s", i ? ", " : "", printable(a.name).c_str(), value(a).c_str());
+        text += format("%s%s: %s", i ? ", " : "", printable(a.name), value(a));
       }
       text += "}";
     }
@@ -59,9 +59,8 @@ class Printer {
 
   // A printer is also what shows a graph that failed validation, so it trusts no index.
   static const Tensor *at(const Graph &graph, std::int32_t index) {
-    return index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size()
-               ? &graph.tensors[static_cast<std::size_t>(index)]
-               : nullptr;
+    return index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size() ? &graph.tensors[index_of(index)]
+                                                                                : nullptr;
   }
   static String named(const Graph &graph, std::int32_t index) {
     const Tensor *t = at(graph, index);

@@ -81,7 +81,7 @@ class GraphReader {
     if (!dtype)
       return Status::errorf(ErrorId::qir_type,
                             "tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
-                            printable(out.name).c_str(), from.dtype());
+                            printable(out.name), from.dtype());
     out.dtype = *dtype;
     out.shape = copy_.vector(from.shape());
     if (const fb::Quantization *quant = from.quantization()) {
@@ -98,20 +98,20 @@ class GraphReader {
     out.is_constant = true;
     if (from.segment() >= segment_count_)
       return Status::errorf(ErrorId::qir_bad, "tensor '%s': found its data in segment %u, expected one under %" PRIu64,
-                            printable(out.name).c_str(), from.segment(), segment_count_);
+                            printable(out.name), from.segment(), segment_count_);
     const Bytes &segment = segments_[from.segment()];
     if (!range_fits(from.offset_bytes(), from.size_bytes(), segment.size))
       return Status::errorf(ErrorId::qir_bad,
                             "tensor '%s': found its data at %" PRIu64 " + %" PRIu64
                             " bytes, expected them within the segment's %" PRIu64,
-                            printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size);
+                            printable(out.name), from.offset_bytes(), from.size_bytes(), segment.size);
     const char *data = static_cast<const char *>(segment.data) + from.offset_bytes();
     if (from.offset_bytes() % kConstantAlign != 0 ||
         reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
       return Status::errorf(ErrorId::qir_bad,
                             "tensor '%s': found its data at offset %" PRIu64
                             ", expected a multiple of %u in an aligned segment",
-                            printable(out.name).c_str(), from.offset_bytes(), kConstantAlign);
+                            printable(out.name), from.offset_bytes(), kConstantAlign);
     out.data = {data, from.size_bytes()};
     return {};
   }
@@ -120,7 +120,7 @@ class GraphReader {
     out.name = copy_.text(from.name());
     if (from.op() >= operators_.size())
       return Status::errorf(ErrorId::qir_bad, "node '%s': found operator number %u, expected one under %zu",
-                            printable(out.name).c_str(), from.op(), operators_.size());
+                            printable(out.name), from.op(), operators_.size());
     out.op = operators_[from.op()].op;
     out.custom = operators_[from.op()].custom;
     out.inputs = copy_.vector(from.inputs());
@@ -140,7 +140,7 @@ class GraphReader {
     out.name = copy_.text(from.name());
     if (from.kind() <= fb::AttributeKind::UNKNOWN || from.kind() > fb::AttributeKind::MAX)
       return Status::errorf(ErrorId::qir_attribute, "node '%s': found attribute '%s' of kind %d, expected 1 to %d",
-                            printable(node).c_str(), printable(out.name).c_str(), static_cast<int>(from.kind()),
+                            printable(node), printable(out.name), static_cast<int>(from.kind()),
                             static_cast<int>(fb::AttributeKind::MAX));
     out.kind = static_cast<Attribute::Kind>(static_cast<int>(from.kind()) - 1);
     switch (out.kind) {

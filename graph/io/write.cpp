@@ -130,7 +130,7 @@ class GraphWriter {
   }
 
   std::uint32_t operator_index(Op op) {
-    std::uint32_t &index = operator_indices_[static_cast<std::size_t>(op)];
+    std::uint32_t &index = operator_indices_[index_of(op)];
     if (index == kNoIndex) {
       index = static_cast<std::uint32_t>(operators_.size());
       const OpRow &row = op_row(op);
@@ -178,13 +178,13 @@ Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool 
   if (writer.too_big())
     return Status::errorf(ErrorId::qir_limit,
                           "graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
-                          printable(graph.name).c_str(), kMaxGraphBytes);
+                          printable(graph.name), kMaxGraphBytes);
   fb::FinishModelBuffer(builder, model);
   QR_RETURN_IF_ERROR(stop_status("writing the graph"));
   if (builder.GetSize() > kMaxGraphBytes)
     return Status::errorf(ErrorId::qir_limit,
                           "graph '%s': found %u bytes without its constants, expected at most %" PRIu64,
-                          printable(graph.name).c_str(), builder.GetSize(), kMaxGraphBytes);
+                          printable(graph.name), builder.GetSize(), kMaxGraphBytes);
   return Vector<std::uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 

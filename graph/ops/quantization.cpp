@@ -99,7 +99,7 @@ void give_quantization(Graph &graph, Store &store, Names &names, Node &node, con
   Shape shape;
   if (q.block_size > 0) {
     shape = quantized.shape;
-    std::int64_t &extent = shape[static_cast<std::size_t>(q.axis)];
+    std::int64_t &extent = shape[index_of(q.axis)];
     extent = (extent + q.block_size - 1) / q.block_size;
   } else if (!q.per_tensor()) {
     shape = {static_cast<std::int64_t>(q.scales.size())};

@@ -53,8 +53,7 @@ class Bias {
     valid_ = context.input(6);
     if (valid_ && (valid_->dtype != DType::I64 || valid_->count != g.batch || context.input(4))) {
       return qir::node_error(node, ErrorId::run_value, "nonpad_kv_seqlen is %s %s, expected i64 [%lld] and no past_key",
-                             dtype_name(valid_->dtype), shape_text(valid_->dims, valid_->rank).c_str(),
-                             static_cast<long long>(g.batch));
+                             dtype_name(valid_->dtype), shape_text(valid_->dims, valid_->rank), g.batch);
     }
     mask_ = context.input(3);
     if (!mask_) return {};
@@ -72,7 +71,7 @@ class Bias {
     if (fits) return {};
     return qir::node_error(node, ErrorId::run_value,
                            "attn_mask is %s, expected what can be broadcast to %s (the last dimension may be shorter)",
-                           shape_text(mask_->dims, mask_->rank).c_str(), shape_text(extents, 4).c_str());
+                           shape_text(mask_->dims, mask_->rank), shape_text(extents, 4));
   }
 
   // For query q of head h in batch entry b: out[0..total). False: no position may be looked at.
@@ -213,8 +212,8 @@ Status kernel_attention(Context &context) {
   if (k.dtype != q.dtype || (past_key && past_key->dtype != q.dtype)) return type_error(context, k.dtype);
   if (past_value && past_value->dtype != v.dtype) return type_error(context, past_value->dtype);
   if (g.kv_heads < 1 || g.q_heads % g.kv_heads != 0) {
-    return qir::node_error(node, ErrorId::run_value, "%lld query heads do not divide among %lld key heads",
-                           static_cast<long long>(g.q_heads), static_cast<long long>(g.kv_heads));
+    return qir::node_error(node, ErrorId::run_value, "%lld query heads do not divide among %lld key heads", g.q_heads,
+                           g.kv_heads);
   }
   QR_RETURN_IF_ERROR(call.bias.open(context, g));
   const qir::Attribute *scale = node.find("scale");
@@ -249,14 +248,14 @@ Status kernel_rotary_embedding(Context &context) {
   if (x.rank != 3 && x.rank != 4) {
     return qir::node_error(node, ErrorId::run_value,
                            "X is %s, expected [batch,length,hidden] or [batch,heads,length,size]",
-                           shape_text(x.dims, x.rank).c_str());
+                           shape_text(x.dims, x.rank));
   }
   const bool packed = x.rank == 3, interleaved = node.get_int("interleaved", 0) != 0;
   const std::int64_t batch = x.dims[0], length = x.dims[packed ? 1 : 2],
                      heads = packed ? node.get_int("num_heads", 0) : x.dims[1];
   if (packed && (heads < 1 || x.dims[2] % heads != 0)) {
-    return qir::node_error(node, ErrorId::run_value, "%lld elements do not divide into num_heads %lld",
-                           static_cast<long long>(x.dims[2]), static_cast<long long>(heads));
+    return qir::node_error(node, ErrorId::run_value, "%lld elements do not divide into num_heads %lld", x.dims[2],
+                           heads);
   }
   const std::int64_t size = packed ? x.dims[2] / heads : x.dims[3];
   const std::int64_t turned =
@@ -265,7 +264,7 @@ Status kernel_rotary_embedding(Context &context) {
   if (turned < 0 || turned > size || turned % 2 != 0) {
     return qir::node_error(node, ErrorId::run_value,
                            "%lld elements of heads of %lld are to be turned, expected an even number of at most that",
-                           static_cast<long long>(turned), static_cast<long long>(size));
+                           turned, size);
   }
   for (const View *cache : {&cosines, &sines}) {
     if (positions) {
@@ -278,14 +277,14 @@ Status kernel_rotary_embedding(Context &context) {
     const std::int64_t expected[] = {batch, length}, known = std::min(cosines.dims[0], sines.dims[0]);
     if (positions->dtype != DType::I64 || positions->count != batch * length) {
       return qir::node_error(node, ErrorId::run_value, "position_ids is %s %s, expected i64 %s",
-                             dtype_name(positions->dtype), shape_text(positions->dims, positions->rank).c_str(),
-                             shape_text(expected, 2).c_str());
+                             dtype_name(positions->dtype), shape_text(positions->dims, positions->rank),
+                             shape_text(expected, 2));
     }
     for (std::int64_t i = 0; i < positions->count; ++i) {
       const std::int64_t position = positions->as<const std::int64_t>()[i];
       if (position < 0 || position >= known) {
-        return qir::node_error(node, ErrorId::run_value, "found position %lld, expected 0 to %lld",
-                               static_cast<long long>(position), static_cast<long long>(known - 1));
+        return qir::node_error(node, ErrorId::run_value, "found position %lld, expected 0 to %lld", position,
+                               known - 1);
       }
     }
   }
@@ -329,11 +328,10 @@ Status kernel_linear_attention(Context &context) {
     return qir::node_error(node, ErrorId::run_value,
                            "found query %s, value %s, %lld query heads and %lld key heads; expected "
                            "[batch,length,heads*size] and query heads in groups",
-                           shape_text(q.dims, q.rank).c_str(), shape_text(v.dims, v.rank).c_str(),
-                           static_cast<long long>(q_heads), static_cast<long long>(heads));
+                           shape_text(q.dims, q.rank), shape_text(v.dims, v.rank), q_heads, heads);
   }
   if (gated != (decay != nullptr) || corrected != (beta != nullptr)) {
-    return qir::node_error(node, ErrorId::run_value, "update_rule '%s' %s decay and %s beta", printable(rule).c_str(),
+    return qir::node_error(node, ErrorId::run_value, "update_rule '%s' %s decay and %s beta", printable(rule),
                            gated ? "needs" : "takes no", corrected ? "needs" : "takes no");
   }
   const std::int64_t batch = q.dims[0], length = q.dims[1], group = q_heads / heads, d_k = q.dims[2] / q_heads,

@@ -104,7 +104,7 @@ Status arg_extreme(Context &context, bool largest) {
   if (out.count != lines.outer * lines.inner || (out.count > 0 && lines.extent == 0) ||
       lines.extent > std::numeric_limits<std::int32_t>::max()) {
     return qir::node_error(context.node(), ErrorId::run_value, "axis %zu of %s has nothing to choose from", axis,
-                           shape_text(in.dims, in.rank).c_str());
+                           shape_text(in.dims, in.rank));
   }
   if (out.count == 0) return {};
   if (!is_loadable(in.dtype)) return type_error(context, in.dtype);

@@ -53,7 +53,7 @@ struct Collected {
     if (used == 0 && !data) slice = value;
     if (value.rank != slice.rank || !std::equal(value.dims, value.dims + value.rank, slice.dims)) {
       return qir::node_error(context.node(), ErrorId::run_value, "output %u: found a slice %s after slices %s", output,
-                             shape_text(value.dims, value.rank).c_str(), shape_text(slice.dims, slice.rank).c_str());
+                             shape_text(value.dims, value.rank), shape_text(slice.dims, slice.rank));
     }
     const std::uint64_t size = size_of(value);
     if (!data || used + size > room) {
@@ -80,8 +80,7 @@ struct Collected {
     if (axis < 0) axis += rank;
     if (rank > qir::kMaxRank || axis < 0 || axis >= rank)
       return qir::node_error(context.node(), ErrorId::run_value,
-                             "output %u: slices of rank %u do not go along axis %lld", output, slice.rank,
-                             static_cast<long long>(axis));
+                             "output %u: slices of rank %u do not go along axis %lld", output, slice.rank, axis);
     std::copy(slice.dims, slice.dims + axis, dims);
     dims[axis] = count;
     std::copy(slice.dims + axis, slice.dims + slice.rank, dims + axis + 1);
@@ -198,13 +197,13 @@ Status kernel_scan(Context &context) {
     if (axis < 0) axis += whole.rank;
     if (axis < 0 || axis >= whole.rank)
       return qir::node_error(node, ErrorId::run_value, "scan input %u: found axis %lld, expected one under its rank %u",
-                             i, static_cast<long long>(axis), whole.rank);
+                             i, axis, whole.rank);
     Slice &slice = slices[i];
     slice = {whole, product(whole.dims, 0, static_cast<std::size_t>(axis)),
              product(whole.dims, static_cast<std::size_t>(axis) + 1, whole.rank), whole.dims[axis]};
     if (i != 0 && slice.extent != length)
       return qir::node_error(node, ErrorId::run_value, "scan input %u: found %lld slices, expected %lld", i,
-                             static_cast<long long>(slice.extent), static_cast<long long>(length));
+                             slice.extent, length);
     length = slice.extent;
     std::copy(whole.dims + axis + 1, whole.dims + whole.rank, slice.view.dims + axis);
     slice.view.rank = whole.rank - 1;

@@ -261,8 +261,7 @@ Status kernel_qlinear_conv(Context &context) {
   QR_RETURN_IF_ERROR(read_values(context, 7, "y_zero_point", {}, 0, &y_zero));
   if (bias && (bias->dtype != DType::I32 || bias->count != g.out_channels)) {
     return qir::node_error(context.node(), ErrorId::run_value, "the bias is %s %s, expected i32 [%lld]",
-                           dtype_name(bias->dtype), shape_text(bias->dims, bias->rank).c_str(),
-                           static_cast<long long>(g.out_channels));
+                           dtype_name(bias->dtype), shape_text(bias->dims, bias->rank), g.out_channels);
   }
   View *y = context.output(0);
   if (!y) return {};
@@ -291,8 +290,8 @@ Status kernel_causal_conv_with_state(Context &context) {
   const View *bias = context.input(2), *past = context.input(3);
   if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found input %s and weight %s, expected [N,C,L] and [C,1,k]",
-                           shape_text(x.dims, x.rank).c_str(), shape_text(w.dims, w.rank).c_str());
+                           "found input %s and weight %s, expected [N,C,L] and [C,1,k]", shape_text(x.dims, x.rank),
+                           shape_text(w.dims, w.rank));
   }
   const std::int64_t channels = x.dims[1], length = x.dims[2], taps = w.dims[2], carried = taps - 1;
   QR_RETURN_IF_ERROR(check_real(context, bias, "the bias", {channels}));

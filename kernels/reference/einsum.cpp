@@ -217,7 +217,7 @@ Status kernel_det(Context &context) {
   View &out = *context.output(0);
   if (in.rank < 2 || in.dims[in.rank - 1] != in.dims[in.rank - 2]) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices",
-                           shape_text(in.dims, in.rank).c_str());
+                           shape_text(in.dims, in.rank));
   }
   const std::int64_t n = in.dims[in.rank - 1];
   auto *matrix = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(n * n) * sizeof(double)));
@@ -236,7 +236,7 @@ Status kernel_inverse(Context &context) {
   View &out = *context.output(0);
   if (in.rank < 2 || in.dims[in.rank - 1] != in.dims[in.rank - 2]) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices",
-                           shape_text(in.dims, in.rank).c_str());
+                           shape_text(in.dims, in.rank));
   }
   if (in.count == 0) return {};
   const std::int64_t n = in.dims[in.rank - 1];
@@ -249,7 +249,7 @@ Status kernel_inverse(Context &context) {
       std::copy_n(in.as<const T>() + m * n * n, n * n, matrix);
       if (!invert(matrix, n, pivots)) {
         status = qir::node_error(context.node(), ErrorId::run_value,
-                                 "found a singular matrix at %lld, which has no inverse", static_cast<long long>(m));
+                                 "found a singular matrix at %lld, which has no inverse", m);
         return;
       }
       std::copy_n(matrix, n * n, out.as<T>() + m * n * n);

@@ -57,9 +57,9 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   bool fits = data.rank == indices.rank;
   for (std::size_t i = 0; fits && i < data.rank; ++i) fits = i == axis || indices.dims[i] <= data.dims[i];
   if (!fits) {
-    return qir::node_error(
-        context.node(), ErrorId::run_value, "indices are %s, expected nothing larger than %s except along axis %zu",
-        shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(), axis);
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "indices are %s, expected nothing larger than %s except along axis %zu",
+                           shape_text(indices.dims, indices.rank), shape_text(data.dims, data.rank), axis);
   }
   if (indices.count == 0) return {};
   std::int64_t strides[kMaxRank] = {};
@@ -129,7 +129,7 @@ Status walk_tuples(const Context &context, const View &data, const View &indices
   if (indices.rank == 0 || batch >= indices.rank || length > data.rank - static_cast<std::int64_t>(batch) ||
       length < 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s",
-                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
+                           shape_text(indices.dims, indices.rank), shape_text(data.dims, data.rank));
   }
   std::int64_t strides[kMaxRank];
   dense_strides(data.dims, data.rank, strides);
@@ -277,8 +277,8 @@ Status kernel_gather(Context &context) {
   const std::int64_t outer = product(data.dims, 0, axis), extent = data.dims[axis],
                      inner = product(data.dims, axis + 1, data.rank);
   if (out.count != outer * indices.count * inner) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld indices for output %s",
-                           static_cast<long long>(indices.count), shape_text(out.dims, out.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld indices for output %s", indices.count,
+                           shape_text(out.dims, out.rank));
   }
   const std::size_t bytes = static_cast<std::size_t>(inner) * data.width;
   constexpr std::size_t kPiece = std::size_t{4} << 20;
@@ -323,8 +323,8 @@ Status kernel_gather_nd(Context &context) {
   const std::int64_t length = indices.dims[indices.rank - 1];
   if (inner != product(data.dims, batch + static_cast<std::size_t>(length), data.rank)) {
     return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s and output %s",
-                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(),
-                           shape_text(out.dims, out.rank).c_str());
+                           shape_text(indices.dims, indices.rank), shape_text(data.dims, data.rank),
+                           shape_text(out.dims, out.rank));
   }
   return walk_tuples(context, data, indices, batch,
                      [&](std::int64_t tuple, std::int64_t count, const std::int64_t *places) {
@@ -341,7 +341,7 @@ Status kernel_scatter_elements(Context &context) {
   QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
   if (context.input(2)->count != indices.count) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld updates for %lld indices",
-                           static_cast<long long>(context.input(2)->count), static_cast<long long>(indices.count));
+                           context.input(2)->count, indices.count);
   }
   Scatter by;
   QR_RETURN_IF_ERROR(begin_scatter(context, &by));
@@ -358,8 +358,8 @@ Status kernel_scatter_nd(Context &context) {
       product(data.dims, static_cast<std::size_t>(std::clamp<std::int64_t>(length, 0, data.rank)), data.rank);
   if (context.input(2)->count != tuples * inner) {
     return qir::node_error(context.node(), ErrorId::run_value, "updates are %s for indices %s and data %s",
-                           shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
-                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
+                           shape_text(context.input(2)->dims, context.input(2)->rank),
+                           shape_text(indices.dims, indices.rank), shape_text(data.dims, data.rank));
   }
   Scatter by;
   QR_RETURN_IF_ERROR(begin_scatter(context, &by));
@@ -382,8 +382,7 @@ Status kernel_tensor_scatter(Context &context) {
                      inner = product(past.dims, axis + 1, past.rank);
   if (axis == 0 || added > length || (starts && starts->count != past.dims[0])) {
     return qir::node_error(context.node(), ErrorId::run_value, "update %s does not fit cache %s along axis %zu",
-                           shape_text(update.dims, update.rank).c_str(), shape_text(past.dims, past.rank).c_str(),
-                           axis);
+                           shape_text(update.dims, update.rank), shape_text(past.dims, past.rank), axis);
   }
   if (past.count == 0) return {};
   std::memmove(out.data, past.data, static_cast<std::size_t>(past.count) * past.width);
@@ -391,8 +390,8 @@ Status kernel_tensor_scatter(Context &context) {
   for (std::int64_t o = 0; o < outer; ++o) {
     const std::int64_t start = starts ? integer_at(*starts, o / per_batch) : 0;
     if (start < 0 || (circular ? start > std::numeric_limits<std::int64_t>::max() - added : start > length - added)) {
-      return qir::node_error(context.node(), ErrorId::run_value, "found write index %lld, expected 0 to %lld",
-                             static_cast<long long>(start), static_cast<long long>(length - added));
+      return qir::node_error(context.node(), ErrorId::run_value, "found write index %lld, expected 0 to %lld", start,
+                             length - added);
     }
     for (std::int64_t s = 0; s < added; ++s) {
       std::memcpy(element(out, (o * length + (start + s) % length) * inner), element(update, (o * added + s) * inner),
@@ -408,7 +407,7 @@ Status kernel_one_hot(Context &context) {
   const View &values = *context.input(2);  // off, on
   if (depth_view.count != 1 || values.count != 2) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld depths and %lld values, expected 1 and 2",
-                           static_cast<long long>(depth_view.count), static_cast<long long>(values.count));
+                           depth_view.count, values.count);
   }
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, -1, indices.rank + 1, &axis));
@@ -418,8 +417,7 @@ Status kernel_one_hot(Context &context) {
   load_reals(depth_view, 0, 0, 1, &depth_given);
   const auto depth = cast_to<std::int64_t>(depth_given);
   if (depth < 0) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more",
-                           static_cast<long long>(depth));
+    return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more", depth);
   }
   std::int64_t dims[kMaxRank + 1];
   std::copy_n(indices.dims, axis, dims);

@@ -22,7 +22,7 @@ constexpr KernelRow kRows[] = {
 constexpr auto kIndex = [] {
   std::array<std::uint16_t, kOpCount> index{};
   std::uint16_t number = 0;
-  for (const KernelRow &row : kRows) index[static_cast<std::size_t>(row.op)] = ++number;
+  for (const KernelRow &row : kRows) index[index_of(row.op)] = ++number;
   return index;
 }();
 
@@ -41,7 +41,7 @@ bool is_one_of(std::string_view token, DType dtype) noexcept {
 }  // namespace
 
 const KernelRow *find_kernel(qir::Op op) noexcept {
-  const std::size_t number = kIndex[static_cast<std::size_t>(op)];
+  const std::size_t number = kIndex[index_of(op)];
   return number == 0 ? nullptr : &kRows[number - 1];
 }
 

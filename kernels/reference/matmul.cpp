@@ -238,8 +238,8 @@ Status kernel_gemm(Context &context) {
   const bool a_transposed = node.get_int("transA", 0) != 0, b_transposed = node.get_int("transB", 0) != 0;
   if (a.rank != 2 || b.rank != 2 || a.dims[a_transposed ? 0 : 1] != b.dims[b_transposed ? 1 : 0]) {
     return qir::node_error(node, ErrorId::run_value, "found A %s%s and B %s%s, expected [M,K] and [K,N]",
-                           shape_text(a.dims, a.rank).c_str(), a_transposed ? " transposed" : "",
-                           shape_text(b.dims, b.rank).c_str(), b_transposed ? " transposed" : "");
+                           shape_text(a.dims, a.rank), a_transposed ? " transposed" : "", shape_text(b.dims, b.rank),
+                           b_transposed ? " transposed" : "");
   }
   Product p;
   p.m = a.dims[a_transposed ? 1 : 0];
@@ -256,8 +256,7 @@ Status kernel_gemm(Context &context) {
     if (c->dtype != a.dtype) return type_error(context, c->dtype);
     if (c->count != rows * columns || (columns != 1 && columns != p.n) || (rows != 1 && rows != p.m)) {
       return qir::node_error(node, ErrorId::run_value, "C is %s, expected what can be broadcast to [%lld,%lld]",
-                             shape_text(c->dims, c->rank).c_str(), static_cast<long long>(p.m),
-                             static_cast<long long>(p.n));
+                             shape_text(c->dims, c->rank), p.m, p.n);
     }
     c_row = rows == 1 ? 0 : columns;
     c_column = columns == 1 ? 0 : 1;
@@ -363,9 +362,8 @@ Status kernel_mat_mul_n_bits(Context &context) {
   if ((bits != 2 && bits != 4 && bits != 8) || block < 1 || block % (8 / bits) != 0 || depth < 0 || columns < 0) {
     return qir::node_error(
         node, ErrorId::qir_attribute,
-        "found K %lld, N %lld, bits %lld, block_size %lld; expected 2, 4 or 8 bits and blocks of whole bytes",
-        static_cast<long long>(depth), static_cast<long long>(columns), static_cast<long long>(bits),
-        static_cast<long long>(block));
+        "found K %lld, N %lld, bits %lld, block_size %lld; expected 2, 4 or 8 bits and blocks of whole bytes", depth,
+        columns, bits, block);
   }
   const std::int64_t blocks = depth / block + (depth % block != 0), block_bytes = block / (8 / bits);
   const bool packed_zero = zero && zero->dtype == DType::U8;
@@ -384,13 +382,11 @@ Status kernel_mat_mul_n_bits(Context &context) {
     if (!operand.known) return type_error(context, operand.view->dtype);
     if (operand.view && (!checked_mul(columns, operand.row, &expected) || operand.view->count != expected)) {
       return qir::node_error(node, ErrorId::run_value, "%s has %lld entries, expected N %lld * %lld", operand.what,
-                             static_cast<long long>(operand.view->count), static_cast<long long>(columns),
-                             static_cast<long long>(operand.row));
+                             operand.view->count, columns, operand.row);
     }
   }
   if (a.rank == 0 || a.dims[a.rank - 1] != depth) {
-    return qir::node_error(node, ErrorId::run_value, "A is %s, expected [...,%lld]", shape_text(a.dims, a.rank).c_str(),
-                           static_cast<long long>(depth));
+    return qir::node_error(node, ErrorId::run_value, "A is %s, expected [...,%lld]", shape_text(a.dims, a.rank), depth);
   }
   if (group) {
     if (group->dtype != DType::I32 || group->count < depth) return type_error(context, group->dtype);

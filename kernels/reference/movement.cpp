@@ -16,8 +16,8 @@ Status copy_all(Context &context) {
   const View &in = *context.input(0);
   View *out = context.output(0);
   if (out->count != in.count) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s",
-                           static_cast<long long>(in.count), shape_text(out->dims, out->rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s", in.count,
+                           shape_text(out->dims, out->rank));
   }
   if (in.count > 0) std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
   return {};
@@ -76,7 +76,7 @@ Status kernel_concat(Context &context) {
   }
   if (start != out.dims[axis]) {
     return qir::node_error(context.node(), ErrorId::run_value, "the inputs do not fill axis %zu of %s", axis,
-                           shape_text(out.dims, out.rank).c_str());
+                           shape_text(out.dims, out.rank));
   }
   return {};
 }
@@ -161,7 +161,7 @@ Status kernel_tile(Context &context) {
   for (std::uint32_t i = 0; i < in.rank; ++i) {
     if (repeats[i] < 0 || !checked_mul(in.dims[i], repeats[i], &dims[i])) {
       return qir::node_error(context.node(), ErrorId::run_value, "found %lld repeats of axis %u, expected 0 or more",
-                             static_cast<long long>(repeats[i]), i);
+                             repeats[i], i);
     }
     block[2 * i] = repeats[i];
     block[2 * i + 1] = in.dims[i];
@@ -240,7 +240,7 @@ Status kernel_pad(Context &context) {
   }
   if (mode != PadMode::Constant && is_empty) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s",
-                           shape_text(in.dims, in.rank).c_str(), String(mode_name).c_str());
+                           shape_text(in.dims, in.rank), String(mode_name));
   }
 
   const std::uint64_t zero = 0;
@@ -388,7 +388,7 @@ Status kernel_reverse_sequence(Context &context) {
     return qir::node_error(context.node(), ErrorId::run_value,
                            "found batch axis %zu, time axis %zu and %lld lengths, expected axes 0 and 1 "
                            "and one length per batch",
-                           batch_axis, time_axis, static_cast<long long>(lengths.count));
+                           batch_axis, time_axis, lengths.count);
   }
   const std::int64_t batch = in.dims[batch_axis], time = in.dims[time_axis], inner = product(in.dims, 2, in.rank);
   std::int64_t strides[kMaxRank];
@@ -397,7 +397,7 @@ Status kernel_reverse_sequence(Context &context) {
     const std::int64_t length = integer_at(lengths, b);
     if (length < 0 || length > time) {
       return qir::node_error(context.node(), ErrorId::run_value, "found sequence length %lld, expected 0 to %lld",
-                             static_cast<long long>(length), static_cast<long long>(time));
+                             length, time);
     }
   }
   if (inner == 0) return {};
@@ -426,7 +426,7 @@ Status kernel_compress(Context &context) {
                      inner = flat ? 1 : product(in.dims, axis + 1, in.rank);
   if (condition.count > extent) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld conditions, expected at most %lld",
-                           static_cast<long long>(condition.count), static_cast<long long>(extent));
+                           condition.count, extent);
   }
   const bool *keep = condition.as<const bool>();
   const std::int64_t kept = std::count(keep, keep + condition.count, true);

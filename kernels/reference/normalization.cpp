@@ -98,7 +98,7 @@ class RowOperand {
       if (view_->rank > x.rank || (view_->dims[i] != 1 && view_->dims[i] != x.dims[target])) {
         return qir::node_error(context.node(), ErrorId::run_value,
                                "input %u is %s, expected what can be broadcast to %s", input,
-                               shape_text(view_->dims, view_->rank).c_str(), shape_text(x.dims, x.rank).c_str());
+                               shape_text(view_->dims, view_->rank), shape_text(x.dims, x.rank));
       }
       strides[target] = view_->dims[i] == 1 ? 0 : own[i];
     }
@@ -226,7 +226,7 @@ Status kernel_group_normalization(Context &context) {
   const std::int64_t groups = context.node().get_int("num_groups", 1);
   if (groups < 1 || planes.channels % groups != 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "%lld channels do not divide into %lld groups",
-                           static_cast<long long>(planes.channels), static_cast<long long>(groups));
+                           planes.channels, groups);
   }
   return normalize_rows(context, planes, planes.batch * groups, planes.channels / groups * planes.size);
 }
@@ -310,9 +310,7 @@ Status kernel_lrn(Context &context) {
   Planes planes{};
   QR_RETURN_IF_ERROR(Planes::of(context, x, &planes));
   const std::int64_t size = node.get_int("size", 1);
-  if (size < 1)
-    return qir::node_error(node, ErrorId::qir_attribute, "size is %lld, expected 1 or more",
-                           static_cast<long long>(size));
+  if (size < 1) return qir::node_error(node, ErrorId::qir_attribute, "size is %lld, expected 1 or more", size);
   const double alpha = static_cast<double>(node.get_float("alpha", 1e-4f)) / static_cast<double>(size);
   const double beta = static_cast<double>(node.get_float("beta", 0.75f)),
                bias = static_cast<double>(node.get_float("bias", 1));

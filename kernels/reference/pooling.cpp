@@ -79,7 +79,7 @@ void for_outputs(Context &context, const Window &w, std::int64_t planes, Body &&
 Status global_window(const Context &context, const View &x, Window *w) {
   if (x.rank < 2) {
     return qir::node_error(context.node(), ErrorId::run_value, "X is %s, expected [N,C,...]",
-                           shape_text(x.dims, x.rank).c_str());
+                           shape_text(x.dims, x.rank));
   }
   w->rank = 1;
   w->in[0] = w->kernel[0] = product(x.dims, 2, x.rank);

@@ -22,8 +22,8 @@ Status read_entries(Context &context, const View &data, const View &scale, Entry
     *out = EntryMap::along(data.dims, data.rank, axis, block);
   }
   if (scale.count == out->entries() || data.count == 0) return {};
-  return qir::node_error(context.node(), ErrorId::run_value, "found %lld scales, expected %lld",
-                         static_cast<long long>(scale.count), static_cast<long long>(out->entries()));
+  return qir::node_error(context.node(), ErrorId::run_value, "found %lld scales, expected %lld", scale.count,
+                         out->entries());
 }
 
 // Any numeric operand as f32, without copying f32.
@@ -43,8 +43,8 @@ Status read_zero_points(Context &context, std::uint32_t input, const View &scale
   const View *view = context.input(input);
   if (!view || is_float(view->dtype)) return {};
   if (view->count != scale.count) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld zero points for %lld scales",
-                           static_cast<long long>(view->count), static_cast<long long>(scale.count));
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld zero points for %lld scales", view->count,
+                           scale.count);
   }
   auto *values =
       static_cast<std::int32_t *>(context.scratch(static_cast<std::uint64_t>(view->count) * sizeof(std::int32_t)));

@@ -38,7 +38,7 @@ inline Status check_real(const Context &context, const View *view, const char *w
   if (!is_real(*view)) return type_error(context, view->dtype);
   if (std::equal(dims.begin(), dims.end(), view->dims, view->dims + view->rank)) return {};
   return qir::node_error(context.node(), ErrorId::run_value, "%s is %s, expected %s", what,
-                         shape_text(view->dims, view->rank).c_str(), shape_text(dims.begin(), dims.size()).c_str());
+                         shape_text(view->dims, view->rank), shape_text(dims.begin(), dims.size()));
 }
 
 // A parameter with one value for all or one per index: scales, zero points.
@@ -57,8 +57,7 @@ inline Status read_values(Context &context, std::uint32_t input, const char *wha
   if (!view) return {};
   if (view->count != 1 && std::find(counts.begin(), counts.end(), view->count) == counts.end()) {
     return qir::node_error(context.node(), ErrorId::run_value, "%s has %lld entries, expected %s%lld", what,
-                           static_cast<long long>(view->count), counts.size() == 0 ? "" : "1 or ",
-                           static_cast<long long>(counts.size() == 0 ? 1 : *counts.begin()));
+                           view->count, counts.size() == 0 ? "" : "1 or ", counts.size() == 0 ? 1 : *counts.begin());
   }
   *out = {as_doubles(context, *view), view->count, fallback};
   return out->data ? Status() : type_error(context, view->dtype);

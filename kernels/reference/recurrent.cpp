@@ -100,7 +100,7 @@ Status read_activations(const qir::Node &node, std::int64_t directions, std::ini
                                    [&](const FunctionRow &each) { return same_name(each.name, name); });
     if (row == std::end(kFunctions)) {
       return qir::node_error(node, ErrorId::qir_attribute, "'%s' is no activation of recurrent operators",
-                             printable(name).c_str());
+                             printable(name));
     }
     out[i] = {row->function, static_cast<double>(row->alpha), static_cast<double>(row->beta)};
     if (row->parameters >= 1 && alphas && alpha < alphas->size())
@@ -211,14 +211,14 @@ Status recurrent(Context &context, std::int64_t gates, std::initializer_list<con
     if (lengths->dtype != DType::I32) return type_error(context, lengths->dtype);
     if (lengths->count != g.batch) {
       return qir::node_error(node, ErrorId::run_value,
-                             "sequence_lens has %lld entries, expected %lld (one per batch entry)",
-                             static_cast<long long>(lengths->count), static_cast<long long>(g.batch));
+                             "sequence_lens has %lld entries, expected %lld (one per batch entry)", lengths->count,
+                             g.batch);
     }
     for (std::int64_t b = 0; b < g.batch; ++b) {
       const std::int64_t length = integer_at(*lengths, b);
       if (length < 0 || length > g.sequence) {
-        return qir::node_error(node, ErrorId::run_value, "sequence_lens has %lld, expected 0 to %lld",
-                               static_cast<long long>(length), static_cast<long long>(g.sequence));
+        return qir::node_error(node, ErrorId::run_value, "sequence_lens has %lld, expected 0 to %lld", length,
+                               g.sequence);
       }
     }
   }

@@ -98,7 +98,7 @@ Status read_float(const Context &context, std::uint32_t input, float *out) {
   if (!view || view->count == 0) return {};
   if (view->count != 1 || view->dtype != DType::F32) {
     return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one f32", input,
-                           dtype_name(view->dtype), shape_text(view->dims, view->rank).c_str());
+                           dtype_name(view->dtype), shape_text(view->dims, view->rank));
   }
   *out = view->as<const float>()[0];
   return {};
@@ -119,7 +119,7 @@ Status kernel_roi_align(Context &context) {
   if (batches.count * 4 != rois.count || out.count != batches.count * channels * rows * columns) {
     return qir::node_error(node, ErrorId::run_value,
                            "rois are %s with %lld batch indices, expected 4 numbers per index",
-                           shape_text(rois.dims, rois.rank).c_str(), static_cast<long long>(batches.count));
+                           shape_text(rois.dims, rois.rank), batches.count);
   }
   if (out.count == 0) return {};
   Status status;
@@ -139,8 +139,7 @@ Status kernel_roi_align(Context &context) {
         status = qir::node_error(node, ErrorId::run_value,
                                  "found region %lld of image %lld, [%g, %g, %g, %g], expected image 0 to %lld and a "
                                  "region of sensible size",
-                                 static_cast<long long>(r), static_cast<long long>(batch), edge[0], edge[1], edge[2],
-                                 edge[3], static_cast<long long>(in.dims[0] - 1));
+                                 r, batch, edge[0], edge[1], edge[2], edge[3], in.dims[0] - 1);
         return;
       }
       const std::int64_t grid_height = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_height));
@@ -187,8 +186,8 @@ Status kernel_max_roi_pool(Context &context) {
   const std::int64_t count = rois.count / 5;
   const double scale = node.get_float("spatial_scale", 1.0F);
   if (out.count != count * channels * rows * columns) {
-    return qir::node_error(node, ErrorId::run_value, "rois are %s for output %s",
-                           shape_text(rois.dims, rois.rank).c_str(), shape_text(out.dims, out.rank).c_str());
+    return qir::node_error(node, ErrorId::run_value, "rois are %s for output %s", shape_text(rois.dims, rois.rank),
+                           shape_text(out.dims, out.rank));
   }
   if (out.count == 0) return {};
   Status status;
@@ -211,10 +210,10 @@ Status kernel_max_roi_pool(Context &context) {
         sensible &= std::fabs(edge[i]) < 1e9;
       }
       if (!sensible) {
-        status = qir::node_error(
-            node, ErrorId::run_value,
-            "found region %lld of image %g, expected image 0 to %lld and a region of sensible size",
-            static_cast<long long>(r), static_cast<double>(roi[0]), static_cast<long long>(in.dims[0] - 1));
+        status =
+            qir::node_error(node, ErrorId::run_value,
+                            "found region %lld of image %g, expected image 0 to %lld and a region of sensible size", r,
+                            static_cast<double>(roi[0]), in.dims[0] - 1);
         return;
       }
       const double bin_height = std::max(edge[3] - edge[1] + 1, 1.0) / static_cast<double>(rows);
@@ -269,11 +268,10 @@ Status kernel_non_max_suppression(Context &context) {
   const std::int64_t batches = scores.dims[0], classes = scores.dims[1], count = scores.dims[2];
   if (boxes.count != batches * count * 4) {
     return qir::node_error(context.node(), ErrorId::run_value, "boxes are %s for scores %s",
-                           shape_text(boxes.dims, boxes.rank).c_str(), shape_text(scores.dims, scores.rank).c_str());
+                           shape_text(boxes.dims, boxes.rank), shape_text(scores.dims, scores.rank));
   }
   if (count > UINT32_MAX) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld boxes, expected at most 4294967295",
-                           static_cast<long long>(count));
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld boxes, expected at most 4294967295", count);
   }
   auto *const ranks =
       static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::uint64_t)));
@@ -322,8 +320,8 @@ Status kernel_max_unpool(Context &context) {
   if (!fits) {
     return qir::node_error(context.node(), ErrorId::run_value,
                            "input %s with indices %s unpools to %s, which does not fit %s",
-                           shape_text(in.dims, in.rank).c_str(), shape_text(indices.dims, indices.rank).c_str(),
-                           shape_text(pooled, in.rank).c_str(), shape_text(dims, in.rank).c_str());
+                           shape_text(in.dims, in.rank), shape_text(indices.dims, indices.rank),
+                           shape_text(pooled, in.rank), shape_text(dims, in.rank));
   }
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
@@ -341,8 +339,8 @@ Status kernel_max_unpool(Context &context) {
     for (std::int64_t i = 0; i < in.count; ++i) {
       std::int64_t rest = at[i], to = 0;
       if (rest < 0 || rest >= total) {
-        return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld",
-                               static_cast<long long>(rest), static_cast<long long>(total - 1));
+        return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld", rest,
+                               total - 1);
       }
       if (same_places) {
         to = rest;

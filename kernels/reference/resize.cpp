@@ -62,7 +62,7 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
   const double first_tap = settings.mode == Mode::Nearest ? 0 : std::floor(-radius / stretch) + 1;
   if (!(first_tap >= -2.0 * static_cast<double>(axis->in) - 4)) {
     return qir::node_error(context.node(), ErrorId::run_value, "found scale %g for %lld elements, which leaves none",
-                           static_cast<double>(axis->scale), static_cast<long long>(axis->in));
+                           static_cast<double>(axis->scale), axis->in);
   }
   const auto first = static_cast<std::int64_t>(first_tap);
   axis->taps = settings.mode == Mode::Nearest ? 1 : 2 - 2 * first;
@@ -236,7 +236,7 @@ Status kernel_resize(Context &context) {
   if (out->count == 0) return {};
   if (in.count == 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to make %s of",
-                           shape_text(in.dims, in.rank).c_str(), shape_text(out->dims, out->rank).c_str());
+                           shape_text(in.dims, in.rank), shape_text(out->dims, out->rank));
   }
 
   const Settings settings(context.node());
@@ -247,7 +247,7 @@ Status kernel_resize(Context &context) {
     const std::uint32_t count = geometry.axes.size;
     if (!roi || roi->count != 2 * static_cast<std::int64_t>(count)) {
       return qir::node_error(context.node(), ErrorId::run_value, "found %lld entries of roi, expected %u",
-                             roi ? static_cast<long long>(roi->count) : 0LL, 2 * count);
+                             roi ? roi->count : 0, 2 * count);
     }
     for (std::uint32_t i = 0; i < count; ++i) {
       Axis &axis = axes[geometry.axes[i]];

@@ -116,7 +116,7 @@ Status kernel_grid_sample(Context &context) {
   std::int64_t dims[kMaxRank] = {in.dims[0], in.dims[1]};
   if (grid.rank != in.rank || grid.dims[0] != in.dims[0] || grid.dims[in.rank - 1] != space) {
     return qir::node_error(context.node(), ErrorId::run_value, "grid is %s for input %s",
-                           shape_text(grid.dims, grid.rank).c_str(), shape_text(in.dims, in.rank).c_str());
+                           shape_text(grid.dims, grid.rank), shape_text(in.dims, in.rank));
   }
   std::copy_n(grid.dims + 1, space, dims + 2);
   View *made;
@@ -178,7 +178,7 @@ Status kernel_affine_grid(Context &context) {
   if (size.size < 4 || size.size > 5 || theta.rank != 3 || theta.dims[0] != size[0] || theta.dims[1] != space ||
       theta.dims[2] != space + 1) {
     return qir::node_error(context.node(), ErrorId::run_value, "theta is %s for size %s",
-                           shape_text(theta.dims, theta.rank).c_str(), shape_text(size.values, size.size).c_str());
+                           shape_text(theta.dims, theta.rank), shape_text(size.values, size.size));
   }
   std::int64_t dims[kMaxRank] = {size[0]};
   for (std::uint32_t i = 0; i < space; ++i) dims[1 + i] = size[2 + i];
@@ -225,8 +225,7 @@ Status kernel_deform_conv(Context &context) {
       (mask && mask->count != entries) || (bias && bias->count != conv.out_channels)) {
     return qir::node_error(context.node(), ErrorId::run_value,
                            "offsets are %s for %lld output places, %lld taps and %lld offset groups",
-                           shape_text(offsets.dims, offsets.rank).c_str(), static_cast<long long>(places),
-                           static_cast<long long>(taps), static_cast<long long>(offset_groups));
+                           shape_text(offsets.dims, offsets.rank), places, taps, offset_groups);
   }
   std::int64_t dims[kMaxRank] = {conv.batch, conv.out_channels}, strides[kMaxSpatial];
   std::copy_n(conv.out, space, dims + 2);

@@ -140,8 +140,7 @@ Status kernel_top_k(Context &context) {
   QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &k));
   const Lines lines(in, axis);
   if (k < 0 || k > lines.extent) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld",
-                           static_cast<long long>(k), static_cast<long long>(lines.extent));
+    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld", k, lines.extent);
   }
   std::int64_t dims[kMaxRank];
   std::copy_n(in.dims, in.rank, dims);

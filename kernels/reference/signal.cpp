@@ -161,8 +161,7 @@ class Fourier {
 std::int64_t kept_bins(std::int64_t length, bool onesided) { return onesided ? length / 2 + 1 : length; }
 
 Status length_error(const Context &context, const char *what, std::int64_t found) {
-  return qir::node_error(context.node(), ErrorId::run_value, "found %s %lld, expected 1 or more", what,
-                         static_cast<long long>(found));
+  return qir::node_error(context.node(), ErrorId::run_value, "found %s %lld, expected 1 or more", what, found);
 }
 
 // sum of a * cos(...) terms, for size positions of one period, or for a period that ends on the last position.
@@ -199,8 +198,8 @@ Status kernel_dft(Context &context) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), axis_given, in.rank, &axis));
   if (in.rank < 2 || axis + 1 == in.rank || in.dims[in.rank - 1] < 1 || in.dims[in.rank - 1] > 2) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found axis %lld of %s, expected a signal axis and a last dimension of 1 or 2",
-                           static_cast<long long>(axis_given), shape_text(in.dims, in.rank).c_str());
+                           "found axis %lld of %s, expected a signal axis and a last dimension of 1 or 2", axis_given,
+                           shape_text(in.dims, in.rank));
   }
   const std::int64_t parts = in.dims[in.rank - 1];
   const bool to_real = inverse && onesided;
@@ -252,7 +251,7 @@ Status kernel_stft(Context &context) {
   if ((in.rank != 3 && in.rank != 2) || parts < 1 || parts > 2 || (shape && shape->rank != 1)) {
     return qir::node_error(context.node(), ErrorId::run_value,
                            "found signal %s, expected [batch,length] or [batch,length,1 or 2]",
-                           shape_text(in.dims, in.rank).c_str());
+                           shape_text(in.dims, in.rank));
   }
   const std::int64_t batch = in.dims[0], time = in.dims[1];
   std::int64_t step, length;
@@ -262,9 +261,8 @@ Status kernel_stft(Context &context) {
   if (length < 1) return length_error(context, "frame length", length);
   if (length > time || (shape && shape->count != length)) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found frame length %lld and window length %lld, expected the same and at most %lld",
-                           static_cast<long long>(length), shape ? static_cast<long long>(shape->count) : 0LL,
-                           static_cast<long long>(time));
+                           "found frame length %lld and window length %lld, expected the same and at most %lld", length,
+                           shape ? shape->count : 0, time);
   }
   const std::int64_t frames = (time - length) / step + 1, bins = kept_bins(length, onesided);
   const std::int64_t dims[] = {batch, frames, bins, 2};
@@ -312,8 +310,8 @@ Status kernel_mel_weight_matrix(Context &context) {
   }
   if (bands < 0 || length < 0 || rate < 1 || !(edge[0] >= 0 && edge[0] <= edge[1] && edge[1] < 1e12)) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found %lld bands of %lld points at %lld Hz from %g to %g Hz", static_cast<long long>(bands),
-                           static_cast<long long>(length), static_cast<long long>(rate), edge[0], edge[1]);
+                           "found %lld bands of %lld points at %lld Hz from %g to %g Hz", bands, length, rate, edge[0],
+                           edge[1]);
   }
   const std::int64_t bins = length / 2 + 1, dims[] = {bins, bands};
   View *out;
@@ -331,8 +329,7 @@ Status kernel_mel_weight_matrix(Context &context) {
   };
   if (bin_of(bands) >= bins) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "found an upper edge of %g Hz, expected at most half of %lld Hz", edge[1],
-                           static_cast<long long>(rate));
+                           "found an upper edge of %g Hz, expected at most half of %lld Hz", edge[1], rate);
   }
   const bool known = dispatch_number(out->dtype, [&](auto tag) {
     using T = decltype(tag);

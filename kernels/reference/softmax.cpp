@@ -103,8 +103,7 @@ Status class_loss(Context &context, bool logits) {
   if (scores.rank < 2 || targets.rank + 1 != scores.rank || targets.dims[0] != scores.dims[0] ||
       !std::equal(scores.dims + 2, scores.dims + scores.rank, targets.dims + 1)) {
     return qir::node_error(node, ErrorId::run_value, "found scores %s and targets %s, expected [N,C,D...] and [N,D...]",
-                           shape_text(scores.dims, scores.rank).c_str(),
-                           shape_text(targets.dims, targets.rank).c_str());
+                           shape_text(scores.dims, scores.rank), shape_text(targets.dims, targets.rank));
   }
   const Lines lines(scores, 1);
   const std::int64_t classes = lines.length;
@@ -127,8 +126,7 @@ Status class_loss(Context &context, bool logits) {
     const std::int64_t target = integer_at(targets, i);
     if (static_cast<std::uint64_t>(target) < static_cast<std::uint64_t>(classes)) continue;
     if ((target < 0 || target >= classes) && !(has_ignored && target == ignored)) {
-      return qir::node_error(node, ErrorId::run_value, "found class %lld, expected 0 to %lld",
-                             static_cast<long long>(target), static_cast<long long>(classes - 1));
+      return qir::node_error(node, ErrorId::run_value, "found class %lld, expected 0 to %lld", target, classes - 1);
     }
   }
   View *loss = context.output(0), *log_probabilities = context.output_count() > 1 ? context.output(1) : nullptr;

@@ -12,7 +12,7 @@ Status read_list(const Context &context, std::uint32_t input, qir::IntList *out)
   if (!qir::read_ints(view->dtype, view->data, view->count, out)) {
     return qir::node_error(context.node(), ErrorId::run_value,
                            "input %u is %s %s, expected a list of at most %zu integers", input, dtype_name(view->dtype),
-                           shape_text(view->dims, view->rank).c_str(), std::size(out->values));
+                           shape_text(view->dims, view->rank), std::size(out->values));
   }
   return {};
 }
@@ -23,7 +23,7 @@ Status read_integer(const Context &context, std::uint32_t input, std::int64_t fa
   if (!view) return {};
   if (view->count != 1 || (view->dtype != DType::I64 && view->dtype != DType::I32)) {
     return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one integer", input,
-                           dtype_name(view->dtype), shape_text(view->dims, view->rank).c_str());
+                           dtype_name(view->dtype), shape_text(view->dims, view->rank));
   }
   *out = integer_at(*view, 0);
   return {};
@@ -38,7 +38,7 @@ Status make_output(Context &context, std::uint32_t index, const std::int64_t *di
   if (!*out) return {};
   if (!element_count(dims, rank)) {
     return qir::node_error(context.node(), ErrorId::run_value, "output %u comes to %s, which is no shape", index,
-                           shape_text(dims, rank).c_str());
+                           shape_text(dims, rank));
   }
   if (!(*out)->data) {
     QR_RETURN_IF_ERROR(context.resize_output(index, dims, static_cast<std::uint32_t>(rank)));
@@ -46,15 +46,14 @@ Status make_output(Context &context, std::uint32_t index, const std::int64_t *di
   }
   if ((*out)->rank != rank || !std::equal(dims, dims + rank, (*out)->dims)) {
     return qir::node_error(context.node(), ErrorId::run_value, "output %u comes to %s, expected %s", index,
-                           shape_text(dims, rank).c_str(), shape_text((*out)->dims, (*out)->rank).c_str());
+                           shape_text(dims, rank), shape_text((*out)->dims, (*out)->rank));
   }
   return {};
 }
 
 Status index_error(const Context &context, std::int64_t index, std::int64_t extent) {
-  return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected %lld to %lld",
-                         static_cast<long long>(index), static_cast<long long>(-extent),
-                         static_cast<long long>(extent - 1));
+  return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected %lld to %lld", index, -extent,
+                         extent - 1);
 }
 
 Status type_error(const Context &context, DType dtype) {

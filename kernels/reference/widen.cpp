@@ -21,7 +21,7 @@ class Widener {
         wide_(graph.tensors.size(), qir::kAbsent),
         needs_half_(graph.tensors.size(), false),
         shown_(graph.tensors.size()) {
-    for (const std::int32_t id : graph.outputs) shown_[static_cast<std::size_t>(id)] = true;
+    for (const std::int32_t id : graph.outputs) shown_[index_of(id)] = true;
   }
 
   Status run() {
@@ -31,7 +31,7 @@ class Widener {
     for (std::size_t i = 0; i < as_half.size(); ++i) as_half[i] = is_half(graph_.tensors[i]);
     for (const qir::Node &node : graph_.nodes)
       for (const std::int32_t id : node.outputs)
-        if (id != qir::kAbsent) as_half[static_cast<std::size_t>(id)] = false;
+        if (id != qir::kAbsent) as_half[index_of(id)] = false;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       QR_RETURN_IF_ERROR(stop_status("compile"));
       const qir::Node &node = graph_.nodes[n];
@@ -39,15 +39,15 @@ class Widener {
       any |= widens[n];
       if (!widens[n])
         for (const std::int32_t id : node.outputs)
-          if (half(id)) as_half[static_cast<std::size_t>(id)] = true;
+          if (half(id)) as_half[index_of(id)] = true;
     }
     if (!any) return {};
     for (const qir::Tensor &tensor : graph_.tensors) names_.insert(tensor.name);
-    for (const std::int32_t output : graph_.outputs) needs_half_[static_cast<std::size_t>(output)] = true;
+    for (const std::int32_t output : graph_.outputs) needs_half_[index_of(output)] = true;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (!widens[n])
         for (const std::int32_t input : graph_.nodes[n].inputs)
-          if (input != qir::kAbsent) needs_half_[static_cast<std::size_t>(input)] = true;
+          if (input != qir::kAbsent) needs_half_[index_of(input)] = true;
 
     Vector<qir::Node> nodes = std::move(graph_.nodes);
     graph_.nodes = {};
@@ -95,7 +95,7 @@ class Widener {
     if (node.op == qir::Op::Split) {  // all of it goes on
       for (const std::int32_t id : node.outputs)
         if (id == qir::kAbsent || tensor(id).dtype != tensor(node.inputs[0]).dtype) return false;
-      return as_half[static_cast<std::size_t>(node.inputs[0])];
+      return as_half[index_of(node.inputs[0])];
     }
     if (node.outputs.size() != 1) return false;
     bool constant = true;
@@ -104,10 +104,10 @@ class Widener {
       if (id == qir::kAbsent) continue;
       constant &= tensor(id).is_constant;
       if (!half(id)) continue;
-      if (!as_half[static_cast<std::size_t>(id)] || tensor(id).dtype != tensor(node.outputs[0]).dtype) return false;
+      if (!as_half[index_of(id)] || tensor(id).dtype != tensor(node.outputs[0]).dtype) return false;
       read += count(id);
     }
-    return !constant && (shown_[static_cast<std::size_t>(node.outputs[0])] || count(node.outputs[0]) <= read);
+    return !constant && (shown_[index_of(node.outputs[0])] || count(node.outputs[0]) <= read);
   }
   // Of a tensor whose shape is known; what is not has no end.
   std::uint64_t count(std::int32_t id) const {
@@ -122,7 +122,7 @@ class Widener {
     wide.dtype = DType::F32;
     wide.shape = tensor(id).shape;
     graph_.tensors.push_back(std::move(wide));
-    return wide_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(graph_.tensors.size() - 1);
+    return wide_[index_of(id)] = static_cast<std::int32_t>(graph_.tensors.size() - 1);
   }
 
   void cast(std::int32_t from, std::int32_t to) {
@@ -138,7 +138,7 @@ class Widener {
   void widen(qir::Node node) {
     for (std::int32_t &id : node.inputs) {
       if (!half(id)) continue;
-      std::int32_t wide = wide_[static_cast<std::size_t>(id)];
+      std::int32_t wide = wide_[index_of(id)];
       if (wide == qir::kAbsent) wide = add_wide(id), cast(id, wide);
       id = wide;
     }
@@ -146,7 +146,7 @@ class Widener {
     for (std::int32_t &id : node.outputs) {
       if (!half(id)) continue;
       const std::int32_t wide = add_wide(id);
-      if (needs_half_[static_cast<std::size_t>(id)]) narrowed.emplace_back(wide, id);
+      if (needs_half_[index_of(id)]) narrowed.emplace_back(wide, id);
       id = wide;
     }
     graph_.nodes.push_back(std::move(node));

@@ -38,19 +38,18 @@ void remove_no_ops(qir::Graph &graph) {
   Vector<bool> dead(graph.nodes.size(), false);
   Vector<bool> is_output(graph.tensors.size()), from_node(graph.tensors.size());
   qir::Replacements replaced(graph);
-  for (const std::int32_t id : graph.outputs) is_output[static_cast<std::size_t>(id)] = true;
+  for (const std::int32_t id : graph.outputs) is_output[index_of(id)] = true;
   for (const qir::Node &node : graph.nodes)
     for (const std::int32_t id : node.outputs)
-      if (id != qir::kAbsent) from_node[static_cast<std::size_t>(id)] = true;
+      if (id != qir::kAbsent) from_node[index_of(id)] = true;
   for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
     for (qir::Graph &body : graph.nodes[i].subgraphs) remove_no_ops(body);
     for (std::int32_t &id : graph.nodes[i].inputs) id = replaced.now(id);
     if (!is_no_op(graph, graph.nodes[i])) continue;
     const std::int32_t in = graph.nodes[i].inputs[0], out = graph.nodes[i].outputs[0];
     // An output keeps its name: its tensor takes the place of the one that was copied.
-    if (!is_output[static_cast<std::size_t>(out)]) replaced.replace(out, in);
-    else if (from_node[static_cast<std::size_t>(in)] && !is_output[static_cast<std::size_t>(in)])
-      replaced.replace(in, out);
+    if (!is_output[index_of(out)]) replaced.replace(out, in);
+    else if (from_node[index_of(in)] && !is_output[index_of(in)]) replaced.replace(in, out);
     else continue;
     dead[i] = true;
   }
@@ -60,15 +59,15 @@ void remove_no_ops(qir::Graph &graph) {
 
 void remove_unused(qir::Graph &graph) {
   Vector<bool> wanted(graph.tensors.size()), dead(graph.nodes.size(), true);
-  for (const std::int32_t id : graph.outputs) wanted[static_cast<std::size_t>(id)] = true;
+  for (const std::int32_t id : graph.outputs) wanted[index_of(id)] = true;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     if (stop_asked()) return;
     qir::Node &node = graph.nodes[i];
     for (const std::int32_t id : node.outputs)
-      if (id != qir::kAbsent && wanted[static_cast<std::size_t>(id)]) dead[i] = false;
+      if (id != qir::kAbsent && wanted[index_of(id)]) dead[i] = false;
     if (dead[i]) continue;
     for (const std::int32_t id : node.inputs)
-      if (id != qir::kAbsent) wanted[static_cast<std::size_t>(id)] = true;
+      if (id != qir::kAbsent) wanted[index_of(id)] = true;
     for (qir::Graph &body : node.subgraphs) remove_unused(body);
   }
   compact(graph, dead);

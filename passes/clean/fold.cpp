@@ -11,7 +11,7 @@ namespace quarry::passes {
 void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const FoldLimits &limits) {
   constexpr std::uint64_t kFreely = std::uint64_t{1} << 20, kGrowth = 4;
   Vector<bool> dead(graph.nodes.size(), false), is_output(graph.tensors.size());
-  for (const std::int32_t id : graph.outputs) is_output[static_cast<std::size_t>(id)] = true;
+  for (const std::int32_t id : graph.outputs) is_output[index_of(id)] = true;
   // A chain of nodes that each give four times what they read must end somewhere.
   std::uint64_t left = qir::Folder::kAllowed;
   for (const qir::Tensor &tensor : graph.tensors)
@@ -37,7 +37,7 @@ void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const 
       const bool moved = moves_values(graph, node) && node.inputs[0] != qir::kAbsent &&
                          at(graph, node.inputs[0]).quant == tensor.quant &&
                          (node.op != qir::Op::Concat || !tensor.quant);
-      stays = stays || (tensor.quant && !moved) || is_output[static_cast<std::size_t>(id)];
+      stays = stays || (tensor.quant && !moved) || is_output[index_of(id)];
     }
     if (!constant || stays || out > left || (!limits.may_grow && out > kFreely && out / kGrowth > in)) continue;
     Vector<qir::Constant> results;

@@ -103,8 +103,7 @@ class ExpandedAttention : private Arithmetic {
     for (std::int64_t i = 0; i < planes * rows; ++i) {
       const std::int64_t from = old_rows == rows ? i : i / rows;
       for (std::int64_t j = 0; j < length; ++j)
-        values[static_cast<std::size_t>(i * g_.total_length + j)] =
-            std::max(given[static_cast<std::size_t>(from * length + j)], kForbidden);
+        values[index_of(i * g_.total_length + j)] = std::max(given[index_of(from * length + j)], kForbidden);
     }
     if (placed) forbid_outside(values);
     shape.back() = g_.total_length;
@@ -158,7 +157,7 @@ class ExpandedAttention : private Arithmetic {
       for (std::int64_t j = 0; j < g_.total_length; ++j) {
         const std::int64_t ahead = j - at_row % g_.q_length - g_.past_length;
         if ((left() >= 0 && -ahead > left()) || (right() >= 0 && ahead > right()))
-          values[static_cast<std::size_t>(at_row * g_.total_length + j)] = kForbidden;
+          values[index_of(at_row * g_.total_length + j)] = kForbidden;
       }
     }
   }

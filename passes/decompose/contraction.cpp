@@ -119,7 +119,7 @@ bool col2im(Decomposer &s) {
       at += rest % w.kernel[i] * w.dilation[i] * step;
       rest /= w.kernel[i], step *= kernel[i + 2];
     }
-    ones[static_cast<std::size_t>(row * each + at)] = 1;
+    ones[index_of(row * each + at)] = 1;
   }
   const std::int32_t columns_id = s.reshape(s.node().inputs[0], columns);
   qir::Node &made = s.give(Op::ConvTranspose, {columns_id, s.floats(kernel, ones)});
@@ -138,7 +138,7 @@ bool eye_like(Decomposer &s) {
   Vector<float> ones(static_cast<std::size_t>(out.shape[0] * out.shape[1]));
   const std::int64_t k = std::clamp(s.node().get_int("k", 0), -out.shape[0], out.shape[1]);
   for (std::int64_t i = 0; i < out.shape[0]; ++i)
-    if (i + k >= 0 && i + k < out.shape[1]) ones[static_cast<std::size_t>(i * out.shape[1] + i + k)] = 1;
+    if (i + k >= 0 && i + k < out.shape[1]) ones[index_of(i * out.shape[1] + i + k)] = 1;
   return s.give_constant(ones);
 }
 

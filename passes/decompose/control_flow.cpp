@@ -66,7 +66,7 @@ class Unfolded {
 
   std::int32_t fresh(const qir::Tensor &like) {
     qir::Tensor made = like;
-    made.name = format("%s~%zu", node_.name.c_str(), to_.graph.tensors.size());
+    made.name = format("%s~%zu", node_.name, to_.graph.tensors.size());
     made.name = to_.names.fresh(made.name);
     to_.graph.tensors.push_back(std::move(made));
     return static_cast<std::int32_t>(to_.graph.tensors.size() - 1);
@@ -96,10 +96,10 @@ class Unfolded {
   // A body's nodes, with these operands: its results.
   Ids body(const qir::Graph &from, const Ids &given) {
     Ids local(from.tensors.size(), kAbsent), results;
-    for (std::size_t i = 0; i < from.inputs.size(); ++i) local[static_cast<std::size_t>(from.inputs[i])] = given[i];
+    for (std::size_t i = 0; i < from.inputs.size(); ++i) local[index_of(from.inputs[i])] = given[i];
     const auto take = [&](std::int32_t id) {
       if (id == kAbsent) return kAbsent;
-      std::int32_t &mine = local[static_cast<std::size_t>(id)];
+      std::int32_t &mine = local[index_of(id)];
       if (mine == kAbsent && at(from, id).is_constant) {
         std::int32_t &shared = constants_[&at(from, id)];
         if (shared == 0) shared = fresh(at(from, id)) + 1;
@@ -244,7 +244,7 @@ class Unfolded {
       const qir::Shape &shape = tensor(node_.inputs[states + i]).shape;
       const std::int64_t axis = axis_of("scan_input_axes", i, shape.size());
       if (axis < 0 || axis >= std::ssize(shape)) return false;
-      const std::int64_t extent = shape[static_cast<std::size_t>(axis)];
+      const std::int64_t extent = shape[index_of(axis)];
       if (length >= 0 && extent != length) return false;
       length = extent;
     }

@@ -95,7 +95,7 @@ class Product {
   }
   std::int32_t transpose(std::int32_t id, Vector<std::int64_t> perm, std::int32_t to) {
     qir::Shape shape;
-    for (const std::int64_t axis : perm) shape.push_back(at(to_.graph, id).shape[static_cast<std::size_t>(axis)]);
+    for (const std::int64_t axis : perm) shape.push_back(at(to_.graph, id).shape[index_of(axis)]);
     if (to == qir::kAbsent) to = to_.tensor(node_.name + "/transposed", DType::F32, shape);
     to_.emit(qir::Op::Transpose, node_, {id}, to).set("perm", std::move(perm));
     return to;

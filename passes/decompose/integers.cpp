@@ -19,7 +19,7 @@ std::int64_t elements(const qir::Tensor &t) { return passes::elements(t.shape); 
 // What belongs to an axis, beside the data.
 qir::Shape along(std::size_t rank, std::int64_t axis, std::int64_t count) {
   qir::Shape shape(rank, 1);
-  if (count != 1) shape[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] = count;
+  if (count != 1) shape[index_of(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] = count;
   return shape;
 }
 
@@ -95,7 +95,7 @@ std::optional<Meaning> meaning_of(Decomposer &s) {
   const std::int64_t count = elements(s.in(1)), axis = node.get_int("axis", 1);
   const std::int64_t place = axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
   const bool fits = count == 1 || (s.in(1).shape.size() == 1 && place >= 0 && place < static_cast<std::int64_t>(rank) &&
-                                   s.in(0).shape[static_cast<std::size_t>(place)] == count);
+                                   s.in(0).shape[index_of(place)] == count);
   if (!fits || s.in(1).dtype != DType::F32 || node.get_int("block_size", 0) != 0) return std::nullopt;
   const qir::Shape shape = along(rank, place, count);
   const std::int32_t zero = node.inputs[2];

@@ -19,7 +19,7 @@ bool center_crop_pad(Decomposer &s) {
     for (const std::int64_t axis : *axes) {
       const std::int64_t place = axis < 0 ? axis + static_cast<std::int64_t>(to.size()) : axis;
       if (place < 0 || place >= static_cast<std::int64_t>(to.size())) return false;
-      sizes.push_back(to[static_cast<std::size_t>(place)]);
+      sizes.push_back(to[index_of(place)]);
     }
   } else {
     sizes = to;
@@ -98,13 +98,12 @@ bool reverse_sequence(Decomposer &s) {
       (time != 0 && time != 1))
     return false;
   const auto *const ends = static_cast<const std::int64_t *>(lengths.data.data);
-  if (lengths.data.size < static_cast<std::uint64_t>(shape[static_cast<std::size_t>(batch)]) * sizeof *ends)
-    return false;
+  if (lengths.data.size < static_cast<std::uint64_t>(shape[index_of(batch)]) * sizeof *ends) return false;
   Vector<std::int64_t> from;
   for (std::int64_t i = 0; i < shape[0]; ++i)
     for (std::int64_t k = 0; k < shape[1]; ++k) {
       const std::int64_t t = time == 0 ? i : k, b = time == 0 ? k : i;
-      if (ends[b] < 0 || ends[b] > shape[static_cast<std::size_t>(time)]) return false;
+      if (ends[b] < 0 || ends[b] > shape[index_of(time)]) return false;
       const std::int64_t at = t < ends[b] ? ends[b] - 1 - t : t;
       from.push_back(time == 0 ? at * shape[1] + b : b * shape[1] + at);
     }
@@ -148,7 +147,7 @@ bool cumulative_product(Decomposer &s) {
     }
     const std::int32_t before = sofar;
     sofar = sofar == qir::kAbsent ? one : s.of(Op::Mul, {sofar, one});
-    parts[static_cast<std::size_t>(place)] = exclusive ? before : sofar;
+    parts[index_of(place)] = exclusive ? before : sofar;
   }
   const std::int32_t all = s.concat(std::move(parts), axis);
   s.give(Op::Identity, {all});

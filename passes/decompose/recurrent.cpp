@@ -291,7 +291,7 @@ class Unrolled : private Arithmetic {
     cell.peepholes = {kAbsent, kAbsent, kAbsent};
     if (after) cell.r_last_bias = row(bias, d, 2 * wide - g_.hidden, 2 * wide);
     for (std::int64_t i = 0; i < 3 && peepholes != kAbsent; ++i)
-      cell.peepholes[static_cast<std::size_t>(i)] = row(peepholes, d, i * g_.hidden, (i + 1) * g_.hidden);
+      cell.peepholes[index_of(i)] = row(peepholes, d, i * g_.hidden, (i + 1) * g_.hidden);
     // The input's part of every step at once.
     const std::int32_t from_x = sum(op(Op::MatMul, {x_, w}, {g_.sequence * g_.batch, wide}), bias_row(bias, d, after));
     const Vector<std::int32_t> x = split(from_x, 0, g_.sequence);
@@ -338,7 +338,7 @@ class Unrolled : private Arithmetic {
     std::int32_t whole = parts[0];
     if (parts.size() > 1) {
       qir::Shape shape = shape_of(whole);
-      shape[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(parts.size());
+      shape[index_of(axis)] = static_cast<std::int64_t>(parts.size());
       whole = g_.batch_first ? fresh(shape) : out;
       to_.emit(Op::Concat, node_, std::move(parts), whole).set("axis", axis);
     }

@@ -63,11 +63,10 @@ class Counted {
   // [rows, k] as the operator's result.
   void give(std::int32_t x, std::int32_t output) {
     qir::Shape shape;
-    for (const std::int64_t axis : perm_) shape.push_back(s_.in(0).shape[static_cast<std::size_t>(axis)]);
+    for (const std::int64_t axis : perm_) shape.push_back(s_.in(0).shape[index_of(axis)]);
     shape.back() = k_;
     Vector<std::int64_t> back(perm_.size());
-    for (std::size_t i = 0; i < perm_.size(); ++i)
-      back[static_cast<std::size_t>(perm_[i])] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < perm_.size(); ++i) back[index_of(perm_[i])] = static_cast<std::int64_t>(i);
     const std::int32_t shaped = s_.reshape(x, shape);
     s_.emit(Op::Identity, {axis_ + 1 == perm_.size() ? shaped : s_.transpose(shaped, back)}, output);
   }
@@ -92,8 +91,7 @@ bool decompose_order(Decomposer &s) {
   const std::int64_t axis = given < 0 ? given + rank : given;
   const std::int32_t result = node.outputs[0] != qir::kAbsent ? node.outputs[0] : node.outputs[1];
   if (axis < 0 || axis >= rank) return false;
-  const std::int64_t n = shape[static_cast<std::size_t>(axis)],
-                     k = s.tensor(result).shape[static_cast<std::size_t>(axis)];
+  const std::int64_t n = shape[index_of(axis)], k = s.tensor(result).shape[index_of(axis)];
   const std::optional<std::int64_t> count = element_count(shape.data(), shape.size());
   // f16 counts to 2048.
   if (!count || *count < 1 || n > 2048 || k < 1 || k > n || *count > kMostPairs / n) return false;

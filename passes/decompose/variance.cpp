@@ -58,7 +58,7 @@ class Finder {
       if (!mean || !look_.plain_f32(mean->of)) continue;
       double terms = 1;
       for (const std::int64_t axis : mean->axes)
-        terms *= static_cast<double>(at(graph_, mean->of).shape[static_cast<std::size_t>(axis)]);
+        terms *= static_cast<double>(at(graph_, mean->of).shape[index_of(axis)]);
       const double divisor = node.op == Op::Div ? static_cast<double>(*factor) : 1 / static_cast<double>(*factor);
       if (terms >= 1 && std::fabs(divisor - terms) <= 1e-5 * terms) return mean;
     }
@@ -131,7 +131,7 @@ void steady_variances(qir::Graph &graph, Store &store) {
     }
     const qir::Shape full = at(graph, mean.of).shape;
     qir::Shape kept = full;
-    for (const std::int64_t axis : mean.axes) kept[static_cast<std::size_t>(axis)] = 1;
+    for (const std::int64_t axis : mean.axes) kept[index_of(axis)] = 1;
     const std::int32_t middle = rewriting.tensor(node.name + "/mean", DType::F32, kept),
                        off = rewriting.tensor(node.name + "/off", DType::F32, full),
                        square = rewriting.tensor(node.name + "/square", DType::F32, full);

@@ -23,7 +23,7 @@ std::optional<float> scalar(const qir::Graph &graph, std::int32_t id) {
 }  // namespace
 
 std::optional<AttentionPieces> match_attention(const qir::Graph &graph, const qir::Uses &uses, std::size_t last) {
-  const auto node = [&](std::int32_t i) -> const qir::Node & { return graph.nodes[static_cast<std::size_t>(i)]; };
+  const auto node = [&](std::int32_t i) -> const qir::Node & { return graph.nodes[index_of(i)]; };
   const auto rank = [&](std::int32_t id) { return static_cast<std::int64_t>(at(graph, id).shape.size()); };
   // Who made a tensor that is read once.
   const auto maker = [&](std::int32_t id) {

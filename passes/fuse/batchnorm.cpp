@@ -72,7 +72,7 @@ bool fold_into(qir::Graph &graph, Store &store, qir::Names &names, const qir::Us
     for (std::int64_t o = 0; o < layout.outer; ++o)
       for (std::int64_t c = 0; c < layout.per_group; ++c)
         for (std::int64_t k = 0; k < layout.inner; ++k, ++i)
-          new_weight[i] = static_cast<float>(weight[i] * factor[static_cast<std::size_t>(g * layout.per_group + c)]);
+          new_weight[i] = static_cast<float>(weight[i] * factor[index_of(g * layout.per_group + c)]);
 
   const auto add = [&](std::int32_t like, std::string_view name, qir::Shape dims, const void *data,
                        std::uint64_t size) {
@@ -103,7 +103,7 @@ void fold_batch_normalization(qir::Graph &graph, Store &store) {
     if (graph.nodes[i].op != Op::BatchNormalization) continue;
     const std::int32_t maker = uses.maker(graph.nodes[i].inputs[0]);
     if (maker == qir::Uses::kNobody) continue;
-    qir::Node &conv = graph.nodes[static_cast<std::size_t>(maker)];
+    qir::Node &conv = graph.nodes[index_of(maker)];
     if (!fold_into(graph, store, names, uses, conv, graph.nodes[i])) continue;
     conv.outputs.set(0, graph.nodes[i].outputs[0]);
     dead[i] = true;

@@ -71,9 +71,9 @@ class Composer {
     for (std::size_t n = 0; n < graph_.nodes.size() && !stop_asked(); ++n) {
       auto pieces = match_attention(graph_, uses, n);
       if (!pieces || pieces->scale <= 0 || !mask_fits(*pieces) ||
-          std::ranges::any_of(pieces->nodes, [&](std::int32_t i) { return taken[static_cast<std::size_t>(i)]; }))
+          std::ranges::any_of(pieces->nodes, [&](std::int32_t i) { return taken[index_of(i)]; }))
         continue;
-      for (const std::int32_t i : pieces->nodes) taken[static_cast<std::size_t>(i)] = true;
+      for (const std::int32_t i : pieces->nodes) taken[index_of(i)] = true;
       matches.emplace(n, std::move(*pieces));
     }
     if (matches.empty()) return;
@@ -87,8 +87,7 @@ class Composer {
       if (found_) {
         Composed &one = found_->emplace_back(Composed{Composite::Attention, rewriting.old[n].source, {}});
         for (const std::int32_t i : match->second.nodes)
-          if (i != static_cast<std::int32_t>(n))
-            one.pieces.push_back(rewriting.old[static_cast<std::size_t>(i)].source);
+          if (i != static_cast<std::int32_t>(n)) one.pieces.push_back(rewriting.old[index_of(i)].source);
       }
       write_attention(rewriting, rewriting.old[n], match->second);
     }
@@ -111,17 +110,16 @@ class Composer {
       Vector<std::int32_t> seen_by(graph_.nodes.size(), -1);
       for (const Change &change : changes) {
         if (stop_asked()) return;
-        if (!used[static_cast<std::size_t>(change.node)]) continue;
-        Composed one{change.what, graph_.nodes[static_cast<std::size_t>(change.node)].source, {}};
+        if (!used[index_of(change.node)]) continue;
+        Composed one{change.what, graph_.nodes[index_of(change.node)].source, {}};
         Vector<std::int32_t> look_at = change.old_inputs;
         while (!look_at.empty()) {
           const std::int32_t id = look_at.back();
           look_at.pop_back();
           const std::int32_t maker = id == qir::kAbsent ? qir::Uses::kNobody : uses.maker(id);
-          if (maker < 0 || used[static_cast<std::size_t>(maker)] ||
-              std::exchange(seen_by[static_cast<std::size_t>(maker)], change.node) == change.node)
+          if (maker < 0 || used[index_of(maker)] || std::exchange(seen_by[index_of(maker)], change.node) == change.node)
             continue;
-          const qir::Node &piece = graph_.nodes[static_cast<std::size_t>(maker)];
+          const qir::Node &piece = graph_.nodes[index_of(maker)];
           one.pieces.push_back(piece.source);
           look_at.insert(look_at.end(), piece.inputs.begin(), piece.inputs.end());
         }
@@ -133,13 +131,13 @@ class Composer {
 
   Vector<bool> used_nodes() const {
     Vector<bool> used(graph_.nodes.size(), false), wanted(graph_.tensors.size(), false);
-    for (const std::int32_t id : graph_.outputs) wanted[static_cast<std::size_t>(id)] = true;
+    for (const std::int32_t id : graph_.outputs) wanted[index_of(id)] = true;
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       for (const std::int32_t id : graph_.nodes[i].outputs)
-        if (id != qir::kAbsent && wanted[static_cast<std::size_t>(id)]) used[i] = true;
+        if (id != qir::kAbsent && wanted[index_of(id)]) used[i] = true;
       if (!used[i]) continue;
       for (const std::int32_t id : graph_.nodes[i].inputs)
-        if (id != qir::kAbsent) wanted[static_cast<std::size_t>(id)] = true;
+        if (id != qir::kAbsent) wanted[index_of(id)] = true;
     }
     return used;
   }

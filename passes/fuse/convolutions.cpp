@@ -85,9 +85,9 @@ std::int32_t Pass::floats(Rewriting &to, std::string_view name, const qir::Shape
 std::optional<Pass::Phase> Pass::phase_of(const qir::Uses &uses, std::int32_t id, Vector<std::int32_t> *nodes,
                                           int slices) const {
   const std::int32_t made = uses.maker(id);
-  if (made < 0 || graph_.nodes[static_cast<std::size_t>(made)].op != Op::Slice) return Phase{id, {0, 0}, {1, 1}};
+  if (made < 0 || graph_.nodes[index_of(made)].op != Op::Slice) return Phase{id, {0, 0}, {1, 1}};
   if (slices == 0) return std::nullopt;
-  const qir::Node &node = graph_.nodes[static_cast<std::size_t>(made)];
+  const qir::Node &node = graph_.nodes[index_of(made)];
   const qir::Shape &shape = at(graph_, node.inputs[0]).shape;
   qir::IntList lists[4];
   for (std::size_t i = 1; i < node.inputs.size() && i <= 4; ++i) {
@@ -119,7 +119,7 @@ std::optional<Pass::Phase> Pass::phase_of(const qir::Uses &uses, std::int32_t id
 std::optional<Pass::Depth> Pass::depth_of(const qir::Uses &uses, std::int32_t id) const {
   const std::int32_t made = uses.maker(id);
   if (made < 0 || !uses.used_once(id)) return std::nullopt;
-  const qir::Node &node = graph_.nodes[static_cast<std::size_t>(made)];
+  const qir::Node &node = graph_.nodes[index_of(made)];
   const qir::Shape &shape = at(graph_, id).shape;
   Depth depth;
   if (node.op == Op::SpaceToDepth) {
@@ -144,7 +144,7 @@ std::optional<Pass::Depth> Pass::depth_of(const qir::Uses &uses, std::int32_t id
       depth.image = phase->of;
       for (std::size_t d = 0; d < 2; ++d)
         if (phase->step[d] != depth.block || phase->start[d] >= depth.block) return std::nullopt;
-      depth.channels[static_cast<std::size_t>(phase->start[0] * depth.block + phase->start[1])] = channel;
+      depth.channels[index_of(phase->start[0] * depth.block + phase->start[1])] = channel;
       channel += at(graph_, part).shape[1];
     }
     if (std::ranges::find(depth.channels, -1) != depth.channels.end()) return std::nullopt;
@@ -178,7 +178,7 @@ bool Pass::read_image(Rewriting &to, const qir::Node &conv, const Depth &depth) 
         for (std::int64_t tap = 0; tap < w[2] * w[3]; ++tap) {
           const std::int64_t y = tap / w[3] * b + i / b, x = tap % w[3] * b + i % b;
           values[((m * channels + c) * kh + y) * kw + x] =
-              from[(m * w[1] + depth.channels[static_cast<std::size_t>(i)] + c) * w[2] * w[3] + tap];
+              from[(m * w[1] + depth.channels[index_of(i)] + c) * w[2] * w[3] + tap];
         }
   Vector<std::int32_t> inputs{depth.image, weights};
   if (const std::int32_t bias = conv.inputs[2]; bias != qir::kAbsent) inputs.push_back(bias);
@@ -207,8 +207,8 @@ void Pass::read_images() {
       continue;
     }
     for (const std::int32_t node : depth->second.nodes) {
-      gone[static_cast<std::size_t>(node)] = true;
-      if (found_) found_->push_back({to.graph.nodes[static_cast<std::size_t>(node)].source, to.old[n].source});
+      gone[index_of(node)] = true;
+      if (found_) found_->push_back({to.graph.nodes[index_of(node)].source, to.old[n].source});
     }
   }
   qir::compact(graph_, gone);
@@ -226,7 +226,7 @@ bool Pass::same_window(const qir::Node &a, const qir::Node &b) const {
 
 // One node for all of them, and a Split behind it.
 void Pass::emit_joined(Rewriting &to, const Vector<std::int32_t> &nodes, std::int32_t x, bool depthwise) const {
-  const auto node = [&](std::int32_t n) -> const qir::Node & { return to.old[static_cast<std::size_t>(n)]; };
+  const auto node = [&](std::int32_t n) -> const qir::Node & { return to.old[index_of(n)]; };
   const qir::Node &first = node(nodes[0]);
   std::int64_t channels = 0;
   bool biased = false;
@@ -267,7 +267,7 @@ void Pass::join(const Vector<Vector<std::int32_t>> &groups, bool depthwise) {
   if (groups.empty()) return;
   Vector<std::int32_t> group_of(graph_.nodes.size(), -1);
   for (std::size_t g = 0; g < groups.size(); ++g)
-    for (const std::int32_t n : groups[g]) group_of[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(g);
+    for (const std::int32_t n : groups[g]) group_of[index_of(n)] = static_cast<std::int32_t>(g);
   HashMap<std::int32_t, std::int32_t> split_of;  // by part: what was split
   if (depthwise)
     for (const qir::Node &node : graph_.nodes)
@@ -279,7 +279,7 @@ void Pass::join(const Vector<Vector<std::int32_t>> &groups, bool depthwise) {
       to.keep(std::move(to.old[n]));
       continue;
     }
-    const Vector<std::int32_t> &group = groups[static_cast<std::size_t>(group_of[n])];
+    const Vector<std::int32_t> &group = groups[index_of(group_of[n])];
     if (static_cast<std::size_t>(std::ranges::min(group)) != n) continue;
     const std::int32_t x = to.old[n].inputs[0];
     emit_joined(to, group, depthwise ? split_of[x] : x, depthwise);
@@ -296,7 +296,7 @@ void Pass::join_siblings() {
     if (w[0] >= kFewOutputs || w[1] < 2 || at(graph_, node.inputs[0]).is_constant) continue;
     Vector<std::size_t> &begun = of_input[node.inputs[0]];
     const auto group = std::ranges::find_if(
-        begun, [&](std::size_t g) { return same_window(graph_.nodes[static_cast<std::size_t>(groups[g][0])], node); });
+        begun, [&](std::size_t g) { return same_window(graph_.nodes[index_of(groups[g][0])], node); });
     if (group != begun.end()) {
       groups[*group].push_back(static_cast<std::int32_t>(n));
     } else {
@@ -318,11 +318,11 @@ void Pass::join_depthwise() {
     for (const std::int32_t part : split.outputs) {
       if (part == qir::kAbsent || !uses.used_once(part)) break;
       const std::int32_t n = uses.users(part)[0];
-      const qir::Node &node = graph_.nodes[static_cast<std::size_t>(n)];
+      const qir::Node &node = graph_.nodes[index_of(n)];
       if (!is_conv(graph_, node)) break;
       const qir::Shape &w = at(graph_, node.inputs[1]).shape;
       if (w[1] != 1 || w[0] != at(graph_, part).shape[1] || node.get_int("group", 1) != w[0] || w[0] >= kFewOutputs ||
-          (!group.empty() && !same_window(graph_.nodes[static_cast<std::size_t>(group[0])], node)))
+          (!group.empty() && !same_window(graph_.nodes[index_of(group[0])], node)))
         break;
       group.push_back(n);
     }

@@ -35,8 +35,7 @@ std::int32_t tanh_argument(const PatternMatcher &match, std::int32_t inside) {
     const qir::Node *sum = match.made_by(id, Op::Add);
     if (!sum) continue;
     for (int side = 0; side < 2; ++side) {
-      const std::int32_t one = sum->inputs[static_cast<std::size_t>(side)],
-                         rest = sum->inputs[static_cast<std::size_t>(1 - side)];
+      const std::int32_t one = sum->inputs[index_of(side)], rest = sum->inputs[index_of(1 - side)];
       if (whole.others.size() == 1) {
         const PatternMatcher::Factors cube = match.factors(rest, one);
         if (cube.is(0.044715) && cube.only(one, 3)) return one;

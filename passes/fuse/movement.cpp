@@ -22,11 +22,11 @@ Movement movement_of(const qir::Shape &shape, const Vector<std::int64_t> &perm) 
   Vector<std::pair<std::int64_t, std::int64_t>> groups;  // first axis and elements
   std::int64_t previous = -1;
   for (const std::int64_t axis : perm) {
-    const std::int64_t extent = shape[static_cast<std::size_t>(axis)];
+    const std::int64_t extent = shape[index_of(axis)];
     if (extent == 1) continue;
     bool follows = previous >= 0 && previous < axis;
     for (std::int64_t between = previous + 1; follows && between < axis; ++between)
-      follows = shape[static_cast<std::size_t>(between)] == 1;
+      follows = shape[index_of(between)] == 1;
     if (follows) groups.back().second *= extent;
     else groups.emplace_back(axis, extent);
     previous = axis;
@@ -136,7 +136,7 @@ void simplify_movements(qir::Graph &graph, Store &store) {
     std::int32_t moved = view(x, first, movement.dims, qir::kAbsent);
     if (movement.perm.size() > 1) {
       qir::Shape shape;
-      for (const std::int64_t axis : movement.perm) shape.push_back(movement.dims[static_cast<std::size_t>(axis)]);
+      for (const std::int64_t axis : movement.perm) shape.push_back(movement.dims[index_of(axis)]);
       const qir::Tensor like = at(graph, moved);
       const std::int32_t turned = rewriting.tensor(turn.name + "/turned", like.dtype, shape);
       at(graph, turned).quant = like.quant;

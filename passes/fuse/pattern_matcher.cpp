@@ -12,7 +12,7 @@ const qir::Node *PatternMatcher::made_by(std::int32_t id, Op op) const {
   if (id == qir::kAbsent || !uses_.knows(id)) return nullptr;
   const std::int32_t maker = uses_.maker(id);
   if (maker == qir::Uses::kNobody) return nullptr;
-  const qir::Node &node = graph_.nodes[static_cast<std::size_t>(maker)];
+  const qir::Node &node = graph_.nodes[index_of(maker)];
   return node.op == op && node.outputs[0] == id ? &node : nullptr;
 }
 

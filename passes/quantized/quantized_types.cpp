@@ -24,15 +24,13 @@ class Classes {
     for (std::size_t i = 0; i < parent_.size(); ++i) parent_[i] = static_cast<std::int32_t>(i);
   }
   std::int32_t root(std::int32_t id) {
-    while (parent_[static_cast<std::size_t>(id)] != id)
-      id = parent_[static_cast<std::size_t>(id)] =
-          parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(id)])];
+    while (parent_[index_of(id)] != id) id = parent_[index_of(id)] = parent_[index_of(parent_[index_of(id)])];
     return id;
   }
   void join(std::int32_t a, std::int32_t b) {
     a = root(a), b = root(b);
     if (a == b) return;
-    parent_[static_cast<std::size_t>(b)] = a;
+    parent_[index_of(b)] = a;
     State &to = at(a), &from = at(b);
     to.raw |= from.raw;
     to.members += from.members;
@@ -55,7 +53,7 @@ class Classes {
     int members = 1;
     std::optional<Quantization> quant;
   };
-  State &at(std::int32_t id) { return state_[static_cast<std::size_t>(id)]; }
+  State &at(std::int32_t id) { return state_[index_of(id)]; }
   Vector<std::int32_t> parent_;
   Vector<State> state_;
 };
@@ -155,14 +153,14 @@ class Readers {
   void grow() { uses_.resize(graph_.tensors.size()); }
   // What the node reads and makes counts from here on, or no longer: around each change of it.
   void enter(std::int32_t n) {
-    const qir::Node &node = graph_.nodes[static_cast<std::size_t>(n)];
+    const qir::Node &node = graph_.nodes[index_of(n)];
     for (std::uint32_t i = 0; i < node.inputs.size(); ++i)
       if (counts(node.inputs[i])) ++use_of(node.inputs[i]).count, use_of(node.inputs[i]).readers.push_back({n, i});
     for (const std::int32_t id : node.outputs)
       if (id != qir::kAbsent) use_of(id).maker = n;
   }
   void leave(std::int32_t n) {
-    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(n)].inputs)
+    for (const std::int32_t id : graph_.nodes[index_of(n)].inputs)
       if (counts(id)) --use_of(id).count;
   }
   // One that read `from` reads `to`.
@@ -172,7 +170,7 @@ class Readers {
   }
   std::int32_t maker(std::int32_t id) const {
     const std::int32_t n = use_of(id).maker;
-    return n < 0 || dead_[static_cast<std::size_t>(n)] ? kNone : n;
+    return n < 0 || dead_[index_of(n)] ? kNone : n;
   }
   bool is_output(std::int32_t id) const { return use_of(id).is_output; }
   bool used_once(std::int32_t id) const { return use_of(id).count == 1 && !is_output(id); }
@@ -197,8 +195,8 @@ class Readers {
     const Vector<std::int32_t> &inputs = graph_.nodes[n].inputs;
     return !dead_[n] && reader.input < inputs.size() && inputs[reader.input] == id;
   }
-  TensorUse &use_of(std::int32_t id) { return uses_[static_cast<std::size_t>(id)]; }
-  const TensorUse &use_of(std::int32_t id) const { return uses_[static_cast<std::size_t>(id)]; }
+  TensorUse &use_of(std::int32_t id) { return uses_[index_of(id)]; }
+  const TensorUse &use_of(std::int32_t id) const { return uses_[index_of(id)]; }
 
   const qir::Graph &graph_;
   const Vector<bool> &dead_;
@@ -227,10 +225,10 @@ class Fuser {
   }
 
  private:
-  qir::Node &node(std::int32_t i) { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  qir::Node &node(std::int32_t i) { return graph_.nodes[index_of(i)]; }
   void remove(std::int32_t i) {
     uses_.leave(i);
-    dead_[static_cast<std::size_t>(i)] = true;
+    dead_[index_of(i)] = true;
   }
 
   // The typed tensor that `id` is the dequantised value of; kNone: it is none.
@@ -391,7 +389,7 @@ class Fuser {
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       const std::int32_t moved = add_like(outputs[k], from);
       qir::Node back = node(uses_.maker(real_from));
-      back.name = format("%s/dequantize%zu", node(n).name.c_str(), k);
+      back.name = format("%s/dequantize%zu", node(n).name, k);
       back.inputs.set(0, moved);
       back.outputs = {outputs[k]};
       node(n).outputs.set(k, moved);

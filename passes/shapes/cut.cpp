@@ -180,10 +180,10 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
     for (std::size_t d = 0; fits && d < stated.size(); ++d)
       fits = inputs[i][d] >= 0 && (stated[d] < 0 || stated[d] == inputs[i][d]);
     if (!fits)
-      return Status::error(ErrorId::run_shape, format("tensor '%s': found shape %s, expected %s",
-                                                      printable(at(graph, graph.inputs[i]).name).c_str(),
-                                                      shape_text(inputs[i].data(), inputs[i].size()).c_str(),
-                                                      shape_text(stated.data(), stated.size()).c_str()));
+      return Status::error(
+          ErrorId::run_shape,
+          format("tensor '%s': found shape %s, expected %s", printable(at(graph, graph.inputs[i]).name),
+                 shape_text(inputs[i].data(), inputs[i].size()), shape_text(stated.data(), stated.size())));
     stated = inputs[i];
   }
   Vector<bool> dead(graph.nodes.size(), false), shown(graph.tensors.size());

@@ -195,8 +195,7 @@ void write_struct(const T &from, T *out) noexcept {
 
 Status out_of_range(const char *function, std::uint64_t index, std::uint64_t count) {
   return Status::error(ErrorId::index_out_of_range,
-                       format("%s: found the index %llu, expected one under %llu", function,
-                              static_cast<unsigned long long>(index), static_cast<unsigned long long>(count)));
+                       format("%s: found the index %llu, expected one under %llu", function, index, count));
 }
 
 }  // namespace
@@ -344,8 +343,8 @@ qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format_name, c
     std::string_view name;
     QR_RETURN_IF_ERROR(read_text(function, "format", format_name, &name));
     if (name != "json" && name != "html")
-      return Status::error(ErrorId::bad_argument, format("%s: format: found \"%s\", expected json or html", function,
-                                                         printable(name).c_str()));
+      return Status::error(ErrorId::bad_argument,
+                           format("%s: format: found \"%s\", expected json or html", function, printable(name)));
     if (!object.has_report())
       return Status::error(
           ErrorId::option_not_at_run_time,

@@ -22,10 +22,10 @@ class Entry {
   Entry(std::string_view file, std::string_view tensor) : file_(file), tensor_(tensor) {}
 
   Status wrong(const String &what) const {
-    return Status::error(ErrorId::bad_option_value,
-                         format("option overrides: '%s': tensor '%s': %s", printable(file_, 1000).c_str(),
-                                printable(tensor_).c_str(), what.c_str()),
-                         "docs/quantize/types.md has an example")
+    return Status::error(
+               ErrorId::bad_option_value,
+               format("option overrides: '%s': tensor '%s': %s", printable(file_, 1000), printable(tensor_), what),
+               "docs/quantize/types.md has an example")
         .with("tensor", tensor_);
   }
 
@@ -46,7 +46,7 @@ class Entry {
       else if ((key == "recv_nodes" || key == "nodes") && is_convert) status = receivers(value, whole);
       else
         status = wrong(format("found the key \"%s\", expected quant_type, symmetric, rmin, rmax, scale, zero_point, %s",
-                              printable(key).c_str(), is_convert ? "recv_nodes" : "axis, convert"));
+                              printable(key), is_convert ? "recv_nodes" : "axis, convert"));
       QR_RETURN_IF_ERROR(std::move(status));
     }
     if (out.scale.has_value() != out.zero_point.has_value())
@@ -63,37 +63,36 @@ class Entry {
     if (!out->dtype)
       return wrong(
           format("quant_type: found %s, expected QUInt8, QInt8, QUInt16, QInt16, QUInt4 or QInt4 (or u8, i8, ...)",
-                 text(value).c_str()));
+                 text(value)));
     return {};
   }
   Status flag(std::string_view key, const Json &value, std::optional<bool> *out) const {
-    if (!value.is_boolean())
-      return wrong(format("%s: found %s, expected true or false", String(key).c_str(), text(value).c_str()));
+    if (!value.is_boolean()) return wrong(format("%s: found %s, expected true or false", String(key), text(value)));
     *out = value.get<bool>();
     return {};
   }
   Status number(std::string_view key, const Json &value, std::optional<double> *out) const {
     if (!value.is_number() || !std::isfinite(value.get<double>()) || std::fabs(value.get<double>()) > 1e30)
-      return wrong(format("%s: found %s, expected a number", String(key).c_str(), text(value).c_str()));
+      return wrong(format("%s: found %s, expected a number", String(key), text(value)));
     *out = value.get<double>();
     return {};
   }
   Status scale(const Json &value, Override *out) const {
     std::optional<double> found;
     QR_RETURN_IF_ERROR(number("scale", value, &found));
-    if (!(*found > 1e-30)) return wrong(format("scale: found %s, expected more than 0", text(value).c_str()));
+    if (!(*found > 1e-30)) return wrong(format("scale: found %s, expected more than 0", text(value)));
     out->scale = static_cast<float>(*found);
     return {};
   }
   Status zero_point(const Json &value, Override *out) const {
     if (!value.is_number_integer() || std::abs(value.get<double>()) > 65535)
-      return wrong(format("zero_point: found %s, expected an integer of the type", text(value).c_str()));
+      return wrong(format("zero_point: found %s, expected an integer of the type", text(value)));
     out->zero_point = value.get<std::int32_t>();
     return {};
   }
   Status axis(const Json &value, Override *out) const {
     if (!value.is_number_integer() || std::abs(value.get<double>()) > 8)
-      return wrong(format("axis: found %s, expected the number of an axis", text(value).c_str()));
+      return wrong(format("axis: found %s, expected the number of an axis", text(value)));
     out->axis = value.get<std::int64_t>();
     return {};
   }
@@ -111,7 +110,7 @@ class Entry {
     if (!value.is_array()) return wrong("recv_nodes: found no list");
     whole->all_receive = false;
     for (const Json &one : value) {
-      if (!one.is_string()) return wrong(format("recv_nodes: found %s, expected names of nodes", text(one).c_str()));
+      if (!one.is_string()) return wrong(format("recv_nodes: found %s, expected names of nodes", text(one)));
       whole->receivers.push_back(String(one.get_ref<const std::string &>()));
     }
     return {};
@@ -145,15 +144,14 @@ Result<Overrides> parse_overrides(std::string_view text, bool is_yaml, std::stri
   } else {
     all = Json::parse(text.begin(), text.end(), nullptr, false);
     if (all.is_discarded())
-      return Status::error(
-          ErrorId::bad_option_value,
-          format("option overrides: '%s': found a text that is no JSON", printable(name, 1000).c_str()),
-          "a file of YAML has a name that ends in .yaml");
+      return Status::error(ErrorId::bad_option_value,
+                           format("option overrides: '%s': found a text that is no JSON", printable(name, 1000)),
+                           "a file of YAML has a name that ends in .yaml");
   }
   if (!all.is_object())
     return Status::error(ErrorId::bad_option_value,
                          format("option overrides: '%s': found no mapping of tensors' names to what is said of them",
-                                printable(name, 1000).c_str()));
+                                printable(name, 1000)));
   Overrides out;
   for (const auto &[tensor, said] : all.items()) {
     const Entry entry(name, tensor);
@@ -178,9 +176,8 @@ Result<Overrides> read_overrides(std::string_view path) {
   const String name(path);
   FILE *file = std::fopen(name.c_str(), "rb");
   const auto failed = [&](int number) {
-    return Status::error(os_error_id(number, ErrorId::io_error),
-                         format("option overrides: '%s' cannot be read: %s", printable(path, 1000).c_str(),
-                                os_error_text(number).c_str()))
+    return Status::error(os_error_id(number, ErrorId::io_error), format("option overrides: '%s' cannot be read: %s",
+                                                                        printable(path, 1000), os_error_text(number)))
         .with("file", path);
   };
   if (!file) return failed(errno);
@@ -194,7 +191,7 @@ Result<Overrides> read_overrides(std::string_view path) {
   if (number != 0) return failed(number);
   if (text.size() > kMost)
     return Status::error(ErrorId::bad_option_value,
-                         format("option overrides: '%s': found more than 64 MB", printable(path, 1000).c_str()));
+                         format("option overrides: '%s': found more than 64 MB", printable(path, 1000)));
   return parse_overrides(text, path.ends_with(".yaml") || path.ends_with(".yml"), path);
 }
 

@@ -52,16 +52,16 @@ class Planner {
   Status check_names() const {
     for (const auto &[name, unused] : overrides_)
       if (std::ranges::find(graph_.tensors, name, &qir::Tensor::name) == graph_.tensors.end())
-        return Status::error(ErrorId::bad_option_value,
-                             format("an override: found the tensor '%s', expected one of the prepared model",
-                                    printable(name).c_str()),
-                             "the report lists the tensors")
+        return Status::error(
+                   ErrorId::bad_option_value,
+                   format("an override: found the tensor '%s', expected one of the prepared model", printable(name)),
+                   "the report lists the tensors")
             .with("tensor", name);
     for (const String &name : settings_.float_nodes)
       if (std::ranges::find(graph_.nodes, name, &qir::Node::name) == graph_.nodes.end())
         return Status::error(ErrorId::bad_option_value,
                              format("option float_nodes: found '%s', expected the name of a node of the prepared model",
-                                    printable(name).c_str()),
+                                    printable(name)),
                              "the report lists the nodes")
             .with("node", name);
     return {};
@@ -138,7 +138,7 @@ class Planner {
       return Status::error(
                  ErrorId::bad_option_value,
                  format("option tensor_types: the tensor '%s' is wanted in two types, one of them by node '%s'",
-                        printable(at(graph_, id).name).c_str(), printable(node.name).c_str()),
+                        printable(at(graph_, id).name), printable(node.name)),
                  "give tensors that meet in a node the same type")
           .with("tensor", at(graph_, id).name);
     };

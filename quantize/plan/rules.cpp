@@ -50,7 +50,7 @@ std::size_t softmax_row(const qir::Graph &graph, const qir::Uses &uses, std::int
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
   if (shape.empty() || uses.users(id).empty() || uses.is_output(id)) return 0;
   for (const std::int32_t n : uses.users(id)) {
-    const qir::Node &node = graph.nodes[static_cast<std::size_t>(n)];
+    const qir::Node &node = graph.nodes[index_of(n)];
     const std::int64_t axis = node.get_int("axis", -1);
     if (node.op != Op::Softmax || (axis != -1 && axis != last)) return 0;
   }

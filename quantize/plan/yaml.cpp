@@ -80,10 +80,9 @@ class Reader {
  private:
   Status wrong(const String &what) const {
     const std::size_t number = at_ < lines_.size() ? lines_[at_].number : lines_.empty() ? 0 : lines_.back().number;
-    return Status::error(
-        ErrorId::bad_option_value,
-        format("option overrides: '%s', line %zu: %s", printable(name_, 1000).c_str(), number, what.c_str()),
-        "docs/quantize/types.md has an example");
+    return Status::error(ErrorId::bad_option_value,
+                         format("option overrides: '%s', line %zu: %s", printable(name_, 1000), number, what),
+                         "docs/quantize/types.md has an example");
   }
 
   // The lines from here on that are indented by `indent`, and what is deeper.
@@ -130,7 +129,7 @@ class Reader {
           key_text.back() == key_text.front())
         key_text = key_text.substr(1, key_text.size() - 2);
       const std::string key(key_text);
-      if (out.contains(key)) return wrong(format("found the key \"%s\" twice", printable(key).c_str()));
+      if (out.contains(key)) return wrong(format("found the key \"%s\" twice", printable(key)));
       const std::string_view value = trimmed(text.substr(colon + 1));
       if (value.empty()) {
         ++at_;
@@ -159,7 +158,7 @@ class Reader {
 
   Result<Json> whole_value(std::string_view text) {
     QR_ASSIGN_OR_RETURN(Json out, value(text, 0));
-    if (!trimmed(text).empty()) return wrong(format("found \"%s\" behind a value", printable(trimmed(text)).c_str()));
+    if (!trimmed(text).empty()) return wrong(format("found \"%s\" behind a value", printable(trimmed(text))));
     return out;
   }
 

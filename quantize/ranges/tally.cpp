@@ -68,8 +68,7 @@ void Tally::place(std::int32_t exponent, std::int32_t first) {
   Vector<std::uint64_t> counts(kBins + kPlacesOfZero, 0);
   for (std::size_t i = 0; i < size(); ++i)
     if (counts_[i])
-      counts[static_cast<std::size_t>(joined(first_ + static_cast<std::int32_t>(i), exponent - exponent_) - first)] +=
-          counts_[i];
+      counts[index_of(joined(first_ + static_cast<std::int32_t>(i), exponent - exponent_) - first)] += counts_[i];
   counts_.swap(counts);
   exponent_ = exponent, first_ = first;
 }
@@ -128,8 +127,7 @@ void Tally::add_finite(std::span<const float> values, float low, float high) {
     SeldomAsked asked;
     for (std::size_t at = 0; at < values.size() && !asked.stopped(kBlock); at += kBlock)
       count_bins(values.subspan(at, std::min(kBlock, values.size() - at)));
-    for (std::int32_t i = 0; i < kPlacesOfZero; ++i)
-      zeros_ += std::exchange(counts_[static_cast<std::size_t>(kRoom + i)], 0);
+    for (std::int32_t i = 0; i < kPlacesOfZero; ++i) zeros_ += std::exchange(counts_[index_of(kRoom + i)], 0);
   } else {
     zeros_ += values.size();
   }
@@ -145,8 +143,7 @@ void Tally::merge(const Tally &other) {
     make_room(other.min_, other.max_);
     for (std::size_t i = 0; i < other.size(); ++i)
       if (other.counts_[i])
-        counts_[static_cast<std::size_t>(
-            joined(other.first_ + static_cast<std::int32_t>(i), exponent_ - other.exponent_) - first_)] +=
+        counts_[index_of(joined(other.first_ + static_cast<std::int32_t>(i), exponent_ - other.exponent_) - first_)] +=
             other.counts_[i];
   }
   min_ = finite_ ? std::min(min_, other.min_) : other.min_;
@@ -195,7 +192,7 @@ bool Tally::restore(std::span<const std::uint8_t> bytes) {
     if (first > from || to - first >= kRoom) return false;
     std::uint64_t sum = head.zeros;
     for (std::int32_t i = 0; i < kRoom; ++i) {
-      const std::uint64_t count = counts[static_cast<std::size_t>(i)];
+      const std::uint64_t count = counts[index_of(i)];
       if ((count && (first + i < from || first + i > to)) || count > head.finite - sum) return false;
       sum += count;
     }

@@ -58,7 +58,7 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
     one.observer = make_observer(settings);
     one.row = softmax_row(graph, uses, id);
     if (one.input < 0) one.result = outputs.size(), outputs.push_back(id);
-    made->of_tensor_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(made->watched_.size() - 1);
+    made->of_tensor_[index_of(id)] = static_cast<std::int32_t>(made->watched_.size() - 1);
   }
   QR_ASSIGN_OR_RETURN(made->runner_, Runner::make(runtime, graph, outputs, threads, signal));
   return made;
@@ -76,16 +76,15 @@ Status Calibration::each(qr_signal *signal, Body body) {
 Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal) {
   QR_RETURN_IF_ERROR(runner_->run(inputs, signal));
   const auto values_of = [&](const Watched &one) {
-    return values(one.input >= 0 ? inputs[static_cast<std::size_t>(one.input)] : runner_->results()[one.result]);
+    return values(one.input >= 0 ? inputs[index_of(one.input)] : runner_->results()[one.result]);
   };
   QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) { one.extremes = extremes_of(values_of(one)); }));
   for (const Watched &one : watched_)
     if (one.extremes.beyond && has_nan(values_of(one))) {
       const String name = printable(qir::at(*graph_, one.tensor).name);
       return Status::error(ErrorId::bad_argument,
-                           format("sample %llu: found NaN in the %s '%s', expected numbers",
-                                  static_cast<unsigned long long>(samples_ + 1), one.input >= 0 ? "input" : "tensor",
-                                  name.c_str()),
+                           format("sample %llu: found NaN in the %s '%s', expected numbers", samples_ + 1,
+                                  one.input >= 0 ? "input" : "tensor", name),
                            "look at the values of this sample's inputs")
           .with("tensor", name);
     }
@@ -125,7 +124,7 @@ Status Calibration::restore(const Vector<State::Known> &known, std::uint64_t sam
     const String &name = qir::at(*graph_, watched_[i].tensor).name;
     if (known[i].tensor != name)
       return Status::error(ErrorId::bad_argument, format("a saved calibration: found the tensor '%s', expected '%s'",
-                                                         printable(known[i].tensor).c_str(), printable(name).c_str()));
+                                                         printable(known[i].tensor), printable(name)));
     observers.push_back(make_observer(settings));
     QR_RETURN_IF_ERROR(observers.back()->restore(known[i].bytes));
   }
@@ -135,8 +134,8 @@ Status Calibration::restore(const Vector<State::Known> &known, std::uint64_t sam
 }
 
 const Observer *Calibration::observer(std::int32_t tensor) const noexcept {
-  const std::int32_t at = of_tensor_[static_cast<std::size_t>(tensor)];
-  return at < 0 ? nullptr : watched_[static_cast<std::size_t>(at)].observer.get();
+  const std::int32_t at = of_tensor_[index_of(tensor)];
+  return at < 0 ? nullptr : watched_[index_of(at)].observer.get();
 }
 
 Range Calibration::range(std::int32_t tensor, const Grid &grid) const {

@@ -18,15 +18,15 @@ namespace {
 // What the Softmax reads that gives an output; kAbsent: none does, or a constant or an input is read.
 std::int32_t softmax_input(const qir::Graph &graph, const qir::Uses &uses, std::int32_t output) {
   const std::int32_t n = uses.maker(output);
-  if (n == qir::Uses::kNobody || graph.nodes[static_cast<std::size_t>(n)].op != qir::Op::Softmax) return qir::kAbsent;
-  const std::int32_t from = graph.nodes[static_cast<std::size_t>(n)].inputs[0];
+  if (n == qir::Uses::kNobody || graph.nodes[index_of(n)].op != qir::Op::Softmax) return qir::kAbsent;
+  const std::int32_t from = graph.nodes[index_of(n)].inputs[0];
   return uses.maker(from) == qir::Uses::kNobody ? qir::kAbsent : from;
 }
 
 // The tensor of the quantised graph that has a tensor's values.
 String given_name(const Plan &plan, const qir::Graph &graph, std::int32_t id) {
   const String &name = at(graph, id).name;
-  return plan.activations[static_cast<std::size_t>(id)].quantized ? dequantized_name(name) : name;
+  return plan.activations[index_of(id)].quantized ? dequantized_name(name) : name;
 }
 
 }  // namespace

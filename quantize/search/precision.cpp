@@ -47,7 +47,7 @@ Result<Target> read_target(std::string_view text) {
                ErrorId::bad_option_value,
                format(
                    "option target: found \"%s\", expected sqnr=DB (to 200), top1=PERCENT (to 100) or cosine=X (to 1)",
-                   printable(text).c_str()))
+                   printable(text)))
         .with("option", "target");
   return out;
 }
@@ -136,7 +136,7 @@ Operations count_operations(const qir::Graph &graph, const Plan &plan) {
     ++out.all;
     const bool wide = std::ranges::any_of(graph.nodes[n].outputs, [&](std::int32_t id) {
       if (id == qir::kAbsent) return false;
-      const Activation &a = plan.activations[static_cast<std::size_t>(id)];
+      const Activation &a = plan.activations[index_of(id)];
       return a.quantized && dtype_bits(a.grid.dtype) == 16;
     });
     out.wide += wide;

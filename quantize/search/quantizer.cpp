@@ -29,7 +29,7 @@ Status read_types(const Vector<String> &entries, Overrides &out) {
     if (!is_integer(dtype) || dtype_bits(dtype) < 8 || dtype_bits(dtype) > 16)
       return Status::error(ErrorId::bad_option_value,
                            format("option tensor_types: found \"%s\", expected NAME=TYPE with u8, i8, u16 or i16",
-                                  printable(entry).c_str()))
+                                  printable(entry)))
           .with("option", "tensor_types");
     out[entry.substr(0, equals)].own.dtype = dtype;
   }
@@ -70,7 +70,7 @@ Status Quantizer::set(std::string_view key, std::string_view value) {
   if (prepared_)
     return Status::error(ErrorId::option_not_at_run_time,
                          format("option %s: found that the model is prepared already, expected options before that",
-                                printable(key).c_str()),
+                                printable(key)),
                          "set options before the inputs are asked for and samples are given")
         .with("option", key);
   QR_RETURN_IF_ERROR(settings_.set(key, value));
@@ -130,12 +130,12 @@ Status Quantizer::check_sample(const qr_tensor *const *tensors, std::uint64_t co
   const qir::Graph &graph = model_->graph;
   if (count != graph.inputs.size())
     return Status::error(ErrorId::bad_argument, format("a sample: found %llu tensors, expected %zu, one for each input",
-                                                       static_cast<unsigned long long>(count), graph.inputs.size()));
+                                                       count, graph.inputs.size()));
   for (std::size_t i = 0; i < count; ++i) {
     const qir::Tensor &input = at(graph, graph.inputs[i]);
     if (!tensors[i] || (!tensors[i]->data && !tensors[i]->const_data && tensors[i]->size_bytes > 0))
-      return Status::error(ErrorId::bad_argument, format("a sample: found nothing for input '%s', expected its data",
-                                                         printable(input.name).c_str()))
+      return Status::error(ErrorId::bad_argument,
+                           format("a sample: found nothing for input '%s', expected its data", printable(input.name)))
           .with("tensor", input.name);
     const qr_tensor &given = *tensors[i];
     // Files often have a scalar as an array of one element.
@@ -151,10 +151,9 @@ Status Quantizer::check_sample(const qr_tensor *const *tensors, std::uint64_t co
     if (!same || given.size_bytes != packed_size(input.dtype, elements).value_or(0))
       return Status::error(
                  ErrorId::bad_argument,
-                 format("a sample: input '%s': found %s%s of %llu bytes, expected %s%s", printable(input.name).c_str(),
-                        qr_dtype_name(given.dtype), shape_text(given.dims, std::min(given.rank, 8u)).c_str(),
-                        static_cast<unsigned long long>(given.size_bytes), dtype_name(input.dtype),
-                        shape_text(input.shape.data(), input.shape.size()).c_str()))
+                 format("a sample: input '%s': found %s%s of %llu bytes, expected %s%s", printable(input.name),
+                        qr_dtype_name(given.dtype), shape_text(given.dims, std::min(given.rank, 8u)), given.size_bytes,
+                        dtype_name(input.dtype), shape_text(input.shape.data(), input.shape.size())))
           .with("tensor", input.name);
   }
   return {};
@@ -319,8 +318,8 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
     const auto widest = std::ranges::max_element(constant.quant.scales) - constant.quant.scales.begin();
     entry.scale = constant.quant.scales[0];
     entry.zero_point = constant.quant.zero_points[0];
-    entry.range = covered({constant.dtype, constant.quant.scales[static_cast<std::size_t>(widest)],
-                           constant.quant.zero_points[static_cast<std::size_t>(widest)]});
+    entry.range = covered(
+        {constant.dtype, constant.quant.scales[index_of(widest)], constant.quant.zero_points[index_of(widest)]});
     describe_weights(constant, tensor, &entry);
     report_.tensors.push_back(std::move(entry));
   }

@@ -21,10 +21,10 @@ String first_difference(std::string_view a, std::string_view b) {
 }
 
 Status other(std::string_view path, const String &found, const String &expected) {
-  return Status::error(ErrorId::bad_argument,
-                       format("the calibration '%s': found one %s, expected %s", printable(path, 1000).c_str(),
-                              found.c_str(), expected.c_str()),
-                       "go on with the model and options that it began with, or delete the file to begin anew")
+  return Status::error(
+             ErrorId::bad_argument,
+             format("the calibration '%s': found one %s, expected %s", printable(path, 1000), found, expected),
+             "go on with the model and options that it began with, or delete the file to begin anew")
       .with("file", path);
 }
 
@@ -41,7 +41,7 @@ Result<String> Quantizer::settings_text() const {
   String text;
   for (const auto &[key, value] : last) {
     if (key == "threads") continue;
-    text += format("%s=%s", key.c_str(), printable(value, 1 << 20).c_str());
+    text += format("%s=%s", key, printable(value, 1 << 20));
     if (key == "overrides" && !value.empty()) {
       QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, prepare::read_file("overrides", value));
       text += format(" (%016" PRIx64 ")", hash64(bytes.data(), bytes.size()));
@@ -72,7 +72,7 @@ Status Quantizer::restore(const qr_model_source &from, qr_signal *signal, const 
   if (samples() > 0)
     return Status::error(ErrorId::option_not_at_run_time,
                          format("the calibration '%s': found that %llu samples were given already, expected none",
-                                printable(path, 1000).c_str(), static_cast<unsigned long long>(samples())),
+                                printable(path, 1000), samples()),
                          "take a calibration up before the first sample");
   QR_ASSIGN_OR_RETURN(const SourceBytes saved, read_source("calibration", from));
   QR_ASSIGN_OR_RETURN(State state, read_state(saved.all, path));

@@ -70,10 +70,10 @@ class Reader {
 };
 
 Status damaged(std::string_view path, const char *found) {
-  return Status::error(ErrorId::unknown_format,
-                       format("the calibration '%s': found %s, expected one that was saved whole",
-                              printable(path, 1000).c_str(), found),
-                       "delete the file to begin anew")
+  return Status::error(
+             ErrorId::unknown_format,
+             format("the calibration '%s': found %s, expected one that was saved whole", printable(path, 1000), found),
+             "delete the file to begin anew")
       .with("file", path);
 }
 

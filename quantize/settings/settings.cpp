@@ -91,7 +91,7 @@ Status Settings::set(std::string_view key, std::string_view value) {
   if (row == std::end(kTexts)) {
     NearestWord nearest(key);
     for (const OptionText &one : kTexts) nearest.offer(one.key);
-    String message = format("found the option \"%s\", expected one of a quantisation's", printable(key).c_str());
+    String message = format("found the option \"%s\", expected one of a quantisation's", printable(key));
     if (!nearest.word().empty()) message += ": the nearest is \"" + String(nearest.word()) + "\"";
     return Status::error(ErrorId::unknown_option, message, "qr_quantizer_option lists every key").with("option", key);
   }
@@ -99,8 +99,7 @@ Status Settings::set(std::string_view key, std::string_view value) {
   double real = 0;
   if (!fits(row->values, value, &whole, &real))
     return Status::error(ErrorId::bad_option_value,
-                         format("option %s: found \"%s\", expected %.*s", String(key).c_str(), printable(value).c_str(),
-                                static_cast<int>(row->values.size()), row->values.data()),
+                         format("option %s: found \"%s\", expected %.*s", String(key), printable(value), row->values),
                          row->help)
         .with("option", key);
   take_effect(*this, key, String(value), whole, real);

@@ -18,7 +18,7 @@ namespace {
 
 Status failed(std::string_view kind, int number) {
   return Status::error(os_error_id(number, ErrorId::io_error),
-                       format("the %s cannot be read: %s", String(kind).c_str(), os_error_text(number).c_str()));
+                       format("the %s cannot be read: %s", String(kind), os_error_text(number)));
 }
 
 // Calls read(at, to, count), which gives an errno, for piece after piece, between which it may be stopped.
@@ -42,9 +42,8 @@ Status read_descriptor(std::string_view kind, const qr_model_source &from, Vecto
   if (!S_ISREG(info.st_mode)) return failed(kind, ESPIPE);
   if (from.offset > end || from.size_bytes > end - from.offset)
     return Status::error(ErrorId::index_out_of_range,
-                         format("the %s: its file has %llu bytes, expected %llu at offset %llu", String(kind).c_str(),
-                                static_cast<unsigned long long>(end), static_cast<unsigned long long>(from.size_bytes),
-                                static_cast<unsigned long long>(from.offset)));
+                         format("the %s: its file has %llu bytes, expected %llu at offset %llu", String(kind), end,
+                                from.size_bytes, from.offset));
   const auto size = static_cast<std::size_t>(from.size_bytes ? from.size_bytes : end - from.offset);
   return in_pieces(kind, size, out, [&](std::size_t done, std::uint8_t *to, std::size_t count) -> int {
     while (count > 0) {

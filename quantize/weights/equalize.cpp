@@ -51,13 +51,13 @@ bool has_own_weights(const qir::Graph &graph, const qir::Uses &uses, const qir::
 }
 
 std::optional<Pair> pair_from(const qir::Graph &graph, const qir::Uses &uses, std::int32_t first) {
-  const qir::Node &node = graph.nodes[static_cast<std::size_t>(first)];
+  const qir::Node &node = graph.nodes[index_of(first)];
   if (!has_own_weights(graph, uses, node)) return std::nullopt;
   std::int32_t result = node.outputs[0];
   for (;;) {
     if (!uses.used_once(result)) return std::nullopt;
     const std::int32_t next = uses.users(result)[0];
-    const qir::Node &user = graph.nodes[static_cast<std::size_t>(next)];
+    const qir::Node &user = graph.nodes[index_of(next)];
     if (user.inputs[0] != result) return std::nullopt;
     if (keeps_factors(user)) {
       result = user.outputs[0];
@@ -103,7 +103,7 @@ class OwnConstants {
   OwnConstants(qir::Graph &graph, qir::Store &store)
       : graph_(graph), store_(store), own_(graph.tensors.size(), nullptr) {}
   float *operator()(std::int32_t id) {
-    float *&values = own_[static_cast<std::size_t>(id)];
+    float *&values = own_[index_of(id)];
     if (!values) {
       qir::Tensor &tensor = at(graph_, id);
       tensor.data = store_.copy(tensor.data.data, tensor.data.size);
@@ -150,8 +150,8 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
     double moved = 0;
     for (std::size_t p = 0; p < pairs.size() && !stop_asked(); ++p) {
       const Pair &pair = pairs[p];
-      const qir::Node first = graph.nodes[static_cast<std::size_t>(pair.first)];
-      const qir::Node second = graph.nodes[static_cast<std::size_t>(pair.second)];
+      const qir::Node first = graph.nodes[index_of(pair.first)];
+      const qir::Node second = graph.nodes[index_of(pair.second)];
       const Vector<float> gives = reach(graph, first, false, pair.channels);
       const Vector<float> takes = reach(graph, second, true, pair.channels);
       Vector<float> by(pair.channels, 1);
@@ -171,10 +171,9 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
   }
   for (std::size_t p = 0; changes && p < pairs.size(); ++p) {
     const auto [least, most] = std::ranges::minmax(factors[p]);
-    changes->push_back(
-        {"equalised", graph.nodes[static_cast<std::size_t>(pairs[p].first)].name,
-         format("%zu channels with %s, factors %.3g to %.3g", pairs[p].channels,
-                printable(graph.nodes[static_cast<std::size_t>(pairs[p].second)].name).c_str(), least, most)});
+    changes->push_back({"equalised", graph.nodes[index_of(pairs[p].first)].name,
+                        format("%zu channels with %s, factors %.3g to %.3g", pairs[p].channels,
+                               printable(graph.nodes[index_of(pairs[p].second)].name), least, most)});
   }
 }
 
@@ -198,8 +197,8 @@ bool find_gate(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tens
   const std::span<const std::int32_t> users = uses.users(tensor);
   if (uses.is_output(tensor) || users.size() != 2) return false;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    const qir::Node &sigmoid = graph.nodes[static_cast<std::size_t>(users[i])];
-    const qir::Node &mul = graph.nodes[static_cast<std::size_t>(users[1 - i])];
+    const qir::Node &sigmoid = graph.nodes[index_of(users[i])];
+    const qir::Node &mul = graph.nodes[index_of(users[1 - i])];
     if (sigmoid.op != Op::Sigmoid || mul.op != Op::Mul || !uses.used_once(sigmoid.outputs[0]) ||
         uses.users(sigmoid.outputs[0])[0] != users[1 - i])
       continue;
@@ -222,7 +221,7 @@ bool clips_above(const qir::Graph &graph, const qir::Node &node, double *high) {
 
 // Depth first, without calling itself: a file says how long the way is.
 bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t from, Chain &chain) {
-  const bool is_conv = graph.nodes[static_cast<std::size_t>(chain.first)].op == Op::Conv;
+  const bool is_conv = graph.nodes[index_of(chain.first)].op == Op::Conv;
   struct Step {
     std::int32_t tensor;
     std::size_t next = 0;  // of its users
@@ -237,7 +236,7 @@ bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t from, C
       continue;
     }
     const std::int32_t n = users[way.back().next++];
-    const qir::Node &user = graph.nodes[static_cast<std::size_t>(n)];
+    const qir::Node &user = graph.nodes[index_of(n)];
     if (user.inputs[0] != tensor || std::ranges::count(user.inputs, tensor) != 1) return false;
     double high = HUGE_VAL;
     if (keeps_factors(user) || clips_above(graph, user, &high)) {
@@ -306,7 +305,7 @@ double cost(const qir::Graph &graph, const Chain &chain, const Channels &channel
   double sum = 0;
   SeldomAsked asked;
   for (const std::int32_t n : chain.readers) {
-    const qir::Node &node = graph.nodes[static_cast<std::size_t>(n)];
+    const qir::Node &node = graph.nodes[index_of(n)];
     const float *weights = qir::constant_floats(graph, node.inputs[1]);
     const Product product = *product_of(graph, node);
     const bool has_scales = node.op == Op::Conv || node.op == Op::Gemm;
@@ -344,7 +343,7 @@ struct Inserted {
   qir::Node node;
 };
 Inserted undo_for_gate(qir::Graph &graph, qir::Store &store, const Chain &chain, const Vector<float> &by) {
-  const qir::Node &first = graph.nodes[static_cast<std::size_t>(chain.first)];
+  const qir::Node &first = graph.nodes[index_of(chain.first)];
   const qir::Tensor like = at(graph, first.outputs[0]);
   Vector<float> inverse(by.size());
   for (std::size_t c = 0; c < by.size(); ++c) inverse[c] = 1 / by[c];
@@ -382,9 +381,9 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
   for (std::size_t i = 0; i < chains.size(); ++i) {
     for (Channels *one : {&seen[i], &seen[chains.size() + i]})
       one->reach.assign(chains[i].channels, 0), one->square.assign(chains[i].channels, 0);
-    tensors[i] = graph.nodes[static_cast<std::size_t>(chains[i].readers[0])].inputs[0];
+    tensors[i] = graph.nodes[index_of(chains[i].readers[0])].inputs[0];
     if (chains[i].gate != qir::Uses::kNobody)
-      tensors[chains.size() + i] = graph.nodes[static_cast<std::size_t>(chains[i].first)].outputs[0];
+      tensors[chains.size() + i] = graph.nodes[index_of(chains[i].first)].outputs[0];
   }
   Vector<std::int32_t> wanted;
   for (const std::int32_t id : tensors)
@@ -393,7 +392,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i] != wanted[place]) continue;
       const qir::Shape &shape = at(graph, tensors[i]).shape;
-      const bool is_conv = graph.nodes[static_cast<std::size_t>(chains[i % chains.size()].first)].op == Op::Conv;
+      const bool is_conv = graph.nodes[index_of(chains[i % chains.size()].first)].op == Op::Conv;
       look(values, shape, is_conv ? 1 : shape.size() - 1, seen[i]);
     }
   }));
@@ -435,9 +434,9 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
     }
     if (chosen == 0) continue;
     const Vector<float> by(best.begin(), best.end());
-    const qir::Node first = graph.nodes[static_cast<std::size_t>(chain.first)];
+    const qir::Node first = graph.nodes[index_of(chain.first)];
     scale_results(graph, first, by, own);
-    for (const std::int32_t n : chain.readers) divide_inputs(graph, graph.nodes[static_cast<std::size_t>(n)], by, own);
+    for (const std::int32_t n : chain.readers) divide_inputs(graph, graph.nodes[index_of(n)], by, own);
     if (gated) inserted.push_back(undo_for_gate(graph, store, chain, by));
     *changed = true;
     if (changes)
@@ -449,7 +448,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
   // From the last on: indices of those before stay what they are.
   std::ranges::sort(inserted, std::greater<>(), &Inserted::before);
   for (Inserted &one : inserted) {
-    graph.nodes[static_cast<std::size_t>(one.before)].inputs.set(0, one.node.outputs[0]);
+    graph.nodes[index_of(one.before)].inputs.set(0, one.node.outputs[0]);
     graph.nodes.insert(graph.nodes.begin() + one.before, std::move(one.node));
   }
   return {};

@@ -47,7 +47,7 @@ Status read_text(const char *function, const char *argument, const qr_string &fr
                           function, argument);
   if (!is_utf8(text) || text.find('\0') != std::string_view::npos)
     return Status::errorf(ErrorId::not_utf8, "%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument,
-                          printable(text).c_str());
+                          printable(text));
   *out = text;
   return {};
 }
@@ -78,7 +78,7 @@ Status check_flags(const char *function, const char *type, std::uint64_t flags, 
   if ((flags & ~known) == 0) return {};
   return Status::errorf(ErrorId::unknown_flag,
                         "%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function,
-                        type, std::countr_zero(flags & ~known), static_cast<unsigned long long>(known));
+                        type, std::countr_zero(flags & ~known), known);
 }
 
 namespace {
@@ -121,8 +121,8 @@ Status read_target(const char *function, const qr_target *target, qr_target &out
 }
 
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count) {
-  return Status::errorf(ErrorId::index_out_of_range, "%s: %s is %llu, expected less than %llu", function, what,
-                        static_cast<unsigned long long>(index), static_cast<unsigned long long>(count));
+  return Status::errorf(ErrorId::index_out_of_range, "%s: %s is %llu, expected less than %llu", function, what, index,
+                        count);
 }
 
 char *give_text(std::string_view text) {

@@ -46,7 +46,7 @@ qr_status *qr_profile_export(const qr_profile *profile, qr_string format, const 
     if (!EventLog::knows_format(name))
       return Status::error(
           ErrorId::bad_argument,
-          quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
+          quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name)));
     qr_target to = QR_TARGET_INIT;
     QR_RETURN_IF_ERROR(read_target("qr_profile_export", target, to));
     QR_ASSIGN_OR_RETURN(const String text, object(profile)->log().text(name));

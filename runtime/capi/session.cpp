@@ -12,15 +12,14 @@ constexpr const char *kRun = "qr_session_run", *kSubmit = "qr_session_submit";
 Status check_tensor(const char *function, const char *side, uint64_t index, const qr_tensor *tensor) {
   if (tensor->struct_size == sizeof(qr_tensor) && !(tensor->flags & ~QR_TENSOR_OF_SESSION))
     return {};  // the way it nearly always is
-  const String name = format("qr_tensor %s[%llu]", side, static_cast<unsigned long long>(index));
+  const String name = format("qr_tensor %s[%llu]", side, index);
   QR_RETURN_IF_ERROR(check_struct(function, name.c_str(), tensor, QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
   return check_flags(function, name.c_str(), tensor->flags, QR_TENSOR_OF_SESSION);
 }
 
 Status check_count(const char *function, ErrorId id, const char *what, uint64_t found, std::size_t expected) {
   if (found == expected) return {};
-  return Status::errorf(id, "%s: found %llu %ss, expected %zu", function, static_cast<unsigned long long>(found), what,
-                        expected);
+  return Status::errorf(id, "%s: found %llu %ss, expected %zu", function, found, what, expected);
 }
 
 Status check_arguments(const char *function, const Session &session, const qr_tensor *const *inputs,
@@ -32,7 +31,7 @@ Status check_arguments(const char *function, const Session &session, const qr_te
   if (input_count && !inputs) return null_argument(function, "inputs");
   if (output_count && !outputs) return null_argument(function, "outputs");
   for (uint64_t i = 0; i < input_count; ++i) {
-    if (!inputs[i]) return null_argument(function, format("inputs[%llu]", static_cast<unsigned long long>(i)).c_str());
+    if (!inputs[i]) return null_argument(function, format("inputs[%llu]", i).c_str());
     QR_RETURN_IF_ERROR(check_tensor(function, "inputs", i, inputs[i]));
   }
   for (uint64_t i = 0; i < output_count; ++i)

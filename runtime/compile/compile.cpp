@@ -79,9 +79,9 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
       if (verdict.supported) continue;
       ++here;
       const qir::Node &node = graphs[g].nodes[n];
-      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_text(node).c_str(),
-                             printable(verdict.reason, 1000).c_str(), printable(verdict.id).c_str());
-      if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000).c_str());
+      String reason = format("node %s (%s): %s [%s]", printable(node.name), qir::op_text(node),
+                             printable(verdict.reason, 1000), printable(verdict.id));
+      if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000));
       if (told.insert(reason).second) reasons.push_back(std::move(reason));
     }
     if (here > refused || nodes == 0) {
@@ -91,7 +91,7 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
   }
   if (reasons.empty()) return {};
   Status status = Status::errorf(ErrorId::backend_refuses_nodes, "backend %s refuses %zu of %zu nodes; the first: %s",
-                                 String(job.plugin->id()).c_str(), refused, nodes, reasons[0].c_str());
+                                 String(job.plugin->id()), refused, nodes, reasons[0]);
   status.with("backend", job.plugin->id());
   if (!job.model.path().empty()) status.with("file", job.model.path());
   for (const String &reason : reasons) status.with("reason", reason);
@@ -165,7 +165,7 @@ Result<Targets> targets_of(CompileJob &job) {
     if (values.size() < 2) continue;
     if (out.option)
       return Status::errorf(ErrorId::option_conflict, "options %s and %s: both list machines, expected one that does",
-                            printable(text_of(out.option->key)).c_str(), printable(row->key).c_str())
+                            printable(text_of(out.option->key)), printable(row->key))
           .with("option", row->key);
     if (job.use == DeviceUse::Run) values.resize(1);
     out.option = &option;
@@ -207,9 +207,9 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
     job->settings.group = {};
   }
   for (const KeyValue &foreign : job->plugin_options.foreign)
-    model.runtime().log().write(QR_LOG_INFO, "options",
-                                format("option %s is not one of backend %s: it has no effect",
-                                       printable(foreign.key).c_str(), String(plugin.id()).c_str()));
+    model.runtime().log().write(
+        QR_LOG_INFO, "options",
+        format("option %s is not one of backend %s: it has no effect", printable(foreign.key), String(plugin.id())));
   return job;
 }
 
@@ -313,10 +313,8 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
 
   const auto keep = [&](std::uint64_t graph, std::uint64_t segment) {
     const qr_plugin_bytes &bytes = portable_graphs.graphs()[graph].segments[segment];
-    return writer.add_segment(
-        qrm::SegmentKind::Weights,
-        segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
-        {bytes.data, bytes.size}, align);
+    return writer.add_segment(qrm::SegmentKind::Weights, segment ? format("weights %llu", segment) : String("weights"),
+                              {bytes.data, bytes.size}, align);
   };
   for (std::uint32_t g = 0; g < portable_graphs.graphs().size(); ++g) {
     const PortableGraph &graph = portable_graphs.graphs()[g];
@@ -351,16 +349,16 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
       if (program.has_plan) stored.plan = plan_of(program.plan);
       for (std::size_t s = 0; s < program.segments.size(); ++s) {
         const loader::CompiledSegment &segment = program.segments[s];
-        auto number = segment.kept ? keep(made.graphs[segment.request_graph], segment.request_segment)
-                                   : writer.add_segment(qrm::SegmentKind::Weights,
-                                                        format("%s packed %u.%zu", id.c_str(), first, s),
-                                                        {segment.bytes.data(), segment.bytes.size()},
-                                                        std::max(align, static_cast<std::uint32_t>(segment.align)));
+        auto number = segment.kept
+                          ? keep(made.graphs[segment.request_graph], segment.request_segment)
+                          : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id, first, s),
+                                               {segment.bytes.data(), segment.bytes.size()},
+                                               std::max(align, static_cast<std::uint32_t>(segment.align)));
         if (!number.ok()) return number.take_status();
         stored.segments.push_back(number.value());
       }
       QR_ASSIGN_OR_RETURN(stored.blob_segment,
-                          writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), first),
+                          writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id, first),
                                              {program.blob.data(), program.blob.size()}, align));
       context.programs.push_back(std::move(stored));
     }
@@ -429,8 +427,7 @@ Result<String> check_report(CompileJob &job) {
       for (std::size_t n = 0; n < here[g].size(); ++n)
         if (verdicts[g][n].supported && !here[g][n].supported) {
           verdicts[g][n] = std::move(here[g][n]);
-          verdicts[g][n].reason =
-              format("for %s: %s", printable(targets.values[i]).c_str(), verdicts[g][n].reason.c_str());
+          verdicts[g][n].reason = format("for %s: %s", printable(targets.values[i]), verdicts[g][n].reason);
         }
   }
   std::uint64_t supported = 0, refused = 0;

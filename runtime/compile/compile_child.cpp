@@ -53,7 +53,7 @@ constexpr std::uint64_t kGraceNs = 500'000'000;
 
 Status failure(const char *what, int error) {
   return Status::errorf(os_error_id(error, ErrorId::compile_process), "the process that compiles: %s: %s", what,
-                        os_error_text(error).c_str());
+                        os_error_text(error));
 }
 
 Status unreadable() {
@@ -252,7 +252,7 @@ Status Child::start(const char *verb, const OptionSet &options) {
     words.emplace_back(value);
   };
   const auto add_file = [&](const char *name, int fd, std::uint64_t offset, std::uint64_t size, const String &called) {
-    add(name, format("%d:%" PRIu64 ":%" PRIu64 ":%s", fd, offset, size, called.c_str()));
+    add(name, format("%d:%" PRIu64 ":%" PRIu64 ":%s", fd, offset, size, called));
   };
   add_file("model", child::kModel, model_.offset(), model_.bytes().size, {});
   for (std::size_t i = 0; i < external; ++i) {
@@ -431,14 +431,14 @@ Result<String> Child::wait() {
 // It closed its end and said nothing.
 Status Child::died() {
   const String of = backend_.empty() ? String() : " for backend " + backend_;
-  const String step = step_.empty() ? String() : format(" (its step: %s)", printable(step_, 200).c_str());
+  const String step = step_.empty() ? String() : format(" (its step: %s)", printable(step_, 200));
   siginfo_t how;
   for (int round = 0; round < 500 && !process_.reap(&how, WNOHANG); ++round) poll(nullptr, 0, 1);
   String end = "ended";  // where the application lets the system reap its children, nothing more is known
   if (how.si_pid != 0 && how.si_code == CLD_EXITED) end = format("ended with exit status %d", how.si_status);
   else if (how.si_pid != 0) end = format("ended by signal %d (%s)", how.si_status, strsignal(how.si_status));
-  return Status::errorf(ErrorId::compile_process_died, "the process that compiles%s %s before it was done%s",
-                        of.c_str(), end.c_str(), step.c_str());
+  return Status::errorf(ErrorId::compile_process_died, "the process that compiles%s %s before it was done%s", of, end,
+                        step);
 }
 
 Result<String> run(const char *verb, const Model &model, const OptionSet &options, TargetWriter *out,

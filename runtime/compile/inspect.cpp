@@ -136,9 +136,7 @@ Status write_container(JsonWriter &json, const Model &from, const CallSignal &si
         .field("kind", qrm::segment_kind_name(segment.kind))
         .field("name", segment.name)
         .field("offset", segment.offset);
-    json.field("size", segment.size)
-        .field("align", segment.align)
-        .field("xxh3", format("%016llx", static_cast<unsigned long long>(segment.sum)));
+    json.field("size", segment.size).field("align", segment.align).field("xxh3", format("%016llx", segment.sum));
     json.end_object();
   }
   json.end_array();

@@ -68,13 +68,13 @@ Status no_context(const CompileJob &job) {
   String there;
   for (const qrm::ContextInfo &context : job.model.container().metadata().contexts) {
     if (!there.empty()) there += ", ";
-    there += format("%s for %s", printable(context.backend).c_str(), printable(context.target).c_str());
+    there += format("%s for %s", printable(context.backend), printable(context.target));
   }
-  return Status::error(ErrorId::qrm_no_context,
-                       format("%s: found %s, expected a context of backend %s", job.model.describe().c_str(),
-                              there.empty() ? "no context" : format("contexts of %s", there.c_str()).c_str(),
-                              String(job.plugin->id()).c_str()),
-                       format("compile it for backend %s", String(job.plugin->id()).c_str()))
+  return Status::error(
+             ErrorId::qrm_no_context,
+             format("%s: found %s, expected a context of backend %s", job.model.describe(),
+                    there.empty() ? "no context" : format("contexts of %s", there).c_str(), String(job.plugin->id())),
+             format("compile it for backend %s", String(job.plugin->id())))
       .with("backend", job.plugin->id());
 }
 
@@ -112,8 +112,8 @@ String text_of_options(const CompileJob &job, const GradedContext &graded) {
   String text;
   for (const CompileOption &option : graded.asked_for) {
     const loader::OptionRow &row = *job.plugin->find_option(option.key);
-    text += format("%s%s: compiled with \"%s\", asked for \"%s\"", text.empty() ? "" : "; ", option.key.c_str(),
-                   printable(option_of(*graded.context, row), 200).c_str(), printable(option.value, 200).c_str());
+    text += format("%s%s: compiled with \"%s\", asked for \"%s\"", text.empty() ? "" : "; ", option.key,
+                   printable(option_of(*graded.context, row), 200), printable(option.value, 200));
   }
   return text;
 }
@@ -163,16 +163,15 @@ Result<GradedContext> grade_contexts(const CompileJob &job) {
   if (best.context && count > 1)
     job.model.runtime().log().write(
         QR_LOG_INFO, "session",
-        format("%s: of its %zu contexts of backend %s that for %s is the best: %s%s%s", job.model.describe().c_str(),
-               count, String(job.plugin->id()).c_str(), printable(best.context->target).c_str(),
-               grade_name(best.grade.grade), best.grade.reason.empty() ? "" : ", ",
-               printable(best.grade.reason, 1000).c_str()));
+        format("%s: of its %zu contexts of backend %s that for %s is the best: %s%s%s", job.model.describe(), count,
+               String(job.plugin->id()), printable(best.context->target), grade_name(best.grade.grade),
+               best.grade.reason.empty() ? "" : ", ", printable(best.grade.reason, 1000)));
   if (best.context) {
     best.asked_for = other_options(job, *best.context);
   } else if (keeps_graphs(job.model) && job.plugin->has_compiler()) {
     best.grade = {
         QR_PLUGIN_GRADE_RECOMPILE,
-        format("the container has no context of backend %s, but its portable graph", String(job.plugin->id()).c_str())};
+        format("the container has no context of backend %s, but its portable graph", String(job.plugin->id()))};
   }
   return best;
 }
@@ -239,8 +238,8 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
                ErrorId::qrm_incompatible_context,
                "%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
                "version %u): %s",
-               job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-               graded.context->blob_version, device.target.c_str(), job.plugin->blob_version(),
+               job.model.describe(), id, printable(graded.context->target), graded.context->blob_version, device.target,
+               job.plugin->blob_version(),
                graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str())
         .with("backend", id);
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
@@ -249,8 +248,8 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
       return Status::errorf(ErrorId::qrm_incompatible_context,
                             "%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
                             "context.recompile is never: %s",
-                            job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-                            device.target.c_str(), printable(graded.grade.reason, 1000).c_str())
+                            job.model.describe(), id, printable(graded.context->target), device.target,
+                            printable(graded.grade.reason, 1000))
           .with("backend", id)
           .with("option", "context.recompile");
     if (when == Recompile::Background) {
@@ -261,8 +260,8 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
       return loadable;
     }
     log.write(QR_LOG_INFO, "session",
-              format("%s: it is compiled again for backend %s, %s: %s", job.model.describe().c_str(), id.c_str(),
-                     device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+              format("%s: it is compiled again for backend %s, %s: %s", job.model.describe(), id, device.target,
+                     printable(graded.grade.reason, 1000)));
     return make_again(job);
   }
   if (!graded.asked_for.empty()) {
@@ -271,20 +270,17 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
     if (when == Recompile::Never || !kept)
       return Status::errorf(ErrorId::qrm_other_options,
                             "%s: its context of backend %s was compiled with other options, and %s: %s",
-                            job.model.describe().c_str(), id.c_str(),
-                            kept ? "option context.recompile is never" : "its portable graph was not kept",
-                            differs.c_str())
+                            job.model.describe(), id,
+                            kept ? "option context.recompile is never" : "its portable graph was not kept", differs)
           .with("backend", id)
           .with("option", graded.asked_for[0].key);
-    log.write(QR_LOG_INFO, "session",
-              format("%s: its context is compiled again: %s", job.model.describe().c_str(), differs.c_str()));
+    log.write(QR_LOG_INFO, "session", format("%s: its context is compiled again: %s", job.model.describe(), differs));
     if (when == Recompile::Wait) return make_again(job);
   }
   if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
-    log.write(
-        QR_LOG_INFO, "session",
-        format("%s: its context runs on %s, but another compilation would be better: %s", job.model.describe().c_str(),
-               device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+    log.write(QR_LOG_INFO, "session",
+              format("%s: its context runs on %s, but another compilation would be better: %s", job.model.describe(),
+                     device.target, printable(graded.grade.reason, 1000)));
   QR_RETURN_IF_ERROR(loadable->take_context(*graded.context));
   adopt_options(job, *graded.context, true);
   for (const loader::OptionRow &row : job.plugin->options())

@@ -48,10 +48,10 @@ Status check_signature(loader::Plugin &plugin, const LoadableModel &signature, c
         same = expected[i].dims[axis] < 0 || found[i].dims[axis] < 0 || expected[i].dims[axis] == found[i].dims[axis];
       if (!same)
         return plugin.misbehaved(
-            "context.load", format("gave a context with %s %s as %s%s, expected %s%s", what,
-                                   printable(expected[i].name).c_str(), dtype_name(static_cast<DType>(found[i].dtype)),
-                                   shape_text(found[i].dims, found[i].rank).c_str(), dtype_name(expected[i].dtype),
-                                   shape_text(expected[i].dims.data(), expected[i].dims.size()).c_str()));
+            "context.load",
+            format("gave a context with %s %s as %s%s, expected %s%s", what, printable(expected[i].name),
+                   dtype_name(static_cast<DType>(found[i].dtype)), shape_text(found[i].dims, found[i].rank),
+                   dtype_name(expected[i].dtype), shape_text(expected[i].dims.data(), expected[i].dims.size())));
     }
     return {};
   };
@@ -66,9 +66,8 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
   if (!settings.write_context) return {};
   const Log &log = job.model.runtime().log();
   if (!loadable.compiled()) {
-    log.write(
-        QR_LOG_INFO, "session",
-        format("ep.context_enable: %s holds the context already, nothing is written", job.model.describe().c_str()));
+    log.write(QR_LOG_INFO, "session",
+              format("ep.context_enable: %s holds the context already, nothing is written", job.model.describe()));
     return {};
   }
   const bool is_onnx = settings.context_path.ends_with(".onnx");
@@ -86,7 +85,7 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
   Status status = out.finish(is_onnx ? write_onnx_form(job, loadable, out.name(), out)
                                      : write_container(job, *loadable.compiled(), out.name(), out));
   if (!status.ok()) return std::move(status).with("option", "ep.context_file_path");
-  log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
+  log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000)));
   return {};
 }
 

@@ -82,8 +82,8 @@ Status Recompilation::work() {
   QR_ASSIGN_OR_RETURN(result_, load_contexts(*job, std::move(loadable), *from_));
   model.runtime().log().write(
       QR_LOG_INFO, "session",
-      format("%s: compiled again in the background for %s; sessions change over at their next run",
-             model.describe().c_str(), job->plugin->devices()[job->device].target.c_str()));
+      format("%s: compiled again in the background for %s; sessions change over at their next run", model.describe(),
+             job->plugin->devices()[job->device].target));
   return {};
 }
 

@@ -117,8 +117,8 @@ Status CallThreads::take_fault() {
   const Fault fault = fault_.load(std::memory_order_acquire);
   if (fault == Fault::None || fault == Fault::Telling)
     return {};  // Telling: somebody comes late; the next call says it
-  const auto found = static_cast<unsigned long long>(found_.load(std::memory_order_relaxed)),
-             expected = static_cast<unsigned long long>(expected_.load(std::memory_order_relaxed));
+  const std::uint64_t found = found_.load(std::memory_order_relaxed),
+                      expected = expected_.load(std::memory_order_relaxed);
   String what;
   switch (fault) {
     case Fault::Worker: what = format("called body with worker %llu, expected one under %llu", found, expected); break;
@@ -139,7 +139,7 @@ Status CallThreads::take_fault() {
                  : format("gave %llu indices to body, expected each of %llu once", found, expected);
   }
   fault_.store(Fault::None, std::memory_order_release);
-  return Status::errorf(ErrorId::thread_pool_broken, "the caller's thread pool: parallel_for %s", what.c_str());
+  return Status::errorf(ErrorId::thread_pool_broken, "the caller's thread pool: parallel_for %s", what);
 }
 
 }  // namespace quarry

@@ -92,7 +92,7 @@ class ExclusiveScope {
     return Status::errorf(
         ErrorId::overlapping_calls,
         "%s: called on thread %u while %s is inside another call on this %s, expected one call at a time", function_,
-        thread_, other.c_str(), object_);
+        thread_, other, object_);
   }
 
  private:

@@ -25,10 +25,9 @@ bool parse_integer(std::string_view text, std::int64_t *out) noexcept {
 }
 
 Status bad_value(std::string_view key, std::string_view value, std::string_view expected, std::string_view hint = {}) {
-  return Status::error(ErrorId::bad_option_value,
-                       format("option %s: found \"%s\", expected %s", printable(key).c_str(), printable(value).c_str(),
-                              String(expected).c_str()),
-                       hint)
+  return Status::error(
+             ErrorId::bad_option_value,
+             format("option %s: found \"%s\", expected %s", printable(key), printable(value), String(expected)), hint)
       .with("option", key);
 }
 
@@ -45,8 +44,8 @@ bool is_core_scope(std::string_view scope) noexcept {
 
 Status check_option_value(std::string_view key, std::string_view values, std::string_view value) {
   if (!is_utf8(value) || value.find('\0') != std::string_view::npos)
-    return Status::errorf(ErrorId::not_utf8, "option %s: the value is not UTF-8 text: \"%s\"", printable(key).c_str(),
-                          printable(value).c_str())
+    return Status::errorf(ErrorId::not_utf8, "option %s: the value is not UTF-8 text: \"%s\"", printable(key),
+                          printable(value))
         .with("option", key);
   if (values == "text" || values == "path" || values == "list") return {};
 
@@ -59,10 +58,9 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
         !parse_integer(range.substr(dots + 2), &high))
       return Status::errorf(ErrorId::internal,
                             "option %s: its table gives the values as \"%s\", expected integer LOW..HIGH",
-                            printable(key).c_str(), printable(values).c_str());
+                            printable(key), printable(values));
     if (parse_integer(value, &number) && number >= low && number <= high) return {};
-    return bad_value(key, value,
-                     format("an integer from %lld to %lld", static_cast<long long>(low), static_cast<long long>(high)));
+    return bad_value(key, value, format("an integer from %lld to %lld", low, high));
   }
 
   NearestWord nearest(value);
@@ -72,8 +70,8 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
       }))
     return {};
   const std::string_view near = nearest.word();
-  return bad_value(key, value, format("one of %s", printable(values, 1000).c_str()),
-                   near.empty() || value.size() < 2 ? String() : format("did you mean \"%s\"?", String(near).c_str()));
+  return bad_value(key, value, format("one of %s", printable(values, 1000)),
+                   near.empty() || value.size() < 2 ? String() : format("did you mean \"%s\"?", String(near)));
 }
 
 Status check_known_value(std::string_view key, std::string_view value) {

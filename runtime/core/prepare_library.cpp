@@ -29,7 +29,7 @@ Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where)
   if (api && api->version == QR_PREPARE_VERSION && api->struct_size == sizeof(qr_prepare_api)) return api;
   return Status::errorf(ErrorId::prepare_mismatch,
                         "compiler library %s: it is of another release, expected one with interface version %u",
-                        printable(where, 1000).c_str(), QR_PREPARE_VERSION);
+                        printable(where, 1000), QR_PREPARE_VERSION);
 }
 
 // The function of a libquarry-prepare that is a part of this program; nullptr: there is none.
@@ -51,13 +51,13 @@ Result<const qr_prepare_api *> open_file(const char *file) {
   if (!library) {
     const char *why = dlerror();
     return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::prepare_missing,
-                          "compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
+                          "compiler library %s: it cannot be opened: %s", printable(file, 1000),
                           why ? printable(why, 1000).c_str() : "no reason given");
   }
   const auto query = reinterpret_cast<qr_prepare_query_fn>(dlsym(library, "qr_prepare_query"));
   if (!query)
     return Status::errorf(ErrorId::prepare_mismatch, "compiler library %s: it has no function qr_prepare_query",
-                          printable(file, 1000).c_str());
+                          printable(file, 1000));
   return ask(query, file);
 }
 
@@ -91,7 +91,7 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
   if (!file.empty()) return open_file(file.c_str());
   return Status::errorf(ErrorId::prepare_missing,
                         "opening an .onnx model needs the compiler library, found no %s (looked at %s)",
-                        QR_PREPARE_FILE, tried.c_str());
+                        QR_PREPARE_FILE, tried);
 #endif
 }
 

@@ -92,8 +92,8 @@ Result<const BackendOption *> Runtime::backend_option(std::string_view key) {
   offer_option_keys(nearest);
   for (const auto &row : options_) nearest.offer(row->key);
   const std::string_view near = nearest.word();
-  return Status::errorf(ErrorId::unknown_option, "option %s: there is no option of that name%s", printable(key).c_str(),
-                        near.empty() ? "" : format(", the nearest is %s", String(near).c_str()).c_str())
+  return Status::errorf(ErrorId::unknown_option, "option %s: there is no option of that name%s", printable(key),
+                        near.empty() ? "" : format(", the nearest is %s", String(near)).c_str())
       .with("option", key);
 }
 

@@ -149,20 +149,20 @@ Result<std::uint32_t> choose_device(const Settings &settings, const loader::Plug
   if (settings.device_given) {
     if (settings.device >= devices.size())
       return Status::errorf(ErrorId::backend_no_device, "backend %s: found %zu devices, expected one with device_id %u",
-                            id.c_str(), devices.size(), settings.device)
+                            id, devices.size(), settings.device)
           .with("backend", id);
     const loader::DeviceInfo &device = devices[settings.device];
     if (device.usable || use == DeviceUse::CompileOnly) return settings.device;
-    return Status::errorf(ErrorId::backend_no_device, "backend %s: device %u (%s) is not usable: %s", id.c_str(),
-                          settings.device, device.name.c_str(), device.why_not.c_str())
+    return Status::errorf(ErrorId::backend_no_device, "backend %s: device %u (%s) is not usable: %s", id,
+                          settings.device, device.name, device.why_not)
         .with("backend", id);
   }
   std::uint32_t index = 0;
   if (plugin.first_usable_device(&index) || (use == DeviceUse::CompileOnly && !devices.empty())) return index;
   return Status::error(ErrorId::backend_no_device,
-                       devices.empty() ? format("backend %s: found no device, expected at least one", id.c_str())
-                                       : format("backend %s: none of its %zu devices is usable; the first: %s",
-                                                id.c_str(), devices.size(), devices[0].why_not.c_str()))
+                       devices.empty() ? format("backend %s: found no device, expected at least one", id)
+                                       : format("backend %s: none of its %zu devices is usable; the first: %s", id,
+                                                devices.size(), devices[0].why_not))
       .with("backend", id);
 }
 

@@ -81,7 +81,7 @@ Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
   Vector<ProcessorRange> ranges;
   const auto bad = [&](std::string_view item, const char *expected) {
     return Status::errorf(ErrorId::bad_option_value, "option thread_affinity: found \"%s\", expected %s",
-                          printable(item).c_str(), expected)
+                          printable(item), expected)
         .with("option", "thread_affinity");
   };
   cpu_set_t usable;

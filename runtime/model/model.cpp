@@ -32,7 +32,7 @@ bool looks_like_onnx(qir::Bytes bytes) noexcept {
 String first_bytes(qir::Bytes bytes) {
   String text;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(bytes.size, 8); ++i)
-    text += format(i ? " %02x" : "%02x", static_cast<const unsigned char *>(bytes.data)[i]);
+    text += format("%s%02x", i ? " " : "", static_cast<const unsigned char *>(bytes.data)[i]);
   return text;
 }
 
@@ -57,8 +57,8 @@ Result<qrm::TensorInfo> tensor_info(const qr_prepare_io &io) {
   info.name.assign(text_of(io.name));
   info.dtype = dtype_from_number(io.dtype).value_or(DType::Unknown);
   if (io.rank > QR_PLUGIN_MAX_RANK)
-    return Status::errorf(ErrorId::qir_rank, "tensor %s: found rank %u, expected at most %d",
-                          printable(info.name).c_str(), io.rank, QR_PLUGIN_MAX_RANK)
+    return Status::errorf(ErrorId::qir_rank, "tensor %s: found rank %u, expected at most %d", printable(info.name),
+                          io.rank, QR_PLUGIN_MAX_RANK)
         .with("tensor", info.name);
   for (std::uint32_t axis = 0; axis < io.rank; ++axis) {
     info.dims.push_back(io.dims[axis]);
@@ -149,7 +149,7 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, const qr_model_source &from
     folder = OpenFd(::fcntl(from.folder_fd, F_DUPFD_CLOEXEC, 0));
     if (folder.get() < 0)
       return Status::errorf(os_error_id(errno, ErrorId::io_error), "qr_model_open: source->folder_fd %d: %s",
-                            from.folder_fd, os_error_text(errno).c_str());
+                            from.folder_fd, os_error_text(errno));
   }
   const std::string_view path = from.kind == QR_SOURCE_PATH ? text_of(from.path) : std::string_view();
   auto model = Ref<Model>::make(std::move(runtime), std::move(file), path, options);
@@ -191,12 +191,11 @@ Status Model::take_binary(const OptionSet *options, const CallSignal &signal) {
     model_ = std::move(known.model), about_ = std::move(known.about);
   }
   if (!model_.empty()) return {};
-  return Status::error(
-      ErrorId::unknown_format,
-      bytes.size == 0
-          ? format("%s: it is empty, expected an .onnx model or a .qrm container", describe().c_str())
-          : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s", describe().c_str(),
-                   static_cast<unsigned long long>(bytes.size), first_bytes(bytes).c_str()));
+  return Status::error(ErrorId::unknown_format,
+                       bytes.size == 0
+                           ? format("%s: it is empty, expected an .onnx model or a .qrm container", describe())
+                           : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s",
+                                    describe(), bytes.size, first_bytes(bytes)));
 }
 
 Status Model::parse_onnx(qrm::FileUse use, int folder, ExternalFinder *external, const CallSignal &signal) {
@@ -275,9 +274,9 @@ Vector<qrm::KeyValue> Model::properties() const {
       found.push_back({String(key), String(value)});
       continue;
     }
-    runtime_->log().write(QR_LOG_WARN, "compile",
-                          format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
-                                 printable(key).c_str(), why));
+    runtime_->log().write(
+        QR_LOG_WARN, "compile",
+        format("%s: metadata \"%s\" is left out of the container: %s", describe(), printable(key), why));
   }
   return found;
 }

@@ -43,8 +43,7 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
     QR_ASSIGN_OR_RETURN(lowered_, model_->lower(shapes, signal, progress));
     const std::uint64_t count = lowered_.graph_count();
     if (count == 0)
-      return Status::errorf(ErrorId::internal, "%s: the compiler library made no graph of it",
-                            model_->describe().c_str());
+      return Status::errorf(ErrorId::internal, "%s: the compiler library made no graph of it", model_->describe());
     for (std::uint64_t i = 0; i < count; ++i) {
       const qr_lowered_graph graph = lowered_.graph(i);
       graphs_.push_back({String(text_of(graph.name)), graph.qir, {lowered_.pool()}, {}});
@@ -61,7 +60,7 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
     if (!info.qir_segment)
       return Status::errorf(ErrorId::qrm_no_graph,
                             "%s: its graph was not kept, expected a container with its portable graph",
-                            model_->describe().c_str());
+                            model_->describe());
     QR_ASSIGN_OR_RETURN(const qir::Bytes qir, container.segment(*info.qir_segment));
     QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(info.segments));
     PortableGraph graph{info.name, plugin_bytes(qir), {}, info.segments};

@@ -134,8 +134,7 @@ void EventLog::arrange() const {
   while (!open.empty()) {
     const auto next = static_cast<std::size_t>(open.back());
     const std::int64_t parent =
-        open.size() == 1 ? -1
-                         : static_cast<std::int64_t>(links[static_cast<std::size_t>(open[open.size() - 2] - 1)].event);
+        open.size() == 1 ? -1 : static_cast<std::int64_t>(links[index_of(open[open.size() - 2] - 1)].event);
     if (next >= count || links[next].parent != parent) {
       open.pop_back();
       continue;

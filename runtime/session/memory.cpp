@@ -93,9 +93,8 @@ Result<Ref<Memory>> Memory::import_fd(Runtime &runtime, Device device, int fd, s
   if (!range_fits(offset, size, static_cast<std::uint64_t>(end)))
     return Status::errorf(
         ErrorId::index_out_of_range,
-        "qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
-        static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
-        static_cast<unsigned long long>(end));
+        "qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes", offset, size,
+        end);
   memory->offset_ = offset;
   qr_plugin_memory_request request = memory->request(how);
   request.fd = memory->fd_;

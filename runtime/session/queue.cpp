@@ -19,8 +19,6 @@ namespace {
 // A thread that was held up between its submission and its waiting still finds its outcome, whatever others submit.
 constexpr std::uint64_t kKeptOutcomes = 1024;
 
-unsigned long long ull(std::uint64_t value) noexcept { return value; }
-
 // For the callback and for wait(): each gets one of its own.
 Status copy_of(const Status &status) noexcept {
   if (status.ok()) return {};
@@ -175,7 +173,7 @@ Status RunQueue::begin_adding(Lock &lock) {
     return Status::errorf(ErrorId::queue_full,
                           "qr_session_submit: found %llu runs under way, expected fewer "
                           "than queue_depth, which is %llu",
-                          ull(under_way), ull(depth));
+                          under_way, depth);
   adding_ = process_.thread_id();
   return {};
 }
@@ -351,7 +349,7 @@ Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal, bool *ende
     return Status::errorf(ErrorId::no_such_ticket,
                           "qr_session_wait: found ticket %llu, expected one of a run that is under way, or has "
                           "ended a short while ago and was not waited for",
-                          ull(ticket));
+                          ticket);
   };
   WakingFollower follower(changed_);
   const SignalLink link(signal.signal(), follower);

@@ -20,8 +20,6 @@
 namespace quarry {
 namespace {
 
-unsigned long long ull(std::uint64_t value) noexcept { return value; }
-
 Memory *memory_of(const qr_tensor &tensor) noexcept { return reinterpret_cast<Memory *>(tensor.memory); }
 
 bool dims_equal(const qr_tensor &tensor, const loader::TensorInfo &info) noexcept {
@@ -51,25 +49,24 @@ QR_COLD Status check_memory(const SessionCore &core, const char *what, const Str
                             const void *data, qr_dtype dtype) {
   const Memory &memory = *memory_of(tensor);
   if (&memory.device() != &core.device())
-    return Status::errorf(
-               ErrorId::run_bad_memory,
-               "%s %s: found memory of device %u of backend %s%s, expected device %u of backend %s%s", what,
-               printable(name).c_str(), memory.device().index(), String(memory.device().plugin().id()).c_str(),
-               &memory.runtime() == &core.runtime() ? "" : " in another runtime", core.device().index(),
-               String(core.plugin().id()).c_str(), &memory.runtime() == &core.runtime() ? "" : " in this one")
+    return Status::errorf(ErrorId::run_bad_memory,
+                          "%s %s: found memory of device %u of backend %s%s, expected device %u of backend %s%s", what,
+                          printable(name), memory.device().index(), String(memory.device().plugin().id()),
+                          &memory.runtime() == &core.runtime() ? "" : " in another runtime", core.device().index(),
+                          String(core.plugin().id()), &memory.runtime() == &core.runtime() ? "" : " in this one")
         .with("tensor", name);
   if (memory.is_mapped())
     return Status::errorf(ErrorId::memory_state, "%s %s: its memory is mapped by the host, expected it not to be", what,
-                          printable(name).c_str())
+                          printable(name))
         .with("tensor", name);
   if (!is_aligned(tensor.memory_offset, dtype))
     return Status::errorf(ErrorId::run_bad_memory,
                           "%s %s: found memory_offset %llu, expected a multiple of the size of %s", what,
-                          printable(name).c_str(), ull(tensor.memory_offset), qr_dtype_name(dtype))
+                          printable(name), tensor.memory_offset, qr_dtype_name(dtype))
         .with("tensor", name);
   if (data || tensor.const_data)
     return Status::errorf(ErrorId::run_bad_memory, "%s %s: both %s and memory are set, expected one of them", what,
-                          printable(name).c_str(), tensor.const_data ? "const_data" : "data")
+                          printable(name), tensor.const_data ? "const_data" : "data")
         .with("tensor", name);
   return {};
 }
@@ -93,14 +90,14 @@ Span span_of_result(const qr_io_buffer &buffer, const loader::TensorInfo &info, 
 QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info,
                        const std::int64_t *dims, std::uint64_t needed) {
   return Status::errorf(ErrorId::run_room, "output %s: found room for %llu bytes, expected at least %llu for %s %s",
-                        printable(name).c_str(), ull(found), ull(needed), dtype_name(static_cast<DType>(info.dtype)),
-                        shape_text(dims, info.rank).c_str())
+                        printable(name), found, needed, dtype_name(static_cast<DType>(info.dtype)),
+                        shape_text(dims, info.rank))
       .with("tensor", name);
 }
 
 QR_COLD Status no_callers_room(const String &name, const qr_tensor &tensor) {
   return Status::errorf(ErrorId::run_no_data, "output %s: %s, expected room of the caller's for a queued run",
-                        printable(name).c_str(),
+                        printable(name),
                         tensor.data ? "data is what the session gave out" : "neither data nor memory is set")
       .with("tensor", name);
 }
@@ -116,7 +113,7 @@ QR_COLD Status not_of_session(const String &name) {
 
 QR_COLD Status two_pointers(const String &name) {
   return Status::errorf(ErrorId::run_bad_memory, "input %s: both data and const_data are set, expected one of them",
-                        printable(name).c_str())
+                        printable(name))
       .with("tensor", name);
 }
 
@@ -136,12 +133,12 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
     const qr_tensor &tensor = *inputs[i];
     if (tensor.dtype != static_cast<qr_dtype>(signature[i].dtype))
       return Status::errorf(ErrorId::run_dtype, "input %s: found %s (data type %d), expected %s",
-                            printable(signature[i].name).c_str(), qr_dtype_name(tensor.dtype), tensor.dtype,
+                            printable(signature[i].name), qr_dtype_name(tensor.dtype), tensor.dtype,
                             dtype_name(signature[i].dtype))
           .with("tensor", signature[i].name);
     if (tensor.rank > QR_MAX_RANK)
       return Status::errorf(ErrorId::run_shape, "input %s: found rank %u, expected at most %d",
-                            printable(signature[i].name).c_str(), tensor.rank, QR_MAX_RANK)
+                            printable(signature[i].name), tensor.rank, QR_MAX_RANK)
           .with("tensor", signature[i].name);
   }
   for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -171,18 +168,18 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
       expected += expected.empty() ? "" : " or ";
       expected += text;
     }
-    return Status::errorf(ErrorId::run_shape, "input %s: found %s, expected %s", printable(signature[i].name).c_str(),
-                          shape_text(inputs[i]->dims, inputs[i]->rank).c_str(), expected.c_str())
+    return Status::errorf(ErrorId::run_shape, "input %s: found %s, expected %s", printable(signature[i].name),
+                          shape_text(inputs[i]->dims, inputs[i]->rank), expected)
         .with("tensor", signature[i].name);
   }
   String found, expected;
   for (std::size_t i = 0; i < signature.size(); ++i)
-    found += format("%s%s=%s", i ? ", " : "", printable(signature[i].name).c_str(),
-                    shape_text(inputs[i]->dims, inputs[i]->rank).c_str());
+    found +=
+        format("%s%s=%s", i ? ", " : "", printable(signature[i].name), shape_text(inputs[i]->dims, inputs[i]->rank));
   for (const SessionBucket &bucket : buckets)
-    expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name).c_str());
-  return Status::errorf(ErrorId::run_shape, "inputs %s: no shape bucket has them together, expected %s", found.c_str(),
-                        expected.c_str());
+    expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name));
+  return Status::errorf(ErrorId::run_shape, "inputs %s: no shape bucket has them together, expected %s", found,
+                        expected);
 }
 
 Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor) {
@@ -200,7 +197,7 @@ Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &
     if (memory_room(tensor) < needed)
       return Status::errorf(ErrorId::run_bad_memory,
                             "input %s: found %llu bytes behind offset %llu of its memory, expected %llu",
-                            printable(name).c_str(), ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed))
+                            printable(name), memory_room(tensor), tensor.memory_offset, needed)
           .with("tensor", name);
     buffer.data = view_of(*memory, tensor.memory_offset);
     buffer.memory = memory->handle();
@@ -211,14 +208,12 @@ Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &
   const void *data = tensor.const_data ? tensor.const_data : tensor.data;
   if (!data && needed > 0)
     return Status::errorf(ErrorId::run_no_data,
-                          "input %s: neither data nor memory is set, expected %llu bytes of %s %s",
-                          printable(name).c_str(), ull(needed), qr_dtype_name(tensor.dtype),
-                          shape_text(info.dims, info.rank).c_str())
+                          "input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name),
+                          needed, qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank))
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
-    return Status::errorf(ErrorId::run_shape, "input %s: size_bytes is %llu, expected %llu for %s %s",
-                          printable(name).c_str(), ull(tensor.size_bytes), ull(needed), qr_dtype_name(tensor.dtype),
-                          shape_text(info.dims, info.rank).c_str())
+    return Status::errorf(ErrorId::run_shape, "input %s: size_bytes is %llu, expected %llu for %s %s", printable(name),
+                          tensor.size_bytes, needed, qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank))
         .with("tensor", name);
   buffer.data = data ? const_cast<void *>(data) : g_nothing;  // no backend writes to an input
   return {};
@@ -259,7 +254,7 @@ Status Session::bind_output(RunFrame &frame, std::size_t index, const qr_tensor 
     return Status::errorf(ErrorId::run_bad_memory,
                           "output %s: its memory has no view for the host, expected one: only the run knows the "
                           "output's shape",
-                          printable(name).c_str())
+                          printable(name))
         .with("tensor", name);
   }
 

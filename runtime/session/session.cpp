@@ -145,10 +145,9 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   model.runtime().log().write(
       QR_LOG_INFO, "session",
       format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes",
-             model.describe().c_str(), String(core->plugin().id()).c_str(), core->device().index(),
-             core->device().info().target.c_str(), loaded.loadable->source(), loaded.buckets.size(),
-             loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
-             static_cast<unsigned long long>(loaded.plan.arena_bytes)));
+             model.describe(), String(core->plugin().id()), core->device().index(), core->device().info().target,
+             loaded.loadable->source(), loaded.buckets.size(), loaded.buckets.size() == 1 ? "" : "s",
+             loaded.plan.weights_bytes, loaded.plan.arena_bytes));
   return session;
 }
 
@@ -209,7 +208,7 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
     if (!row->changes_at_run_time)
       return Status::errorf(ErrorId::option_not_at_run_time, "option %s: backend %s cannot change it at run time",
-                            printable(key).c_str(), String(plugin.id()).c_str())
+                            printable(key), String(plugin.id()))
           .with("option", key);
     QR_RETURN_IF_ERROR(core_->device().check("qr_session_set_option"));
     QR_RETURN_IF_ERROR(set_in_all(key, value));
@@ -227,11 +226,11 @@ Status Session::set_option(std::string_view key, std::string_view value) {
   }
   if (!at_run_time)
     return Status::errorf(ErrorId::option_not_at_run_time, "option %s: it cannot change while the session lives",
-                          printable(key).c_str())
+                          printable(key))
         .with("option", key);
-  core_->runtime().log().write(QR_LOG_INFO, "options",
-                               format("option %s is not one of backend %s: it has no effect", printable(key).c_str(),
-                                      String(plugin.id()).c_str()));
+  core_->runtime().log().write(
+      QR_LOG_INFO, "options",
+      format("option %s is not one of backend %s: it has no effect", printable(key), String(plugin.id())));
   put(foreign_, key, value);
   return {};
 }
@@ -250,7 +249,7 @@ Status Session::set_in_all(std::string_view key, std::string_view value) {
       if (const Status lost = executions_[done]->set_option(key, before); !lost.ok())
         core_->runtime().log().write(QR_LOG_ERROR, "options",
                                      format("option %s: it was refused, and its value before cannot be set again: %s",
-                                            printable(key).c_str(), String(lost.message()).c_str()));
+                                            printable(key), String(lost.message())));
     }
     return refused;
   }

@@ -291,8 +291,8 @@ int bench(const BenchFlags &flags) {
                        {"runs_per_s", static_cast<double>(queued.times.size()) / queued.wall_ms * 1000}};
   }
   if (!is_standard_output(flags.json)) {
-    print("%s on %s: %llu runs%s\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
-          static_cast<unsigned long long>(runs), interrupted() ? ", then interrupted" : "");
+    print("%s on %s: %llu runs%s\n", flags.model, result["backend"].get<std::string>(), runs,
+          interrupted() ? ", then interrupted" : "");
     for (const auto &[title, key] : {std::pair{"create", "create_ms"},
                                      {"from .qrm", "warm_create_ms"},
                                      {"first run", "first_ms"},
@@ -302,15 +302,13 @@ int bench(const BenchFlags &flags) {
       if (result.contains(key))
         print("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
     if (flags.sessions > 1 && runs)
-      print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
-            static_cast<unsigned long long>(flags.sessions));
+      print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(), flags.sessions);
     if (result.contains("kernels"))
       print("  kernels   %10.0f a run, of %zu steps; %.0f launches\n", result["kernels"]["kernels"].get<double>(),
             result["kernels"]["nodes"].get<size_t>(), result["kernels"]["launches"].get<double>());
     if (result.contains("queue"))
       print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
-            result["queue"]["runs_per_s"].get<double>(), static_cast<unsigned long long>(flags.queue),
-            result["queue"]["median_ms"].get<double>());
+            result["queue"]["runs_per_s"].get<double>(), flags.queue, result["queue"]["median_ms"].get<double>());
     print("  peak memory %8.1f MB%s\n", static_cast<double>(peak.kb) / 1000,
           std::string_view(peak.source) == "VmHWM" ? "" : " (at most: /proc cannot be read)");
   }

@@ -23,14 +23,13 @@ std::string joined(const Json &names) {
 void print_nodes(const Json &nodes) {
   for (const Json &node : nodes) {
     if (node.value("supported", false)) continue;
-    print("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
-          node.value("id", "").c_str(), node.value("reason", "").c_str());
-    if (const std::string hint = node.value("hint", ""); !hint.empty()) print("  what to do: %s\n", hint.c_str());
+    print("refused %s (%s): %s %s\n", node.value("name", ""), node.value("op", ""), node.value("id", ""),
+          node.value("reason", ""));
+    if (const std::string hint = node.value("hint", ""); !hint.empty()) print("  what to do: %s\n", hint);
   }
   for (const Json &node : nodes)
     if (node.value("path", "") == "reference")
-      print("slow %s (%s): %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
-            node.value("kernel", "").c_str());
+      print("slow %s (%s): %s\n", node.value("name", ""), node.value("op", ""), node.value("kernel", ""));
 }
 
 void print_table(const std::map<std::string, Counts> &operators) {
@@ -38,7 +37,7 @@ void print_table(const std::map<std::string, Counts> &operators) {
   for (const auto &[name, counts] : operators) width = std::max(width, name.size());
   print("%-*s  %6s  %6s  %7s\n", static_cast<int>(width), "operator", "nodes", "taken", "refused");
   for (const auto &[name, counts] : operators)
-    print("%-*s  %6d  %6d  %7d\n", static_cast<int>(width), name.c_str(), counts.taken + counts.refused, counts.taken,
+    print("%-*s  %6d  %6d  %7d\n", static_cast<int>(width), name, counts.taken + counts.refused, counts.taken,
           counts.refused);
 }
 
@@ -49,14 +48,15 @@ void print_cut(const Json &report) {
   }
   const Json &cut = report["cut"];
   const std::string front = joined(cut["front"]), back = joined(cut["back"]);
-  print("%s of %s nodes run wholly on backend %s when the model is cut", cut["kept"].dump().c_str(),
-        cut["nodes"].dump().c_str(), report.value("backend", "").c_str());
-  if (!front.empty()) print("\n  behind %s", front.c_str());
-  if (!back.empty()) print("\n  in front of what follows %s", back.c_str());
+  print("%s of %s nodes run wholly on backend %s when the model is cut", cut["kept"].dump(), cut["nodes"].dump(),
+        report.value("backend", ""));
+  if (!front.empty()) print("\n  behind %s", front);
+  if (!back.empty()) print("\n  in front of what follows %s", back);
   std::string flags;
   for (const std::string &at : {front, back})
     if (!at.empty()) flags += " --at " + at;
-  print(flags.empty() ? "%s\n" : ":\n  quarry cut MODEL%s\n", flags.c_str());
+  if (!flags.empty()) print(":\n  quarry cut MODEL%s", flags);
+  print("\n");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ int report_check(const qr::Model &model, const qr::Options &options, bool json) 
   const Json report = Json::parse(model.check_nodes(options));
   const int refused = report.value("refused", 0);
   if (json) {
-    print("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2));
     return refused == 0 ? 0 : 1;
   }
   print_nodes(report["nodes"]);
@@ -81,8 +81,8 @@ int report_check(const qr::Model &model, const qr::Options &options, bool json) 
   if (slow > 0 || gone > 0)
     print("%d nodes run by the reference's kernels, %d need no step of their own\n", slow, gone);
   if (refused > 0) print_cut(report);
-  print("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
-        report.value("supported", 0), refused);
+  print("backend %s: %d nodes supported, %d refused\n", report.value("backend", ""), report.value("supported", 0),
+        refused);
   return refused == 0 ? 0 : 1;
 }
 

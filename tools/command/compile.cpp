@@ -66,9 +66,9 @@ int compile(const CompileFlags &flags) {
   }
   const qr::Model made(runtime, out);
   const nlohmann::json info = nlohmann::json::parse(made.inspect());
-  print("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+  print("%s: %s", out, bytes_text(info.value("file_bytes", uint64_t{0})));
   for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
-    print(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
+    print(", backend %s for %s", context.value("backend", "?"), context.value("target", "?"));
   const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
   if (graphs > 0) print(", %zu graph%s", graphs, graphs == 1 ? "" : "s");
   print("\n");

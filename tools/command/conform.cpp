@@ -400,7 +400,7 @@ int conform(const ConformFlags &flags) {
       });
     });
   if (flags.list) {
-    for (const std::string &folder : cases) print("%s\n", folder.c_str());
+    for (const std::string &folder : cases) print("%s\n", folder);
     return 0;
   }
   if (cases.empty()) throw UsageError("no case is left by --filter");
@@ -443,8 +443,7 @@ int conform(const ConformFlags &flags) {
   for (const char *kind : {"refused", "failed"})
     for (const Json &result : results)
       if (result["result"] == kind)
-        print_to(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(),
-                 result.value("reason", "").c_str());
+        print_to(listing, "%s %s: %s\n", kind, result["name"].get<std::string>(), result.value("reason", ""));
   print_to(listing, "%d passed, %d failed, %d refused", counts["passed"], counts["failed"], counts["refused"]);
   const auto constants = std::ranges::count_if(results, [](const Json &r) { return r.contains("constant_inputs"); });
   if (constants > 0) print_to(listing, ", %td of them with constant inputs", constants);

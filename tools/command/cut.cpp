@@ -35,7 +35,7 @@ std::string default_name(const std::string &model, size_t part, size_t count) {
 void print_names(const char *title, const std::vector<qr::TensorInfo> &tensors) {
   print("  %s", title);
   for (const qr::TensorInfo &tensor : tensors)
-    print(" %s %s%s", tensor.name.c_str(), qr_dtype_name(tensor.dtype), shape_text(tensor.dims).c_str());
+    print(" %s %s%s", tensor.name, qr_dtype_name(tensor.dtype), shape_text(tensor.dims));
   print("\n");
 }
 
@@ -76,8 +76,8 @@ int cut(const CutFlags &flags) {
     progress.clear();
     const qr::Model made(runtime, names[part]);
     const nlohmann::json info = nlohmann::json::parse(made.inspect());
-    print("%s: %s, backend %s\n", names[part].c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str(),
-          info["contexts"].at(0).value("backend", "?").c_str());
+    print("%s: %s, backend %s\n", names[part], bytes_text(info.value("file_bytes", uint64_t{0})),
+          info["contexts"].at(0).value("backend", "?"));
     print_names("takes", made.inputs());
     print_names("gives", made.outputs());
   }

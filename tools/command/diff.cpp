@@ -159,8 +159,8 @@ void print_rows(const std::vector<Row> &rows) {
     if (row.steps) std::snprintf(steps, sizeof steps, "%.0f", *row.steps);
     const std::string name =
         row.tensor.size() > tensor ? ".." + row.tensor.substr(row.tensor.size() - tensor + 2) : row.tensor;
-    print("%-*s  %-*s  %10.4g  %7.2f%%  %8s  %s%s\n", static_cast<int>(tensor), name.c_str(), static_cast<int>(op),
-          row.op.c_str(), row.worst, 100 * row.of_range, ratio, steps, row.bad ? "  BAD" : "");
+    print("%-*s  %-*s  %10.4g  %7.2f%%  %8s  %s%s\n", static_cast<int>(tensor), name, static_cast<int>(op), row.op,
+          row.worst, 100 * row.of_range, ratio, steps, row.bad ? "  BAD" : "");
   }
 }
 
@@ -228,14 +228,14 @@ int diff(const DiffFlags &flags) {
                                    {"steps", row.steps ? finite(*row.steps) : Json(nullptr)},
                                    {"bad", row.bad}});
     report["first_bad"] = first == rows.end() ? Json(nullptr) : Json(first->tensor);
-    print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     print_rows(rows);
     if (alone > 0) print("%zu tensors are in the first model alone, or have another shape in the second\n", alone);
     if (first == rows.end()) print("%zu tensors agree\n", rows.size());
     else
-      print("the first that does not: %s, made by node %s (%s): %.2f%% of its range, SQNR %.1f dB\n",
-            first->tensor.c_str(), first->node.c_str(), first->op.c_str(), 100 * first->of_range, first->sqnr);
+      print("the first that does not: %s, made by node %s (%s): %.2f%% of its range, SQNR %.1f dB\n", first->tensor,
+            first->node, first->op, 100 * first->of_range, first->sqnr);
   }
   return first == rows.end() ? 0 : 1;
 }

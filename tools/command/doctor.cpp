@@ -56,30 +56,30 @@ int doctor(const SessionFlags &flags, bool as_json) {
     report["backends"].push_back(row);
   }
   if (as_json) {
-    print("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2));
     return usable ? 0 : 1;
   }
   print("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order; plugins are for %s\n", qr_version(),
         report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()), qr_plugin_target());
   for (const nlohmann::json &row : report["search_path"])
-    print("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(),
+    print("  %s (%s)%s\n", row["path"].get<std::string>(), row["origin"].get<std::string>(),
           row["exists"].get<bool>() ? "" : ": does not exist");
   print("\nBackends\n");
   for (const nlohmann::json &row : report["backends"]) {
-    print("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>().c_str(),
-          row["version"].get<std::string>().c_str(),
+    print("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>(),
+          row["version"].get<std::string>(),
           row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
     if (!row["verdict"].get<std::string>().empty())
-      print("       %s%s%s\n", row["error"].get<std::string>().c_str(),
-            row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
+      print("       %s%s%s\n", row["error"].get<std::string>(), row["error"].get<std::string>().empty() ? "" : ": ",
+            row["verdict"].get<std::string>());
     if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
-      print("       what to do: %s\n", row["hint"].get<std::string>().c_str());
+      print("       what to do: %s\n", row["hint"].get<std::string>());
     for (const nlohmann::json &device : row["devices"]) {
-      print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(),
-            device["target"].get<std::string>().c_str(), device["simulated"].get<bool>() ? ", simulated" : "",
-            device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
+      print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>(),
+            device["target"].get<std::string>(), device["simulated"].get<bool>() ? ", simulated" : "",
+            device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>());
       std::istringstream details(device["details"].get<std::string>());
-      for (std::string line; std::getline(details, line);) print("         %s\n", line.c_str());
+      for (std::string line; std::getline(details, line);) print("         %s\n", line);
     }
   }
   if (!count) print("  none found\n");

@@ -63,10 +63,10 @@ void register_export(CLI::App &app, Action &action) {
       if (piped) return 0;
       struct stat made = {};
       stat(flags->out.c_str(), &made);
-      print("%s: %s\n", flags->out.c_str(), bytes_text(static_cast<uint64_t>(made.st_size)).c_str());
+      print("%s: %s\n", flags->out, bytes_text(static_cast<uint64_t>(made.st_size)));
       struct stat beside = {};  // a new one is another file than the one before
       if (stat(data.c_str(), &beside) == 0 && beside.st_ino != before.st_ino)
-        print("%s: %s\n", data.c_str(), bytes_text(static_cast<uint64_t>(beside.st_size)).c_str());
+        print("%s: %s\n", data, bytes_text(static_cast<uint64_t>(beside.st_size)));
       return 0;
     };
   });

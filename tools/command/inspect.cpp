@@ -23,14 +23,12 @@ std::string dims_text(const Json &dims) {
 void print_tensors(const char *title, const Json &tensors) {
   print("%s\n", title);
   for (const Json &tensor : tensors) {
-    print("  %s %s%s", tensor.value("name", "").c_str(), tensor.value("dtype", "").c_str(),
-          dims_text(tensor["dims"]).c_str());
+    print("  %s %s%s", tensor.value("name", ""), tensor.value("dtype", ""), dims_text(tensor["dims"]));
     if (tensor.contains("quantization")) {
       const Json &quantization = tensor["quantization"];
       const size_t entries = quantization["scales"].size();
       if (entries == 1)
-        print(", (q - %s) * %s", quantization["zero_points"][0].dump().c_str(),
-              quantization["scales"][0].dump().c_str());
+        print(", (q - %s) * %s", quantization["zero_points"][0].dump(), quantization["scales"][0].dump());
       else print(", quantised with %zu scales", entries);
     }
     print("\n");
@@ -41,24 +39,24 @@ void print_operators(const Json &operators) {
   std::string line = "   ";
   for (const auto &[name, count] : operators.items()) {
     const std::string word = " " + name + " " + count.dump();
-    if (line.size() + word.size() > 110) print("%s\n", line.c_str()), line = "   ";
+    if (line.size() + word.size() > 110) print("%s\n", line), line = "   ";
     line += word;
   }
-  if (line.size() > 3) print("%s\n", line.c_str());
+  if (line.size() > 3) print("%s\n", line);
 }
 
 void print_pairs(const char *title, const Json &pairs) {
   if (pairs.empty()) return;
   print("%s\n", title);
   for (const auto &[key, value] : pairs.items())
-    print("  %s = %s\n", key.c_str(), value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+    print("  %s = %s\n", key, value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
 }
 
 void print_onnx(const Json &info) {
   const Json &onnx = info["onnx"];
-  print("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?").c_str(),
-        onnx.value("ir_version", Json()).dump().c_str(), onnx.value("opsets", Json()).dump().c_str());
-  if (onnx.contains("parameters")) print("  %s parameters\n", onnx["parameters"].dump().c_str());
+  print("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?"),
+        onnx.value("ir_version", Json()).dump(), onnx.value("opsets", Json()).dump());
+  if (onnx.contains("parameters")) print("  %s parameters\n", onnx["parameters"].dump());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
   print("operators\n");
@@ -74,58 +72,52 @@ void print_about(const Json &about, int indent) {
     if (!has_parts)
       line += (line.empty() ? "" : ", ") + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
   }
-  print("%*s%s\n", indent, "", line.c_str());
+  print("%*s%s\n", indent, "", line);
   for (const auto &[key, value] : about.items()) {
     if (value.is_object()) {
-      print("%*s%s\n", indent, "", key.c_str());
+      print("%*s%s\n", indent, "", key);
       print_about(value, indent + 2);
     } else if (value.is_array() && !value.empty() && value[0].is_object()) {
-      print("%*s%s\n", indent, "", key.c_str());
+      print("%*s%s\n", indent, "", key);
       for (const Json &part : value) print_about(part, indent + 2);
     }
   }
 }
 
 void print_container(const Json &info) {
-  print("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(),
-        info.value("producer", "?").c_str(), info.value("source", "").empty() ? "" : " from ",
-        info.value("source", "").c_str());
+  print("  container format %s, written by %s%s%s\n", info.value("format", "?"), info.value("producer", "?"),
+        info.value("source", "").empty() ? "" : " from ", info.value("source", ""));
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
   print("graphs\n");
   for (const Json &graph : info["graphs"]) {
     std::string dims;
     for (const Json &one : graph["input_dims"]) dims += " " + dims_text(one);
-    print("  %s%s inputs%s", graph.value("name", "").c_str(), graph.value("name", "").empty() ? "main:" : ":",
-          dims.c_str());
+    print("  %s%s inputs%s", graph.value("name", ""), graph.value("name", "").empty() ? "main:" : ":", dims);
     if (graph.value("kept", false))
-      print(", %s nodes, graph kept\n", graph["nodes"].dump().c_str()), print_operators(graph["operators"]);
+      print(", %s nodes, graph kept\n", graph["nodes"].dump()), print_operators(graph["operators"]);
     else print(", graph not kept\n");
   }
   print("contexts\n");
   for (const Json &context : info["contexts"]) {
-    print("  %s %s for %s, blob version %s\n", context.value("backend", "?").c_str(),
-          context.value("backend_version", "").c_str(), context.value("target", "?").c_str(),
-          context["blob_version"].dump().c_str());
+    print("  %s %s for %s, blob version %s\n", context.value("backend", "?"), context.value("backend_version", ""),
+          context.value("target", "?"), context["blob_version"].dump());
     for (const Json &program : context["programs"]) {
       const Json &memory = program["memory"];
       std::string graphs;
       for (const Json &graph : program["graphs"]) graphs += (graphs.empty() ? "graph " : ", ") + graph.dump();
-      print("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs.c_str(),
-            bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
-            bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
-            bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
+      print("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs,
+            bytes_text(memory["weights_bytes"].get<uint64_t>()), bytes_text(memory["arena_bytes"].get<uint64_t>()),
+            bytes_text(memory["io_bytes"].get<uint64_t>()));
     }
     for (const Json &program : context["programs"])
       if (program.contains("about")) print_about(program["about"], 4);
-    for (const auto &[key, value] : context["options"].items())
-      print("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
+    for (const auto &[key, value] : context["options"].items()) print("    %s = %s\n", key, value.get<std::string>());
   }
   print("segments\n  %-10s %14s %14s %6s  %-16s %s\n", "kind", "offset", "size", "align", "xxh3", "name");
   for (const Json &segment : info["segments"])
-    print("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", "").c_str(), segment["offset"].dump().c_str(),
-          segment["size"].dump().c_str(), segment["align"].dump().c_str(), segment.value("xxh3", "").c_str(),
-          segment.value("name", "").c_str());
+    print("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", ""), segment["offset"].dump(),
+          segment["size"].dump(), segment["align"].dump(), segment.value("xxh3", ""), segment.value("name", ""));
   print_pairs("created with", info.value("created_by", Json::object()));
   print_pairs("metadata", info.value("metadata", Json::object()));
 }
@@ -204,11 +196,10 @@ void register_inspect(CLI::App &app, Action &action) {
       Json info;
       if (const int failed = inspect(flags->session, flags->model, &info)) return failed;
       if (flags->json) {
-        print("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+        print("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace));
         return 0;
       }
-      print("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(),
-            bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+      print("%s: %s, %s\n", flags->model, info.value("kind", "?"), bytes_text(info.value("file_bytes", uint64_t{0})));
       if (info.value("kind", "") == "onnx") print_onnx(info);
       else if (info.value("kind", "") == "context") print_context(info);
       else print_container(info);

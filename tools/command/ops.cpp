@@ -71,7 +71,7 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     report["backends"].push_back(std::move(one));
   }
   if (as_json) {
-    print("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2));
     return 0;
   }
   // The skeleton runs nothing: no column for it.
@@ -82,9 +82,9 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
         return cell != row.second.end() && cell->second.value("supported", false);
       });
     });
-  print(markdown ? "| operator |" : "%-32s", "operator");
-  for (const std::string &backend : backends) print(markdown ? " %s |" : " %-16s", backend.c_str());
-  print(markdown ? " types | notes |\n|---|" : " types\n");
+  markdown ? print("| %s |", "operator") : print("%-32s", "operator");
+  for (const std::string &backend : backends) markdown ? print(" %s |", backend) : print(" %-16s", backend);
+  print_text(markdown ? " types | notes |\n|---|" : " types\n");
   if (markdown) {
     for (size_t i = 0; i < backends.size(); ++i) print("---|");
     print("---|---|\n");
@@ -92,7 +92,7 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   std::map<std::string, int> supported;
   for (const nlohmann::json &row : report["operators"]["operators"]) {
     const std::string name = full_name(row);
-    print(markdown ? "| %s |" : "%-32s", name.c_str());
+    markdown ? print("| %s |", name) : print("%-32s", name);
     Sayings types, notes;
     size_t takers = 0;
     for (const std::string &backend : backends) {
@@ -100,21 +100,19 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
       const bool yes = cell.is_object() && cell.value("supported", false);
       std::string note = yes ? cell.value("note", "") : "";
       supported[backend] += yes, takers += yes;
-      print(markdown ? " %s |" : " %-16s", yes ? take_path(&note).c_str() : "-");
+      const std::string path = yes ? take_path(&note) : "-";
+      markdown ? print(" %s |", path) : print(" %-16s", path);
       if (!yes) continue;
       types.add(cell.value("types", ""), backend);
       notes.add(note, backend);
     }
     const std::string text = notes.text(takers);
-    print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.text(takers).c_str(),
-          markdown       ? text.c_str()
-          : text.empty() ? ""
-                         : "; ",
-          markdown ? "" : text.c_str());
+    const char *const between = markdown ? " | " : text.empty() ? "" : "; ";
+    print(" %s%s%s%s\n", types.text(takers), between, text, markdown ? " |" : "");
   }
   if (!markdown)
     for (const auto &[backend, count] : supported)
-      print("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
+      print("%s: %d of %zu operators\n", backend, count, report["operators"]["operators"].size());
   return 0;
 }
 

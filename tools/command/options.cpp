@@ -55,19 +55,19 @@ int options(const SessionFlags &flags, const std::string &filter, bool as_json, 
   for (const nlohmann::json &row : option_table(runtime))
     if (filter.empty() || row["key"].get<std::string>().find(filter) != std::string::npos) rows.push_back(row);
   if (as_json) {
-    print("%s\n", rows.dump(2).c_str());
+    print("%s\n", rows.dump(2));
   } else if (markdown) {
     print("| key | values | default | for | in | help |\n|---|---|---|---|---|---|\n");
     for (const nlohmann::json &row : rows)
-      print("| `%s` | %s | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(), cell(row["values"]).c_str(),
-            cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(), in_one_line(row["applies"]).c_str(),
-            row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
+      print("| `%s` | %s | %s | %s | %s%s | %s |\n", row["key"].get<std::string>(), cell(row["values"]),
+            cell(row["default"]), row["scope"].get<std::string>(), in_one_line(row["applies"]),
+            row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]));
   } else {
     for (const nlohmann::json &row : rows) {
       const std::string default_value = row["default"].get<std::string>(), when = in_one_line(row["applies"]);
-      print("%s = %s\n    %s\n    for: %s%s%s%s\n", row["key"].get<std::string>().c_str(),
-            row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
-            row["scope"].get<std::string>().c_str(), when.empty() ? "" : ("; in: " + when).c_str(),
+      print("%s = %s\n    %s\n    for: %s%s%s%s\n", row["key"].get<std::string>(), row["values"].get<std::string>(),
+            row["help"].get<std::string>(), row["scope"].get<std::string>(),
+            when.empty() ? "" : ("; in: " + when).c_str(),
             row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
             default_value.empty() ? "" : ("; default: " + default_value).c_str());
     }

@@ -176,12 +176,10 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
 }
 
 void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
-  print("%s: %s, from %s of float, %llu samples\n", flags.out.c_str(),
-        bytes_text(report.value("quantized_bytes", uint64_t{0})).c_str(),
-        bytes_text(report.value("float_bytes", uint64_t{0})).c_str(),
-        static_cast<unsigned long long>(report.value("samples", uint64_t{0})));
+  print("%s: %s, from %s of float, %llu samples\n", flags.out, bytes_text(report.value("quantized_bytes", uint64_t{0})),
+        bytes_text(report.value("float_bytes", uint64_t{0})), report.value("samples", uint64_t{0}));
   for (const nlohmann::json &output : report["outputs"]) {
-    print("  output %s: SQNR %.1f dB, cosine %.6f", output.value("name", "").c_str(), output.value("sqnr", 0.0),
+    print("  output %s: SQNR %.1f dB, cosine %.6f", output.value("name", ""), output.value("sqnr", 0.0),
           output.value("cosine", 0.0));
     if (output.contains("top1")) print(", same best class %.1f%%", 100 * output.value("top1", 0.0));
     print("\n");
@@ -194,7 +192,7 @@ void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
   });
   if (!worst.empty()) print("  the worst layers:\n");
   for (size_t i = 0; i < std::min<size_t>(worst.size(), 3); ++i)
-    print("    %s (%s): SQNR %.1f dB\n", worst[i]->value("node", "").c_str(), worst[i]->value("op", "").c_str(),
+    print("    %s (%s): SQNR %.1f dB\n", worst[i]->value("node", ""), worst[i]->value("op", ""),
           worst[i]->value("sqnr", 0.0));
 }
 

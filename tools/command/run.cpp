@@ -79,7 +79,7 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
   const int64_t count = element_count(dims);
   std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), count);
   nlohmann::json out = {{"name", info.name}, {"dtype", qr_dtype_name(tensor.dtype)}, {"dims", dims}};
-  if (show) print("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype), shape_text(dims).c_str());
+  if (show) print("  %s %s%s\n", info.name, qr_dtype_name(tensor.dtype), shape_text(dims));
   if (is_scores(dims) && count > 1) {
     if (flags.softmax) {
       const double high = *std::max_element(values.begin(), values.end());
@@ -96,7 +96,7 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
     for (size_t i = 0; i < top; ++i) {
       const std::string label = labels.size() == order.size() ? labels[order[i]] : "";
       out["top"].push_back({{"index", order[i]}, {"value", values[order[i]]}, {"label", label}});
-      if (show) print("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label.c_str());
+      if (show) print("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label);
     }
   } else if (count > 0) {
     double low = INFINITY, high = -INFINITY, sum = 0;
@@ -272,7 +272,7 @@ int run(const RunFlags &flags) {
     if (!flags.draw.wanted()) check_labels(flags, labels, given, outputs);
     std::string title;
     for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
-    if (!flags.json) print("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);
+    if (!flags.json) print("%s%s%.1f ms\n", title, title.empty() ? "" : ": ", ms);
     if (!flags.json && flags.picture)
       for (const auto &[name, path] : runs[r])
         if (is_image_path(path)) print_text(picture_text(path));
@@ -283,7 +283,7 @@ int run(const RunFlags &flags) {
       const std::string path = saved->path(runs.size() > 1 ? title : "", given[i].name);
       write_npy(path, outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
       one["outputs"].back()["file"] = path;
-      if (!flags.json) print("    saved as %s\n", path.c_str());
+      if (!flags.json) print("    saved as %s\n", path);
     }
     if (flags.draw.wanted())
       one["drawn"] =
@@ -293,7 +293,7 @@ int run(const RunFlags &flags) {
   if (flags.json) {
     nlohmann::json report = {{"runs", std::move(results)}};
     if (profiled) report["profile"] = ProfileFlags::json(profile);
-    print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   const std::string title = runs.size() > 1
                                 ? "profile of the " + std::to_string(runs.size()) + " runs, the first a cold one"

@@ -25,7 +25,7 @@ void register_verify(CLI::App &app, Action &action) {
       for (const std::string &file : flags->files) {
         try {
           qr::Model(runtime, model_source(file)).verify();
-          if (!flags->quiet) print("%s: sound\n", file.c_str());
+          if (!flags->quiet) print("%s: sound\n", file);
         } catch (const qr::Error &error) {
           ++bad;
           std::fprintf(stderr, "%s: ", file.c_str());

@@ -193,7 +193,7 @@ int view(const ViewFlags &flags) {
   if (!is_standard_output(out)) {
     size_t nodes = 0;
     for (const Json &graph : page["graphs"]) nodes += graph["nodes"].size();
-    print("%s: %zu nodes on %s%s\n", out.c_str(), nodes, page["check"].value("backend", "").c_str(),
+    print("%s: %zu nodes on %s%s\n", out, nodes, page["check"].value("backend", ""),
           page.contains("times") ? ", with times" : "");
   }
   return 0;

@@ -29,14 +29,14 @@ void print_list(FILE *stream, const char *pattern, va_list values) {
 
 }  // namespace
 
-void print(const char *pattern, ...) {
+void print_of(const char *pattern, ...) {
   va_list values;
   va_start(values, pattern);
   print_list(g_text ? g_text : g_output, pattern, values);
   va_end(values);
 }
 
-void print_to(FILE *stream, const char *pattern, ...) {
+void print_to_of(FILE *stream, const char *pattern, ...) {
   va_list values;
   va_start(values, pattern);
   print_list(stream, pattern, values);

@@ -6,11 +6,21 @@
 #include <cstdio>
 #include <string>
 
+#include "base/pattern.h"
+
 namespace tools {
 
 // Like printf; throws Failure when the text cannot be written. `print_to` writes to another stream the same way.
-void print(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
-void print_to(FILE *stream, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
+void print_of(const char *pattern, ...);
+void print_to_of(FILE *stream, const char *pattern, ...);
+template <class... A>
+[[gnu::always_inline]] inline void print(quarry::Pattern<A...> pattern, const A &...arguments) {
+  quarry::call_with([&](auto... plain) { print_of(pattern.text(), plain...); }, arguments...);
+}
+template <class... A>
+[[gnu::always_inline]] inline void print_to(FILE *stream, quarry::Pattern<A...> pattern, const A &...arguments) {
+  quarry::call_with([&](auto... plain) { print_to_of(stream, pattern.text(), plain...); }, arguments...);
+}
 
 // Writes a text as it is, NUL bytes included.
 void print_text(const std::string &text);

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "tools/console/output.h"
+
 namespace tools {
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -23,10 +25,9 @@ void ProgressLine::show(uint64_t done, uint64_t total, std::string_view what) {
     char bar[21] = {};
     const uint64_t filled = done >= total ? 20 : done * 20 / total;
     for (uint64_t i = 0; i < 20; ++i) bar[i] = i < filled ? '#' : '.';
-    std::fprintf(stderr, "\r\033[K[%s] %llu/%llu %s", bar, static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(total), text.c_str());
+    print_to(stderr, "\r\033[K[%s] %llu/%llu %s", bar, done, total, text);
   } else {
-    std::fprintf(stderr, "\r\033[K%llu %s", static_cast<unsigned long long>(done), text.c_str());
+    print_to(stderr, "\r\033[K%llu %s", done, text);
   }
   std::fflush(stderr);
 }

@@ -101,8 +101,7 @@ nlohmann::json draw(const DrawFlags &flags, const Drawn &drawn, const ImageFlags
   const Names name(labels, found);
   Pixels picture = load_pixels(drawn.photo, 3);
   nlohmann::json out = {{"file", flags.file}, {"form", found.form}};
-  if (show)
-    print("  drawn (%s):%s\n", found.form.c_str(), found.mask || !found.boxes.empty() ? "" : " nothing was found");
+  if (show) print("  drawn (%s):%s\n", found.form, found.mask || !found.boxes.empty() ? "" : " nothing was found");
   if (found.mask) {
     std::map<int64_t, int64_t> counts;
     int64_t all = 0;
@@ -115,8 +114,7 @@ nlohmann::json draw(const DrawFlags &flags, const Drawn &drawn, const ImageFlags
     for (const auto &[kind, count] : counts) {
       const double part = static_cast<double>(count) / static_cast<double>(all);
       out["areas"].push_back({{"kind", kind}, {"label", name(kind)}, {"part", part}});
-      if (show)
-        print("    %5.1f %%  %s  %s\n", 100 * part, name(kind).c_str(), kind == 0 ? "as it was" : colour_of(kind).name);
+      if (show) print("    %5.1f %%  %s  %s\n", 100 * part, name(kind), kind == 0 ? "as it was" : colour_of(kind).name);
     }
   } else {
     out["boxes"] = nlohmann::json::array();
@@ -134,15 +132,15 @@ nlohmann::json draw(const DrawFlags &flags, const Drawn &drawn, const ImageFlags
                               {"score", box.score},
                               {"box", {box.left, box.top, box.right, box.bottom}}});
       if (show)
-        print("    %.2f  %s  [%.0f,%.0f,%.0f,%.0f]  %s\n", box.score, name(box.kind).c_str(), box.left, box.top,
-              box.right, box.bottom, colour.name);
+        print("    %.2f  %s  [%.0f,%.0f,%.0f,%.0f]  %s\n", box.score, name(box.kind), box.left, box.top, box.right,
+              box.bottom, colour.name);
     }
     // The best lies on top.
     for (auto box = found.boxes.rbegin(); box != found.boxes.rend(); ++box)
       draw_box(picture, box->left, box->top, box->right, box->bottom, colour_of(box->kind).colour);
   }
   write_bytes(flags.file, png(picture));
-  if (show) print("    written to %s\n", flags.file.c_str());
+  if (show) print("    written to %s\n", flags.file);
   return out;
 }
 

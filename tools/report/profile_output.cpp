@@ -136,12 +136,11 @@ void ProfileFlags::tell(const qr::Profile &profile, const std::string &runs_titl
       print_text(nodes_text(table, top_) + sum_line(table) + "\n" + groups_text(table));
     }
     if (events.empty()) print("\nthere are no events: nothing that was done is profiled\n");
-    if (profile.lost())
-      print("%llu events were lost: the tables are incomplete\n", static_cast<unsigned long long>(profile.lost()));
+    if (profile.lost()) print("%llu events were lost: the tables are incomplete\n", profile.lost());
   }
   if (const std::string path = file(); !path.empty()) {
     write_text(path, profile.export_as(path.ends_with(".json") ? "chrome" : "csv"));
-    if (show) print("events written to %s\n", path.c_str());
+    if (show) print("events written to %s\n", path);
   }
 }
 

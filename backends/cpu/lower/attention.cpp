@@ -39,7 +39,7 @@ Result<Lowered> lower_attention(Lowering &l, const Group &group) {
   Vector<std::size_t> order(rank);
   for (std::size_t d = 0; d < rank; ++d) order[d] = d;
   if (rank == 4 && l.uses().used_once(group.output)) {
-    const qir::Node &user = l.graph().nodes[static_cast<std::size_t>(l.uses().users(group.output)[0])];
+    const qir::Node &user = l.graph().nodes[index_of(l.uses().users(group.output)[0])];
     const auto *perm = user.op == Op::Transpose ? user.get_ints("perm") : nullptr;
     if (perm && *perm == Vector<std::int64_t>{0, 2, 1, 3}) order = {0, 2, 1, 3};
   }

@@ -84,7 +84,7 @@ Result<Lowered> lower_conv_transpose_apart(Lowering &l, const Group &group) {
   if (!l.options().dry_run) {
     const float *const weights = qir::constant_floats(l.graph(), node.inputs[1]);
     for (std::int64_t k = 0; k < g.in_channels; ++k)
-      for (std::int64_t i = 0; i < m; ++i) turned[static_cast<std::size_t>(i * g.in_channels + k)] = weights[k * m + i];
+      for (std::int64_t i = 0; i < m; ++i) turned[index_of(i * g.in_channels + k)] = weights[k * m + i];
   }
   const View x = l.row_major(xi), w = l.constant_floats(turned, {m, g.in_channels});
   const std::int64_t kh = g.rank == 2 ? g.kernel[0] : 1, kw = g.kernel[g.rank - 1], h = g.rank == 2 ? g.in[0] : 1,

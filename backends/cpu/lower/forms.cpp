@@ -154,7 +154,7 @@ View Lowering::beside(std::int32_t id, const View &like) {
 }
 
 void Lowering::define(std::int32_t id, View view) {
-  forms_[static_cast<std::size_t>(id)].push_back(std::move(view));
+  forms_[index_of(id)].push_back(std::move(view));
   defined_.push_back(id);
 }
 
@@ -189,7 +189,7 @@ View Lowering::channels_last(std::int32_t id, bool dense_pixels) {
 }
 
 View Lowering::image_output(std::int32_t id) {
-  const Slot &slot = slots_[static_cast<std::size_t>(id)];
+  const Slot &slot = slots_[index_of(id)];
   if (slot.concat == qir::kAbsent) {
     View made = new_dense(tensor(id).shape, channels_last_order(tensor(id).shape.size()), width(id));
     define(id, made);
@@ -219,10 +219,10 @@ void Lowering::find_slots() {
       const std::int32_t maker = uses_.maker(id);
       const bool once = times[id] == 1 && !uses_.is_output(id);
       if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant &&
-          slots_[static_cast<std::size_t>(id)].concat == qir::kAbsent) {
-        const Op op = graph_.nodes[static_cast<std::size_t>(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
+          slots_[index_of(id)].concat == qir::kAbsent) {
+        const Op op = graph_.nodes[index_of(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
         if (op == Op::Conv || op == Op::ConvTranspose || op == Op::MaxPool || op == Op::AveragePool)
-          slots_[static_cast<std::size_t>(id)] = {node.outputs[0], channel};
+          slots_[index_of(id)] = {node.outputs[0], channel};
       }
       channel += part.shape[1];
     }

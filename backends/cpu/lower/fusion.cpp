@@ -146,9 +146,7 @@ Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
 // from 1 MB on).
 void Fusion::find_blocks() {
   constexpr std::uint64_t kLarge = 1 << 20;
-  const auto node = [&](const Group &group) -> const qir::Node & {
-    return graph_.nodes[static_cast<std::size_t>(group.root)];
-  };
+  const auto node = [&](const Group &group) -> const qir::Node & { return graph_.nodes[index_of(group.root)]; };
   const auto f32_conv = [&](const Group &group) {
     return node(group).op == Op::Conv && plain(graph_, node(group).inputs[0]) && plain(graph_, group.output) &&
            at(graph_, group.output).shape.size() == 4;
@@ -163,19 +161,19 @@ void Fusion::find_blocks() {
   const auto before = [&](const Group &group) -> std::int32_t {
     const std::int32_t x = node(group).inputs[0];
     const std::int32_t made = uses_.used_once(x) ? uses_.maker(x) : -1;
-    return made < 0 ? -1 : of_node_[static_cast<std::size_t>(made)];
+    return made < 0 ? -1 : of_node_[index_of(made)];
   };
   for (Group &project : groups_) {
     if (project.part_of_block || !pointwise(project)) continue;
     const std::int32_t d = before(project);
     if (d < 0) continue;
-    Group &depthwise = groups_[static_cast<std::size_t>(d)];
+    Group &depthwise = groups_[index_of(d)];
     if (!f32_conv(depthwise) || depthwise.residual != qir::kAbsent) continue;
     const qir::Shape &in = at(graph_, node(depthwise).inputs[0]).shape, &out = at(graph_, depthwise.output).shape;
     if (in[1] != out[1] || node(depthwise).get_int("group", 1) != in[1] || in[1] < 2) continue;
     const std::int32_t e = before(depthwise);
     if (e < 0) continue;
-    Group &expand = groups_[static_cast<std::size_t>(e)];
+    Group &expand = groups_[index_of(e)];
     if (!pointwise(expand) || expand.residual != qir::kAbsent || expand.part_of_block || depthwise.part_of_block ||
         expand.expand >= 0)
       continue;
@@ -195,13 +193,13 @@ std::int32_t Fusion::only_user(std::int32_t tensor) const {
 
 // Takes the nodes behind the group's output as long as the step can do them.
 void Fusion::grow(Group &group) {
-  const Op root = graph_.nodes[static_cast<std::size_t>(group.root)].op;
+  const Op root = graph_.nodes[index_of(group.root)].op;
   const bool quantized = at(graph_, group.output).quant.has_value();
   const std::int32_t number = static_cast<std::int32_t>(groups_.size());
   for (;;) {
     const std::int32_t next = only_user(group.output);
     if (next < 0) return;
-    const qir::Node &node = graph_.nodes[static_cast<std::size_t>(next)];
+    const qir::Node &node = graph_.nodes[index_of(next)];
     const qir::Tensor &made = at(graph_, group.output);
     bool takes = false;
     if (!quantized && group.act.kind == Act::None && group.residual_mode != Residual::AfterAct &&
@@ -211,9 +209,7 @@ void Fusion::grow(Group &group) {
         takes = true;
       }
     }
-    const auto plain_input = [&](std::size_t i) {
-      return plain(graph_, graph_.nodes[static_cast<std::size_t>(group.root)].inputs[i]);
-    };
+    const auto plain_input = [&](std::size_t i) { return plain(graph_, graph_.nodes[index_of(group.root)].inputs[i]); };
     if (!takes && root == Op::MatMul && group.members.size() == 1 && plain_input(0) && plain_input(1)) {
       if (const auto factor = factor_of(graph_, node, group.output)) {
         group.scale = *factor;
@@ -244,7 +240,7 @@ void Fusion::grow(Group &group) {
       }
     }
     if (!takes) return;
-    of_node_[static_cast<std::size_t>(next)] = number;
+    of_node_[index_of(next)] = number;
     group.last = next;
     group.members.push_back(next);
     group.output = node.outputs[0];
@@ -262,8 +258,7 @@ bool Fusion::grow_attention(std::size_t n, Group &group) {
   group.members = pieces->nodes;
   group.q = pieces->q, group.k_transposed = pieces->k_transposed, group.v = pieces->v, group.mask = pieces->mask;
   group.scale = pieces->scale;
-  for (const std::int32_t node : pieces->nodes)
-    of_node_[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(groups_.size());
+  for (const std::int32_t node : pieces->nodes) of_node_[index_of(node)] = static_cast<std::int32_t>(groups_.size());
   return true;
 }
 

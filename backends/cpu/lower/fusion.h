@@ -38,8 +38,8 @@ class Fusion {
  public:
   Fusion(const qir::Graph &graph, const qir::Uses &uses);
   // The group of a node; every node has one, if only its own.
-  const Group &group_of(std::size_t node) const { return groups_[static_cast<std::size_t>(of_node_[node])]; }
-  const Group &group(std::int32_t number) const { return groups_[static_cast<std::size_t>(number)]; }
+  const Group &group_of(std::size_t node) const { return groups_[index_of(of_node_[node])]; }
+  const Group &group(std::int32_t number) const { return groups_[index_of(number)]; }
 
  private:
   void grow(Group &group);

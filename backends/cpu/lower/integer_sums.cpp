@@ -63,7 +63,7 @@ Vector<std::int32_t> centred_weights(const qir::Tensor &w, const kernels::ConvIn
     for (std::int64_t i = 0; i < per_group; ++i)
       for (std::int64_t t = 0; t < filter.taps; ++t) {
         const std::int64_t at = c * filter.strides.oc_stride + i * filter.strides.ic_stride + t;
-        sum(static_cast<std::size_t>(c), weights[static_cast<std::size_t>(at)] -= off);
+        sum(static_cast<std::size_t>(c), weights[index_of(at)] -= off);
       }
   }
   return weights;
@@ -94,7 +94,7 @@ Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p,
       p.w_bits = 16;
     } else {
       return Status::error(ErrorId::internal,
-                           format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
+                           format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name)));
     }
   }
   factors.resize(needs.operand_bytes[3]);

@@ -31,8 +31,7 @@ Status Lowering::run() {
     const qir::Tensor &t = tensor(id);
     const auto bytes = packed_size(t.dtype, count_of(t.shape));
     if (!bytes)
-      return Status::error(ErrorId::run_shape,
-                           format("input '%s' is larger than memory can be", printable(t.name).c_str()));
+      return Status::error(ErrorId::run_shape, format("input '%s' is larger than memory can be", printable(t.name)));
     const std::uint32_t value = new_value(*bytes);
     plan_.values[value] = {StorageKind::Input, static_cast<std::uint32_t>(i), 0, *bytes};
     define(id, View{static_cast<std::int32_t>(value), 0, t.shape, cpu::row_major(t.shape)});
@@ -51,7 +50,7 @@ Status Lowering::finish_outputs() {
     const std::int32_t id = graph_.outputs[i];
     current_ = nullptr;
     const View from = row_major(id);
-    Value &made = plan_.values[static_cast<std::size_t>(from.value)];
+    Value &made = plan_.values[index_of(from.value)];
     const std::uint64_t bytes = *packed_size(tensor(id).dtype, count_of(tensor(id).shape));
     if (made.storage == StorageKind::Arena && from.offset == 0 && made.bytes == bytes) {
       made.storage = StorageKind::Output;  // its maker writes where the caller wants it
@@ -80,8 +79,7 @@ Lowering::Mark Lowering::mark() const {
 }
 
 void Lowering::take_back(const Mark &to) {
-  for (; defined_.size() > to.defined; defined_.pop_back())
-    forms_[static_cast<std::size_t>(defined_.back())].pop_back();
+  for (; defined_.size() > to.defined; defined_.pop_back()) forms_[index_of(defined_.back())].pop_back();
   const auto cut = [](auto &list, std::size_t size) {
     list.erase(list.begin() + static_cast<std::ptrdiff_t>(size), list.end());
   };

@@ -58,7 +58,7 @@ class Lowering {
   const qir::Uses &uses() const noexcept { return uses_; }
   const CompileOptions &options() const noexcept { return options_; }
   const kernels::Isa &isa() const noexcept { return *plan_.isa; }
-  const qir::Node &node(const Group &group) const { return graph_.nodes[static_cast<std::size_t>(group.root)]; }
+  const qir::Node &node(const Group &group) const { return graph_.nodes[index_of(group.root)]; }
   const Group &group(std::int32_t number) const { return fusion_.group(number); }
   const qir::Tensor &tensor(std::int32_t id) const { return at(graph_, id); }
   std::int32_t input(const qir::Node &node, std::size_t i) const { return node.inputs[i]; }
@@ -74,9 +74,9 @@ class Lowering {
   // The form that is there first. Of a constant that no step has read yet, its form without a value.
   View peek(std::int32_t id) const;
   View dense_layout(std::int32_t id) const;  // how dense() would lie, without a value
-  const Vector<View> &forms(std::int32_t id) const { return forms_[static_cast<std::size_t>(id)]; }
+  const Vector<View> &forms(std::int32_t id) const { return forms_[index_of(id)]; }
   bool is_planar(std::int32_t id) const;  // all forms are row-major
-  bool is_joined(std::int32_t id) const { return slots_[static_cast<std::size_t>(id)].concat != qir::kAbsent; }
+  bool is_joined(std::int32_t id) const { return slots_[index_of(id)].concat != qir::kAbsent; }
   // How elementwise_output() and beside() would lie, without values.
   View elementwise_layout(const Dims &dims, std::span<const std::int32_t> operands) const;
   View layout_beside(std::int32_t id, const View &like) const;

@@ -18,8 +18,7 @@ NodePathTable::NodePathTable(const qir::Graph &given, std::size_t sources)
 }
 
 NodePathTable::Entry *NodePathTable::of(std::int32_t source) {
-  return source < 0 || static_cast<std::size_t>(source) >= paths_.size() ? nullptr
-                                                                         : &paths_[static_cast<std::size_t>(source)];
+  return source < 0 || static_cast<std::size_t>(source) >= paths_.size() ? nullptr : &paths_[index_of(source)];
 }
 
 void NodePathTable::add(Entry &entry, String kernel) {
@@ -105,7 +104,7 @@ void NodePathTable::write_fused(Plan &plan, const Vector<std::size_t> &in) const
   for (std::size_t s = plan.steps.size(); s-- > 0 && !stop_asked();) {
     const Step &step = plan.steps[s];
     if (step.source < 0 || step.kernel == static_cast<std::uint32_t>(Kernel::Copy)) continue;
-    String &text = fused[static_cast<std::size_t>(step.source)];
+    String &text = fused[index_of(step.source)];
     if (text.empty()) continue;
     plan.notes[s].fused = static_cast<std::uint32_t>(plan.names.size());
     plan.names.insert(plan.names.end(), text.begin(), text.end());
@@ -128,7 +127,7 @@ void NodePathTable::write(Plan &plan) const {
       if (entry.late) text = "data-dependent shape: ";
       for (const String &kernel : entry.kernels) (text += &kernel == entry.kernels.data() ? "" : ", ") += kernel;
     } else if (entry.into != qir::kNoSource) {
-      text = format("fused into %s", paths_[in[i]].name.c_str());
+      text = format("fused into %s", paths_[in[i]].name);
     } else {
       text = entry.view ? "no work: a view" : "no work: computed when compiled";
     }

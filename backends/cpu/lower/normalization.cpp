@@ -118,7 +118,7 @@ Result<Lowered> lower_group_norm(Lowering &l, const qir::Node &node) {
   planes.strides = cpu::row_major(planes.dims);
   View factors[2];
   for (int i = 0; i < 2; ++i) {
-    factors[i] = l.row_major(node.inputs[static_cast<std::size_t>(1 + i)]);
+    factors[i] = l.row_major(node.inputs[index_of(1 + i)]);
     factors[i].dims = planes.dims, factors[i].strides = {0, channels > 1 ? 1 : 0, 0};
   }
   return done(emit_scaled(l, planes, factors[0], factors[1], planes));
@@ -153,8 +153,7 @@ Result<Lowered> lower_mean_variance_norm(Lowering &l, const qir::Node &node) {
   }
   const View y = l.new_row_major(moved.dims, 4);
   Vector<std::int64_t> back(order.size());
-  for (std::size_t d = 0; d < order.size(); ++d)
-    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  for (std::size_t d = 0; d < order.size(); ++d) back[index_of(order[d])] = static_cast<std::int64_t>(d);
   l.define(yi, transposed(y, back));
   return l.finish_step(Kernel::LayerNormF32, p, {arg(x), arg(y)});
 }

@@ -58,8 +58,8 @@ std::span<const RuleId> rules_for(qir::Op op, bool quantized) noexcept {
 }
 
 Rule rule_of(RuleId id) noexcept {
-  const RuleFunction &rule = kRules[static_cast<std::size_t>(id)];
-  return kOfNode[static_cast<std::size_t>(id)] ? Rule{nullptr, rule.of_node} : Rule{rule.of_group, nullptr};
+  const RuleFunction &rule = kRules[index_of(id)];
+  return kOfNode[index_of(id)] ? Rule{nullptr, rule.of_node} : Rule{rule.of_group, nullptr};
 }
 
 }  // namespace quarry::cpu

@@ -17,9 +17,8 @@ namespace {
 bool quantized_weights(const qir::Tensor &w, std::int64_t channel_axis) {
   if (!w.is_constant || !w.quant || !integer_dtype(w.dtype)) return false;
   const qir::Quantization &q = *w.quant;
-  return q.per_tensor() ||
-         (q.block_size == 0 && q.axis == channel_axis &&
-          q.scales.size() == static_cast<std::size_t>(w.shape[static_cast<std::size_t>(channel_axis)]));
+  return q.per_tensor() || (q.block_size == 0 && q.axis == channel_axis &&
+                            q.scales.size() == static_cast<std::size_t>(w.shape[index_of(channel_axis)]));
 }
 
 // Of one scale, an activation or a constant.
@@ -35,9 +34,7 @@ bool fit_16_bits(const qir::Tensor &w) {
                      count = static_cast<std::int64_t>(w.data.size / (dtype_bits(w.dtype) / 8));
   const Vector<std::int32_t> stored = qir::stored_integers(w, static_cast<std::uint64_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
-    if (std::abs(stored[static_cast<std::size_t>(i)] -
-                 q.zero_points[static_cast<std::size_t>(i / (count / channels))]) > 32767)
-      return false;
+    if (std::abs(stored[index_of(i)] - q.zero_points[index_of(i / (count / channels))]) > 32767) return false;
   return true;
 }
 

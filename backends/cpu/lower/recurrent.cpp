@@ -132,8 +132,7 @@ Result<Vector<std::uint32_t>> Layer::byte_weights(const Vector<float> &bias) {
       return made;
   }
   for (std::int64_t d = 0; d < g.directions; ++d)
-    made.push_back(l.packed_constant(needs.operand_bytes[1],
-                                     [&](auto &to) { to = std::move(packed[static_cast<std::size_t>(d)]); }));
+    made.push_back(l.packed_constant(needs.operand_bytes[1], [&](auto &to) { to = std::move(packed[index_of(d)]); }));
   return made;
 }
 
@@ -173,7 +172,7 @@ Status Layer::emit_direction(const Operands &operands, std::int64_t d) {
   Vector<Arg> args;
   const bool bytes = !operands.bytes.empty();
   if (bytes) {
-    args = {arg(operands.x), arg(operands.bytes[static_cast<std::size_t>(d)])};
+    args = {arg(operands.x), arg(operands.bytes[index_of(d)])};
   } else {
     kernels::Needs needs;
     QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));

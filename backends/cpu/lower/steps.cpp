@@ -73,9 +73,8 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
     if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
       return Status::error(ErrorId::internal,
                            format("plan: %s of node '%s': operand %zu: found %llu bytes, expected %llu", row.name,
-                                  current_ ? printable(current_->name).c_str() : "", i,
-                                  static_cast<unsigned long long>(value.bytes - operand.offset),
-                                  static_cast<unsigned long long>(needs.operand_bytes[i])));
+                                  current_ ? printable(current_->name).c_str() : "", i, value.bytes - operand.offset,
+                                  needs.operand_bytes[i]));
     plan_.operands.push_back(operand);
     // A view may leave elements out between its first and its last.
     const std::uint64_t used =
@@ -106,8 +105,7 @@ Result<Lowered> Lowering::finish(Kernel kernel, const void *params, std::span<co
 void Lowering::report_steps(const Group &group, std::size_t before) {
   const std::int32_t root = node(group).source;
   paths_.steps(root, std::span(plan_.steps).subspan(before));
-  for (const std::int32_t member : group.members)
-    paths_.fused(graph_.nodes[static_cast<std::size_t>(member)].source, root);
+  for (const std::int32_t member : group.members) paths_.fused(graph_.nodes[index_of(member)].source, root);
   const std::uint32_t shapes = shapes_of(group);
   for (std::size_t s = before; s < plan_.steps.size(); ++s)  // copies have said what they copy
     if (plan_.steps[s].kernel != static_cast<std::uint32_t>(Kernel::Copy)) plan_.notes[s].shapes = shapes;
@@ -119,20 +117,20 @@ std::uint32_t Lowering::shapes_of(const Group &group) {
   plugin::ShapesText shapes;
   ++asked_;
   const auto met = [&](std::int32_t id) {  // or made inside
-    return std::exchange(met_[static_cast<std::size_t>(id)], asked_) == asked_;
+    return std::exchange(met_[index_of(id)], asked_) == asked_;
   };
   for (const std::int32_t member : group.members)
-    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].outputs)
+    for (const std::int32_t id : graph_.nodes[index_of(member)].outputs)
       if (id != qir::kAbsent) met(id);
   for (const std::int32_t member : group.members) {
-    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
+    for (const std::int32_t id : graph_.nodes[index_of(member)].inputs) {
       if (id == qir::kAbsent) continue;
       const qir::Tensor &t = tensor(id);
       if ((member != group.root && t.is_constant && count_of(t.shape) == 1) || met(id)) continue;
       shapes.input(t.dtype, t.shape.data(), t.shape.size());
     }
   }
-  for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(group.last)].outputs)
+  for (const std::int32_t id : graph_.nodes[index_of(group.last)].outputs)
     if (id != qir::kAbsent) shapes.output(tensor(id).dtype, tensor(id).shape.data(), tensor(id).shape.size());
   return name_of(shapes.view());
 }
@@ -175,7 +173,7 @@ Status Lowering::lower_reference(const qir::Node &node) {
     const auto bytes = packed_size(tensor(id).dtype, count_of(tensor(id).shape));
     if (!bytes)
       return Status::error(ErrorId::run_shape,
-                           format("tensor '%s' is larger than memory can be", printable(tensor(id).name).c_str()));
+                           format("tensor '%s' is larger than memory can be", printable(tensor(id).name)));
     shapes.output(tensor(id).dtype, tensor(id).shape.data(), tensor(id).shape.size());
     note.bytes_written += *bytes;
     View made{static_cast<std::int32_t>(new_value(*bytes)), 0, tensor(id).shape, cpu::row_major(tensor(id).shape)};

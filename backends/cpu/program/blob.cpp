@@ -54,8 +54,8 @@ class Writer {
 };
 
 Status bad(const char *what, std::uint64_t found, const char *expected) {
-  return Status::error(ErrorId::backend_bad_blob, format("cpu blob: %s: found %llu, expected %s", what,
-                                                         static_cast<unsigned long long>(found), expected));
+  return Status::error(ErrorId::backend_bad_blob,
+                       format("cpu blob: %s: found %llu, expected %s", what, found, expected));
 }
 
 // Walks the tables in the order in which Writer put them.
@@ -66,8 +66,7 @@ class Reader {
     std::uint64_t padded;
     if (!checked_align_up(size, kAlign, &padded) || padded > left_)
       return Status::error(ErrorId::backend_bad_blob,
-                           format("cpu blob: found %llu bytes, expected %llu more",
-                                  static_cast<unsigned long long>(left_), static_cast<unsigned long long>(size)));
+                           format("cpu blob: found %llu bytes, expected %llu more", left_, size));
     const std::uint8_t *const part = at_;
     at_ += padded, left_ -= padded;
     return part;

@@ -101,10 +101,9 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (plan_.tail && plan_.tail->gives(i)) continue;
     const qr_io_buffer &io = request.outputs[i];
     if (io.data && io.wanted && io.size_bytes < output_bytes_[i])
-      return Status::error(
-          ErrorId::run_room,
-          format("output '%s': found room for %llu bytes, expected %llu", printable(plan_.outputs[i].name).c_str(),
-                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(output_bytes_[i])));
+      return Status::error(ErrorId::run_room,
+                           format("output '%s': found room for %llu bytes, expected %llu",
+                                  printable(plan_.outputs[i].name), io.size_bytes, output_bytes_[i]));
   }
   const plugin::StopToken stop(request.signal, host);
   const kernels::Threads threads = sharing_.begin(request.threads, host, request.signal ? &stop : nullptr);
@@ -134,8 +133,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
           return Status::error(
               ErrorId::run_value,
               format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
-                     plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
-                     static_cast<long long>(-extent), static_cast<long long>(extent - 1)));
+                     plan_.name(step.name), bad_index[1], bad_index[0], -extent, extent - 1));
       }
       if ((step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) ||
            step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentBytes)) &&
@@ -144,17 +142,14 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
         std::memcpy(&layer, plan_.params + step.params, sizeof layer);
         return Status::error(ErrorId::run_value,
                              format("%s '%s': sequence_lens[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
-                                    plan_.name(step.name), static_cast<long long>(bad_index[1]),
-                                    static_cast<long long>(bad_index[0]), static_cast<long long>(layer.steps)));
+                                    plan_.name(step.name), bad_index[1], bad_index[0], layer.steps));
       }
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RotaryF32) && bad_index[0] != 0) {
         kernels::RotaryF32 rotary;
         std::memcpy(&rotary, plan_.params + step.params, sizeof rotary);
-        return Status::error(
-            ErrorId::run_value,
-            format("%s '%s': position_ids[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
-                   plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
-                   static_cast<long long>(rotary.positions - 1)));
+        return Status::error(ErrorId::run_value,
+                             format("%s '%s': position_ids[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
+                                    plan_.name(step.name), bad_index[1], bad_index[0], rotary.positions - 1));
       }
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RoiAlignF32) && bad_index[0] != 0) {
         kernels::RoiAlignF32 align;
@@ -162,8 +157,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
         return Status::error(
             ErrorId::run_value,
             format("%s '%s': found region %lld of image %lld, expected image 0 to %d and a region of sensible size",
-                   plan_.name(step.op), plan_.name(step.name), static_cast<long long>(bad_index[0] - 1),
-                   static_cast<long long>(bad_index[1]), align.n - 1));
+                   plan_.name(step.op), plan_.name(step.name), bad_index[0] - 1, bad_index[1], align.n - 1));
       }
     }
     if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);

@@ -74,7 +74,7 @@ void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, H
   for (std::size_t n = 0; n < tail.nodes.size(); ++n) {
     const qir::Node &node = tail.nodes[n];
     if (node.source < 0) continue;
-    Status &verdict = refused[static_cast<std::size_t>(node.source)];
+    Status &verdict = refused[index_of(node.source)];
     if (!find_operator(node.op))
       verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
     else if (by_host[n] && host_tail == HostTail::Refused && passes::is_control_flow(node))
@@ -156,7 +156,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   if (sources == 0) qir::number_sources(graph);
   Vector<String> names(std::max(sources, graph.nodes.size()));
   for (const qir::Node &node : graph.nodes)
-    if (node.source >= 0) names[static_cast<std::size_t>(node.source)] = node.name;
+    if (node.source >= 0) names[index_of(node.source)] = node.name;
   out.refused.resize(names.size());
   Vector<NodePathRow> late(names.size());  // of nodes of the dynamic region
   qir::Store store;
@@ -173,8 +173,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
     check_dynamic_region(tail, by_host, host_tail, out.refused);
     for (std::size_t n = 0; n < tail.nodes.size(); ++n)
       if (tail.nodes[n].source >= 0)
-        late[static_cast<std::size_t>(tail.nodes[n].source)].path =
-            by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+        late[index_of(tail.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
     QR_RETURN_IF_ERROR(write_tail(graph, parts, out));
     graph = std::move(parts.first.graph);
   }

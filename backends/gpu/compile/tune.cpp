@@ -257,7 +257,7 @@ class Tuner {
 void add_times(const Plan &plan, const Vector<double> &times, Vector<double> &of_nodes) {
   for (std::size_t i = 0; i < times.size(); ++i)
     if (const std::int32_t source = plan.steps[i].source; source >= 0 && source < std::ssize(of_nodes))
-      of_nodes[static_cast<std::size_t>(source)] += times[i];
+      of_nodes[index_of(source)] += times[i];
 }
 
 }  // namespace
@@ -296,7 +296,7 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
     Vector<std::uint8_t> goes(made.refused.size());
     for (const Step &step : made.plan.steps)
       if (static_cast<Kernel>(step.kernel) == Kernel::WinogradOutput && step.source >= 0)
-        goes[static_cast<std::size_t>(step.source)] = 1;
+        goes[index_of(step.source)] = 1;
     if (way == 4) {
       best.assign(goes.size(), 0.0), ways.assign(goes.size(), 0);
       // Without such convolutions there is one path.

@@ -18,10 +18,9 @@ using opencl::check;
 Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Library> library,
                                              const opencl::Device &device) {
   if (device.alignment > kAlign)
-    return Status::error(
-        ErrorId::backend_limit,
-        format("gpu: %s: found buffers aligned to %u bytes, expected at most %llu", printable(device.name).c_str(),
-               device.alignment, static_cast<unsigned long long>(kAlign)));
+    return Status::error(ErrorId::backend_limit,
+                         format("gpu: %s: found buffers aligned to %u bytes, expected at most %llu",
+                                printable(device.name), device.alignment, kAlign));
   auto engine = quarry::make_shared<Engine>();
   engine->library_ = std::move(library);
   engine->device_ = device;
@@ -120,8 +119,7 @@ Result<opencl::Queue> Engine::recordable_queue() const {
 Result<opencl::Memory> Engine::memory(std::uint64_t bytes, const char *what, cl_mem_flags flags, void *host) const {
   cl_int error = CL_SUCCESS;
   const cl_mem made = (*library_)->CreateBuffer(context_.get(), flags, std::max<std::uint64_t>(bytes, 1), host, &error);
-  QR_RETURN_IF_ERROR(
-      check("CreateBuffer", error, format("%s (%llu bytes)", what, static_cast<unsigned long long>(bytes))));
+  QR_RETURN_IF_ERROR(check("CreateBuffer", error, format("%s (%llu bytes)", what, bytes)));
   return opencl::Memory(*library_, made);
 }
 
@@ -146,9 +144,9 @@ Result<opencl::Memory> Engine::image(const ImageSize &size, DType dtype, const v
   cl_int error = CL_SUCCESS;
   const cl_mem made = (*library_)->CreateImage(context_.get(), CL_MEM_READ_ONLY | (contents ? CL_MEM_COPY_HOST_PTR : 0),
                                                &texel, &how, const_cast<void *>(contents), &error);
-  QR_RETURN_IF_ERROR(check("CreateImage", error,
-                           format("%s (%lld x %lld texels)", view_of ? "values between steps" : "weights",
-                                  static_cast<long long>(size.width), static_cast<long long>(size.height))));
+  QR_RETURN_IF_ERROR(
+      check("CreateImage", error,
+            format("%s (%lld x %lld texels)", view_of ? "values between steps" : "weights", size.width, size.height)));
   return opencl::Memory(*library_, made);
 }
 

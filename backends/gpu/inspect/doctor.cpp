@@ -58,7 +58,7 @@ Result<const opencl::Device *> Machine::choose(std::uint32_t index, std::string_
       for (const Entry &entry : devices_) names += (names.empty() ? "" : ", ") + entry.name;
       return Status::error(ErrorId::backend_no_device,
                            format("option gpu.device: found '%s', expected part of the name of a device: %s",
-                                  printable(pattern).c_str(), names.c_str()));
+                                  printable(pattern), names));
     }
   }
   if (!chosen)

@@ -232,7 +232,7 @@ Status bounds_scatter(const Form &form, Bounds &out) {
   if (f.COUNT_OF < 1 || f.COUNT_OF > 8 || f.AXIS < 0 || f.AXIS + f.COUNT_OF > form.nest.rank)
     return bad_form(form, "a number of axes");
   for (std::int64_t d = 0; d < f.COUNT_OF; ++d)
-    if (f.EXTENT[static_cast<std::size_t>(d)] != form.nest.dims[f.AXIS + d])
+    if (f.EXTENT[index_of(d)] != form.nest.dims[f.AXIS + d])
       return bad_form(form, "dimensions that are not those of the nest");
   QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.I_STEP));
   QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));

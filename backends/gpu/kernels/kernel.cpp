@@ -103,8 +103,8 @@ std::optional<Number> number_of(const StepOperand &operand) noexcept {
   return operand.scale != 0 ? std::optional(Number::Float) : number_of(operand.dtype);
 }
 
-const KernelRow &kernel_row(Kernel kernel) noexcept { return kKernels[static_cast<std::size_t>(kernel)]; }
-const ElementRow &element_row(Element element) noexcept { return kElements[static_cast<std::size_t>(element)]; }
+const KernelRow &kernel_row(Kernel kernel) noexcept { return kKernels[index_of(kernel)]; }
+const ElementRow &element_row(Element element) noexcept { return kElements[index_of(element)]; }
 
 std::size_t field_count(const KernelRow &row) noexcept {
   std::size_t count = 0;

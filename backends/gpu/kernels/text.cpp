@@ -14,7 +14,7 @@ namespace {
 
 const char *spelled(Number number) {
   constexpr const char *kNames[] = {"float", "double", "int", "uint", "long", "ulong", "int"};
-  return kNames[static_cast<std::size_t>(number)];
+  return kNames[index_of(number)];
 }
 
 struct Storage {
@@ -55,12 +55,12 @@ String replaced(std::string_view pattern, char what, std::string_view with) {
 String literal(Number number, std::uint64_t bits) {
   switch (number) {
     case Number::Float: return format("as_float(0x%08xu)", static_cast<std::uint32_t>(bits));
-    case Number::Double: return format("as_double(0x%016llxul)", static_cast<unsigned long long>(bits));
+    case Number::Double: return format("as_double(0x%016llxul)", bits);
     case Number::Int:
     case Number::Truth: return format("as_int(0x%08xu)", static_cast<std::uint32_t>(bits));
     case Number::Uint: return format("0x%08xu", static_cast<std::uint32_t>(bits));
-    case Number::Long: return format("as_long(0x%016llxul)", static_cast<unsigned long long>(bits));
-    default: return format("0x%016llxul", static_cast<unsigned long long>(bits));
+    case Number::Long: return format("as_long(0x%016llxul)", bits);
+    default: return format("0x%016llxul", bits);
   }
 }
 
@@ -68,9 +68,9 @@ String literal(Number number, std::uint64_t bits) {
 String conversion(Number from, Number to, const String &a) {
   if (from == to) return a;
   if (to == Number::Truth) return a + " != 0";
-  if (!is_real(from) || is_real(to)) return format("(%s)%s", spelled(to), a.c_str());
-  if (to == Number::Ulong) return format("qr_to_ulong%s(%s)", from == Number::Double ? "_double" : "", a.c_str());
-  return format("(%s)qr_to_long%s(%s)", spelled(to), from == Number::Double ? "_double" : "", a.c_str());
+  if (!is_real(from) || is_real(to)) return format("(%s)%s", spelled(to), a);
+  if (to == Number::Ulong) return format("qr_to_ulong%s(%s)", from == Number::Double ? "_double" : "", a);
+  return format("(%s)qr_to_long%s(%s)", spelled(to), from == Number::Double ? "_double" : "", a);
 }
 
 // Of integers of at most 16 bits.
@@ -98,7 +98,7 @@ String coordinate(const KernelRow &row, const Nest &nest, std::uint32_t d) {
 }
 
 // Without parentheses where it can be: names of types are made with it.
-String spelled_number(std::int32_t number) { return format(number < 0 ? "(%d)" : "%d", number); }
+String spelled_number(std::int32_t number) { return number < 0 ? format("(%d)", number) : format("%d", number); }
 
 void define_fields(const KernelRow &row, std::span<const std::int32_t> fields, Macros &macros) {
   std::size_t at = 0;
@@ -109,7 +109,7 @@ void define_fields(const KernelRow &row, std::span<const std::int32_t> fields, M
     if (star == word.npos) macros.define(name, spelled_number(fields[at++]));
     else
       for (int i = 0; i < word[star + 1] - '0'; ++i)
-        macros.define(format("%s_%d", name.c_str(), i), spelled_number(fields[at++]));
+        macros.define(format("%s_%d", name, i), spelled_number(fields[at++]));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
   }
 }
@@ -122,35 +122,32 @@ void define_operands(const Form &form, const Bounds &bounds, const KernelRow &ro
     const Storage storage = storage_of(operand.dtype);
     const String name = i == last ? String("Y") : format("%zu", i);
     if (i < 2 && bounds.images[i].width != 0)
-      arguments += format("%s__read_only image2d_t p%s", i == 0 ? "" : ", ", name.c_str());
-    else
-      arguments +=
-          format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name.c_str());
-    const String pointer = operand.offset == 0 ? format("p%s + (i)", name.c_str())
-                                               : format("p%s + (%d + (i))", name.c_str(), operand.offset);
+      arguments += format("%s__read_only image2d_t p%s", i == 0 ? "" : ", ", name);
+    else arguments += format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name);
+    const String pointer =
+        operand.offset == 0 ? format("p%s + (i)", name) : format("p%s + (%d + (i))", name, operand.offset);
     macros.define("T" + name, spelled(*number_of(operand)));
     if (operand.scale != 0) {
       const String scale = literal(Number::Float, std::bit_cast<std::uint32_t>(operand.scale));
       if (i < last)
-        macros.define("LOAD" + name + "(i)",
-                      format("((float)((int)(%s) - (%d)) * %s)", replaced(storage.load, 'p', pointer).c_str(),
-                             operand.zero, scale.c_str()));
+        macros.define("LOAD" + name + "(i)", format("((float)((int)(%s) - (%d)) * %s)",
+                                                    replaced(storage.load, 'p', pointer), operand.zero, scale));
       else
         macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v',
-                                              format("(qr_stored(v, %s, %d, %d) + (%d))", scale.c_str(),
+                                              format("(qr_stored(v, %s, %d, %d) + (%d))", scale,
                                                      lowest_of(operand.dtype) - operand.zero,
                                                      highest_of(operand.dtype) - operand.zero, operand.zero)));
     } else if (i < last) {
       if (*storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
-      macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
+      macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer)));
       if (operand.dtype == DType::F16) {
-        macros.define("HALF" + name + "(i)", format("(*(%s))", pointer.c_str()));
-        macros.define("VHALF" + name + "(i)", format("QR_JOIN(vload, COLS)(0, %s)", pointer.c_str()));
+        macros.define("HALF" + name + "(i)", format("(*(%s))", pointer));
+        macros.define("VHALF" + name + "(i)", format("QR_JOIN(vload, COLS)(0, %s)", pointer));
       }
       if (dtype_bits(operand.dtype) == 8) {
         // Four at once; as one number where they lie as one would.
-        macros.define("FOUR" + name + "(i)", format("as_uint(vload4(0, %s))", pointer.c_str()));
-        macros.define("WORD" + name + "(i)", format("(*(const __global uint *)(%s))", pointer.c_str()));
+        macros.define("FOUR" + name + "(i)", format("as_uint(vload4(0, %s))", pointer));
+        macros.define("WORD" + name + "(i)", format("(*(const __global uint *)(%s))", pointer));
       }
     } else {
       macros.define("PLACEY(i)", "(" + pointer + ")");
@@ -161,7 +158,7 @@ void define_operands(const Form &form, const Bounds &bounds, const KernelRow &ro
       const std::int32_t stride = form.nest.strides[i][d];
       if (stride == 0 || form.nest.dims[d] == 1) continue;
       const String c = coordinate(row, form.nest, d);
-      at += (at.empty() ? "" : " + ") + (stride == 1 ? c : format("%s * (%d)", c.c_str(), stride));
+      at += (at.empty() ? "" : " + ") + (stride == 1 ? c : format("%s * (%d)", c, stride));
     }
     macros.define("AT" + name, at.empty() ? String("0") : "(" + at + ")");
   }
@@ -179,7 +176,7 @@ void define_coordinates(const Form &form, const KernelRow &row, Macros &macros) 
     count *= form.nest.dims[d];
   }
   macros.define("COORDINATES", text);
-  macros.define("COUNT", format("%lldu", static_cast<long long>(count)));
+  macros.define("COUNT", format("%lldu", count));
   for (std::uint32_t d = 0; d < form.nest.rank; ++d)
     macros.define(format("DIM_%u", d), format("%d", form.nest.dims[d]));
   macros.define("RANK", format("%u", form.nest.rank));
@@ -253,8 +250,7 @@ String finish(const Form &form, const KernelRow &row) {
     switch (static_cast<Element>(one.element)) {
       case Element::To: expression = conversion(from, to, a); break;
       case Element::Index:
-        expression =
-            format("(%s)%s", spelled(to), coordinate(row, form.nest, static_cast<std::uint32_t>(one.p)).c_str());
+        expression = format("(%s)%s", spelled(to), coordinate(row, form.nest, static_cast<std::uint32_t>(one.p)));
         break;
       default: {
         expression = is_real(from) && *element.reals ? element.reals : element.integers;
@@ -268,7 +264,7 @@ String finish(const Form &form, const KernelRow &row) {
       }
     }
     numbers[registers] = to;
-    text += format("const %s r%zu = %s; ", spelled(to), registers, expression.c_str());
+    text += format("const %s r%zu = %s; ", spelled(to), registers, expression);
     ++registers;
   }
   const Number result = *number_of(form.operands.back()), have = numbers[registers - 1];

@@ -41,7 +41,7 @@ Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
   if (!how)
     return refuse(ErrorId::backend_limit, node,
                   format("found reduction '%s', expected none, add, mul, max or min",
-                         printable(node.get_string("reduction", "none")).c_str()));
+                         printable(node.get_string("reduction", "none"))));
   out.how = *how;
   if (x.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
   if (out.tuples) {

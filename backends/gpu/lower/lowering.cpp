@@ -210,12 +210,12 @@ const qir::Bytes *Lowering::contents(const View &view) const {
 }
 
 void Lowering::define(std::int32_t id, View view) {
-  View &known = views_[static_cast<std::size_t>(id)];
+  View &known = views_[index_of(id)];
   views_before_.emplace_back(id, std::exchange(known, std::move(view)));
 }
 
 const View &Lowering::view(std::int32_t id) {
-  const View &known = views_[static_cast<std::size_t>(id)];
+  const View &known = views_[index_of(id)];
   if (known.value == strided::kNoValue && tensor(id).is_constant) {
     define(id, constant(tensor(id).data, shape(id)));
     if (tensor(id).quant) quants_[known.value] = &*tensor(id).quant;
@@ -224,7 +224,7 @@ const View &Lowering::view(std::int32_t id) {
 }
 
 View Lowering::layout(std::int32_t id) const {
-  const View &known = views_[static_cast<std::size_t>(id)];
+  const View &known = views_[index_of(id)];
   if (known.value != strided::kNoValue) return known;
   return {strided::kNoValue, 0, shape(id), strided::row_major(shape(id))};
 }
@@ -367,7 +367,7 @@ Status Lowering::emit_step(Kernel kernel, const Dims &dims, std::span<const std:
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::int64_t end = operands[i].offset + bounds.ranges[i].high + 1;
     const std::uint64_t bytes = packed_size(operands[i].dtype, end).value_or(UINT64_MAX);
-    if (bytes > plan_.values[static_cast<std::size_t>(args[i].view.value)].bytes)
+    if (bytes > plan_.values[index_of(args[i].view.value)].bytes)
       return bad(format("operand %zu reaches behind its value", i).c_str());
   }
   // Nothing refuses behind this.
@@ -430,8 +430,7 @@ Status Lowering::check_types(const qir::Node &node) const {
     if (id == qir::kAbsent) return {};
     const qir::Tensor &t = tensor(id);
     const auto refused = [&](ErrorId error, const String &found, const char *expected) {
-      return refuse(error, node,
-                    format("tensor '%s': found %s, expected %s", printable(t.name).c_str(), found.c_str(), expected));
+      return refuse(error, node, format("tensor '%s': found %s, expected %s", printable(t.name), found, expected));
     };
     if (!is_known(t.shape))
       return refused(ErrorId::backend_limit, shape_text(t.shape.data(), t.shape.size()),
@@ -486,7 +485,7 @@ bool Lowering::wrote_since(const Mark &mark) const {
 
 void Lowering::rewind(const Mark &mark) {
   for (std::size_t i = views_before_.size(); i-- > 0;)
-    views_[static_cast<std::size_t>(views_before_[i].first)] = std::move(views_before_[i].second);
+    views_[index_of(views_before_[i].first)] = std::move(views_before_[i].second);
   for (const std::size_t n : fused_) done_[n] = false;
   std::erase_if(quants_, [&](const auto &one) { return one.first >= static_cast<std::int64_t>(mark.values); });
   std::erase_if(constant_values_, [&](const auto &one) { return one.second >= mark.values; });
@@ -500,7 +499,7 @@ void Lowering::rewind(const Mark &mark) {
 // By what the node's steps run, and where the nodes went that they took in.
 void Lowering::report_kernels(const qir::Node &node, const Mark &mark) {
   if (node.source >= 0 && static_cast<std::size_t>(node.source) < kernels_.size()) {
-    String &text = kernels_[static_cast<std::size_t>(node.source)];
+    String &text = kernels_[index_of(node.source)];
     for (std::size_t i = mark.steps; i < plan_.steps.size(); ++i) {
       const char *const file = kernel_row(static_cast<Kernel>(plan_.steps[i].kernel)).file;
       if (text.find(file) == String::npos) text += (text.empty() ? "" : ", ") + String(file);
@@ -508,7 +507,7 @@ void Lowering::report_kernels(const qir::Node &node, const Mark &mark) {
   }
   for (const std::size_t n : fused_)
     if (const std::int32_t source = graph_.nodes[n].source; source >= 0 && source < std::ssize(into_))
-      into_[static_cast<std::size_t>(source)] = node.source;
+      into_[index_of(source)] = node.source;
 }
 
 Status Lowering::apply(Rule rule, const qir::Node &node) {
@@ -525,7 +524,7 @@ Status Lowering::apply(Rule rule, const qir::Node &node) {
 #ifndef NDEBUG
   if (wrote_since(before) && !emission_refused_)
     status = Status::error(ErrorId::internal, format("gpu: the rule of %s wrote into the plan before it refused: %s",
-                                                     qir::op_text(node).c_str(), String(status.message()).c_str()));
+                                                     qir::op_text(node), String(status.message())));
 #endif
   rewind(before);
   return status;
@@ -550,10 +549,10 @@ Status Lowering::run(Vector<Status> &refused) {
     done_[n] = true;
     if (Status status = lower(node); !status.ok()) {
       if (node.source < 0 || static_cast<std::size_t>(node.source) >= refused.size()) return status;
-      Status &told = refused[static_cast<std::size_t>(node.source)];
+      Status &told = refused[index_of(node.source)];
       if (told.ok()) told = std::move(status);
       for (const std::int32_t id : node.outputs)
-        if (id != qir::kAbsent && views_[static_cast<std::size_t>(id)].value == strided::kNoValue) (void)result(id);
+        if (id != qir::kAbsent && views_[index_of(id)].value == strided::kNoValue) (void)result(id);
     }
   }
   at_ = nullptr;
@@ -567,18 +566,18 @@ Status Lowering::finish_outputs() {
     const std::int32_t id = graph_.outputs[i];
     const View v = view(id);
     const std::uint64_t bytes = packed_size(dtype(id), strided::count_of(shape(id))).value_or(0);
-    Value &made = plan_.values[static_cast<std::size_t>(v.value)];
+    Value &made = plan_.values[index_of(v.value)];
     if (made.storage == StorageKind::Arena && v.offset == 0 && made.bytes == bytes && strided::is_row_major(v)) {
       made.storage = StorageKind::Output, made.index = static_cast<std::uint32_t>(i);
       continue;
     }
     const View own = between(shape(id), dtype(id));
-    Value &value = plan_.values[static_cast<std::size_t>(own.value)];
+    Value &value = plan_.values[index_of(own.value)];
     value.storage = StorageKind::Output, value.index = static_cast<std::uint32_t>(i);
     if (!number_of(dtype(id)))
       return Status::error(ErrorId::backend_type,
                            format("output '%s': found %s, expected elements of whole bytes, of no 8-bit float",
-                                  printable(tensor(id).name).c_str(), dtype_name(dtype(id))));
+                                  printable(tensor(id).name), dtype_name(dtype(id))));
     QR_RETURN_IF_ERROR(copy({v, dtype(id)}, {own, dtype(id)}));
   }
   return {};
@@ -592,8 +591,7 @@ void Lowering::report_paths(const Vector<String> &names, const Vector<NodePathRo
              name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "data-dependent shape: planned when they are known"
                                                         : "data-dependent shape: by the host")};
     else if (!kernels_[i].empty()) way = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
-    else if (into_[i] >= 0)
-      way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[static_cast<std::size_t>(into_[i])])};
+    else if (into_[i] >= 0) way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[index_of(into_[i])])};
     else way = {QR_PLUGIN_PATH_NONE, name("no work: a view, or folded into another node")};
     plan_.paths.push_back(way);
   }

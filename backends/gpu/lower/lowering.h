@@ -88,7 +88,7 @@ class Lowering {
   // ---- what steps read
   // Known by now: an input, a constant, or made before.
   bool is_there(std::int32_t id) const {
-    return tensor(id).is_constant || views_[static_cast<std::size_t>(id)].value != strided::kNoValue;
+    return tensor(id).is_constant || views_[index_of(id)].value != strided::kNoValue;
   }
   const View &view(std::int32_t id);
   View dense(std::int32_t id);

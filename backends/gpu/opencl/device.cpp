@@ -87,7 +87,7 @@ void read(const Library &library, Device &d) {
 String why_unusable(const Device &d) {
   if (!d.is_available) return "found the device not available, expected one that is: its driver says so";
   if (d.numeric < 102)
-    return format("found %s, expected OpenCL 1.2 or later: update the driver", printable(d.version, 60).c_str());
+    return format("found %s, expected OpenCL 1.2 or later: update the driver", printable(d.version, 60));
   if (!d.has_compiler) return "found a driver without a compiler, expected one that builds kernels from source";
   if (!d.little_endian) return "found a device of big endian, expected little endian";
   if (d.profile == "EMBEDDED_PROFILE" && !d.has("cles_khr_int64"))
@@ -146,7 +146,7 @@ Result<Vector<Device>> find_devices(const Library &library) {
   if (asked != CL_SUCCESS || count == 0)
     return Status::error(
         ErrorId::backend_no_device,
-        format("%s: found no platform%s%s, expected the driver of a device", printable(library.path(), 1000).c_str(),
+        format("%s: found no platform%s%s, expected the driver of a device", printable(library.path(), 1000),
                asked == CL_SUCCESS ? "" : ": ", asked == CL_SUCCESS ? "" : error_text(asked).c_str()),
         kNoDevice);
   Vector<cl_platform_id> platforms(count);
@@ -173,10 +173,9 @@ Result<Vector<Device>> find_devices(const Library &library) {
     }
   }
   if (devices.empty())
-    return Status::error(
-        ErrorId::backend_no_device,
-        format("OpenCL: found the platforms %s without a device, expected one", printable(names, 300).c_str()),
-        "is the device there, and may this user open it (/dev/dri, /dev/kgsl-3d0, /dev/mali0)?");
+    return Status::error(ErrorId::backend_no_device,
+                         format("OpenCL: found the platforms %s without a device, expected one", printable(names, 300)),
+                         "is the device there, and may this user open it (/dev/dri, /dev/kgsl-3d0, /dev/mali0)?");
   std::ranges::stable_sort(devices, {}, rank_of);
   return devices;
 }
@@ -184,10 +183,9 @@ Result<Vector<Device>> find_devices(const Library &library) {
 String describe(const Device &d) {
   if (!d.id) return "platform: " + printable(d.platform_name);
   constexpr double kMega = 1 << 20;
-  String out = format("%s: %s by %s, platform %s\n", d.type_name(), printable(d.name).c_str(),
-                      printable(d.vendor).c_str(), printable(d.platform_name).c_str());
-  out += format("driver: %s; %s; %s\n", printable(d.driver).c_str(), printable(d.version).c_str(),
-                printable(d.c_version).c_str());
+  String out = format("%s: %s by %s, platform %s\n", d.type_name(), printable(d.name), printable(d.vendor),
+                      printable(d.platform_name));
+  out += format("driver: %s; %s; %s\n", printable(d.driver), printable(d.version), printable(d.c_version));
   out += format(
       "limits: %u compute units at %u MHz, %.0f MB (%.0f MB in one piece), %.0f kB of local memory, groups of %zu\n",
       d.compute_units, d.clock_mhz, static_cast<double>(d.memory_bytes) / kMega,

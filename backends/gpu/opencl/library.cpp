@@ -49,7 +49,7 @@ String error_text(cl_int error) {
 Status check(const char *function, cl_int returned, std::string_view subject) {
   if (returned == CL_SUCCESS) return {};
   const String text = format("gpu: cl%s%s%.*s: found %s, expected success", function, subject.empty() ? "" : " of ",
-                             static_cast<int>(subject.size()), subject.data(), error_text(returned).c_str());
+                             subject, error_text(returned));
   const ErrorRow *const row = find_error(returned);
   switch (row ? row->meaning : Meaning::Call) {
     case Meaning::Memory:
@@ -78,8 +78,8 @@ Result<std::shared_ptr<const Library>> Library::open() {
   if (!handle) {
     const char *const why = named && *named ? dlerror() : nullptr;
     return Status::error(ErrorId::backend_library,
-                         why ? format("%s: the loader says: %s; expected the OpenCL library",
-                                      printable(path, 1000).c_str(), printable(why, 1000).c_str())
+                         why ? format("%s: the loader says: %s; expected the OpenCL library", printable(path, 1000),
+                                      printable(why, 1000))
                              : String("libOpenCL.so.1: not found in the system's library path; expected the OpenCL "
                                       "library"),
                          kHowToGet);
@@ -94,10 +94,10 @@ Result<std::shared_ptr<const Library>> Library::open() {
 #include "backends/gpu/opencl/functions.inc"
 #undef QR_CL_FUNCTION
   if (missing)
-    return Status::error(ErrorId::backend_library,
-                         format("%s: found no function %s, expected the OpenCL library, 1.2 or later",
-                                printable(path, 1000).c_str(), missing),
-                         kHowToGet);
+    return Status::error(
+        ErrorId::backend_library,
+        format("%s: found no function %s, expected the OpenCL library, 1.2 or later", printable(path, 1000), missing),
+        kHowToGet);
   Dl_info info;
   const auto *const in_it = reinterpret_cast<void *>(library->api_.GetPlatformIDs);
   if (String file; dladdr(in_it, &info) != 0 && !(file = library_file(info.dli_fname, in_it)).empty())

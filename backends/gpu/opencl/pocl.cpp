@@ -162,7 +162,7 @@ String flaw_of_entries(std::span<const std::uint8_t> bytes) {
     std::span<const std::uint8_t> name, contents;
     if (!reader.sized(name) || !reader.sized(contents)) return "entries that reach behind its end";
     const std::string_view path(reinterpret_cast<const char *>(name.data()), name.size());
-    if (const char *const flaw = flaw_of(path, contents)) return format("%s (%s)", flaw, printable(path, 200).c_str());
+    if (const char *const flaw = flaw_of(path, contents)) return format("%s (%s)", flaw, printable(path, 200));
   }
   return {};
 }
@@ -229,7 +229,7 @@ String flaw_of_binary(std::span<const std::uint8_t> binary) {
 
 BuildLock BuildLock::of(const Device &device, std::uint64_t hash) {
   if (device.platform_name != kPocl) return {};
-  const String path = folder() + format("/quarry-%02llu.lock", static_cast<unsigned long long>(hash % kLocks));
+  const String path = folder() + format("/quarry-%02llu.lock", hash % kLocks);
   return BuildLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 

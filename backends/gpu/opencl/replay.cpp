@@ -36,12 +36,11 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
   const std::uint32_t version = version_of(library, device, kBuffers);
   const std::uint32_t major = version >> 22, minor = (version >> 12) & 1023, patch = version & 4095;
   const String name = version ? format("%s %u.%u.%u", kBuffers, major, minor, patch) : String(kBuffers);
-  if (version && !(major == 0 && minor == 9) && major != 1) return format("found %s, expected 0.9 to 1", name.c_str());
+  if (version && !(major == 0 && minor == 9) && major != 1) return format("found %s, expected 0.9 to 1", name);
   std::uint64_t required = 0, capabilities = 0;
   if (library->GetDeviceInfo(device, kRequiredQueue, sizeof required, &required, nullptr) == CL_SUCCESS &&
       required != 0)
-    return format("%s: found queue properties 0x%llx required, expected none", name.c_str(),
-                  static_cast<unsigned long long>(required));
+    return format("%s: found queue properties 0x%llx required, expected none", name, required);
   if (library->GetDeviceInfo(device, kCapabilities, sizeof capabilities, &capabilities, nullptr) == CL_SUCCESS)
     out.simultaneous = (capabilities & kSimultaneousCapability) != 0;
   if (!find_function(library, platform, "clCreateCommandBufferKHR", out.create) ||
@@ -49,7 +48,7 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
       !find_function(library, platform, "clFinalizeCommandBufferKHR", out.finalize) ||
       !find_function(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
       !find_function(library, platform, "clReleaseCommandBufferKHR", out.release))
-    return format("%s: found not all of its functions", name.c_str());
+    return format("%s: found not all of its functions", name);
   out.way = Replay::Way::CommandBuffer;
   return name;
 }

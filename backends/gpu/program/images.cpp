@@ -38,8 +38,8 @@ bool takes(const opencl::Device *device, std::int32_t way, const ImageSize &size
   if ((way & kLineImages) != 0 && device && (!device->views_images() || kLine % device->image_pitch != 0)) return false;
   if (static_cast<std::uint64_t>(size.width) <= width && static_cast<std::uint64_t>(size.height) <= height) return true;
   if (why)
-    *why = format("found an image of %lld x %lld texels, expected at most %zu x %zu",
-                  static_cast<long long>(size.width), static_cast<long long>(size.height), width, height);
+    *why = format("found an image of %lld x %lld texels, expected at most %zu x %zu", size.width, size.height, width,
+                  height);
   return false;
 }
 
@@ -132,12 +132,12 @@ Result<String> fit_images(Plan &plan, const Target &target, const opencl::Device
     *field = possible_images(plan, step, device, &why);
     if (*field != 0) ++count;
     if (why.empty()) continue;
-    if (too_large++ == 0) first = format("'%s': %s", plan.names.data() + step.name, why.c_str());
+    if (too_large++ == 0) first = format("'%s': %s", plan.names.data() + step.name, why);
   }
   QR_RETURN_IF_ERROR(finish_images(plan));
   if (too_large > 0)
-    note = format("%zu products read images, %zu read as buffers what is too large for one; %s", count, too_large,
-                  first.c_str());
+    note =
+        format("%zu products read images, %zu read as buffers what is too large for one; %s", count, too_large, first);
   return note;
 }
 

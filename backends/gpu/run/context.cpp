@@ -56,8 +56,8 @@ Status LoadedContext::build(const plugin::StopToken *stop, String *note, opencl:
   if (blob_.binary_bytes > 0) {
     const qir::Bytes &binary = segments_.back();
     if (blob_.device != engine_->device().identity()) {
-      *note = format("the kernels' binary is of %s, this is %s", printable(blob_.device).c_str(),
-                     printable(engine_->device().identity()).c_str());
+      *note = format("the kernels' binary is of %s, this is %s", printable(blob_.device),
+                     printable(engine_->device().identity()));
     } else if (blob_.source_hash != hash) {
       *note = "the kernels' binary is of another release of the backend";
     } else if (hash64(binary.data, binary.size) != blob_.binary_hash) {

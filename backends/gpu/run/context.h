@@ -48,7 +48,7 @@ class LoadedContext : public HeapObject {
   // Of an operand of a step that reads a constant as one; null: it does not.
   cl_mem image(std::size_t step, std::size_t operand) const noexcept {
     const std::int32_t at = operand < 2 ? image_of_operands_[step * 2 + operand] : -1;
-    return at < 0 ? nullptr : images_[static_cast<std::size_t>(at)].get();
+    return at < 0 ? nullptr : images_[index_of(at)].get();
   }
 
  private:

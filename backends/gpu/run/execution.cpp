@@ -248,8 +248,7 @@ Status Execution::begin(Run &run) {
     if (loan.memory) continue;
     if (buffer.size_bytes < plan.values[v].bytes || !buffer.data)
       return Status::error(ErrorId::run_shape, format("input %zu: found %llu bytes, expected %llu", i,
-                                                      static_cast<unsigned long long>(buffer.size_bytes),
-                                                      static_cast<unsigned long long>(plan.values[v].bytes)));
+                                                      buffer.size_bytes, plan.values[v].bytes));
     QR_RETURN_IF_ERROR(check(
         "EnqueueWriteBuffer",
         cl->EnqueueWriteBuffer(queue, memory_[v], CL_FALSE, 0, plan.values[v].bytes, buffer.data, 0, nullptr, nullptr),
@@ -345,9 +344,8 @@ Status Execution::take_results(Run &run) {
                 "an output"));
     if (loan.memory) continue;
     if (buffer.size_bytes < bytes || (!buffer.data && bytes > 0))
-      return Status::error(ErrorId::run_room, format("output %zu: found room for %llu bytes, expected %llu", i,
-                                                     static_cast<unsigned long long>(buffer.size_bytes),
-                                                     static_cast<unsigned long long>(bytes)));
+      return Status::error(ErrorId::run_room,
+                           format("output %zu: found room for %llu bytes, expected %llu", i, buffer.size_bytes, bytes));
     if (bytes > 0)
       QR_RETURN_IF_ERROR(check(
           "EnqueueReadBuffer",

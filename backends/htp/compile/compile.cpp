@@ -53,14 +53,14 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
       if (bytes) tensor.constant.assign(bytes, bytes + border.constant.size);
       continue;
     }
-    const DraftTensor &from = draft.tensors[static_cast<std::size_t>(border.tensor)];
+    const DraftTensor &from = draft.tensors[index_of(border.tensor)];
     const qnn::Tensor *const end = given + count;
     const qnn::Tensor *const found =
         std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.name && from.name == t.v1.name; });
     if (found == end)
-      return Status::error(ErrorId::backend_library_call,
-                           format("the binary says nothing of tensor %s, which is one of its inputs or outputs",
-                                  printable(from.name).c_str()));
+      return Status::error(
+          ErrorId::backend_library_call,
+          format("the binary says nothing of tensor %s, which is one of its inputs or outputs", printable(from.name)));
     BlobTensor &tensor = out.emplace_back();
     tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
     tensor.device_name = found->v1.name;
@@ -175,7 +175,7 @@ Status Prepared::take_tail() {
   tell(graph_.inputs, whole_inputs_), tell(graph_.outputs, whole_outputs_);
   in_tail_.resize(names_.size());
   for (const qir::Node &node : parts.second.graph.nodes)
-    if (node.source >= 0) in_tail_[static_cast<std::size_t>(node.source)] = true;
+    if (node.source >= 0) in_tail_[index_of(node.source)] = true;
   graph_ = std::move(parts.first.graph);
   return {};
 }
@@ -226,15 +226,14 @@ Vector<BlobNode> Prepared::nodes() const {
   }
   for (const passes::Composed &one : composed_)
     for (const std::int32_t piece : one.pieces)
-      if (one.node >= 0)
-        out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
+      if (one.node >= 0) out[index_of(piece)].text = "fused into " + names_[index_of(one.node)];
   for (const std::int32_t source : host_.sources)
-    if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at an input or output of the model";
+    if (source >= 0) out[index_of(source)].text = "on the host, at an input or output of the model";
   for (std::size_t i = 0; i < in_tail_.size(); ++i)
     if (in_tail_[i]) out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
-    BlobNode &at = out[static_cast<std::size_t>(node.source)];
+    BlobNode &at = out[index_of(node.source)];
     if (at.path != kNative) {
       at.path = kNative;
       at.text.clear();
@@ -330,14 +329,14 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
     if (!info && !draft.nodes.empty())
       return Status::error(ErrorId::backend_library_call,
-                           format("the binary says nothing of graph %s", printable(draft.name).c_str()));
+                           format("the binary says nothing of graph %s", printable(draft.name)));
     graph.on_device = info != nullptr;
     if (info) metadata->figures(draft.name, graph);
     out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
     std::uint64_t io_bytes = 0;
     for (const auto *list : {&draft.inputs, &draft.outputs})
       for (const IoBinding &border : *list)
-        if (border.tensor >= 0) io_bytes += tensor_bytes(draft.tensors[static_cast<std::size_t>(border.tensor)]);
+        if (border.tensor >= 0) io_bytes += tensor_bytes(draft.tensors[index_of(border.tensor)]);
     out.io_bytes = std::max(out.io_bytes, io_bytes);
     QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
     QR_RETURN_IF_ERROR(

@@ -36,8 +36,8 @@ Status dump_dlc(const Engine &engine, const Draft &draft, const CompileOptions &
   qnn::LogLines lines;
   IrObjects made(api);
   const auto failed = [&](const char *call, qnn::Error error) {
-    return qnn::call_failed(format("option dump_qnn_ir_dlc: %s: %s of libQnnIr", printable(path, 1000).c_str(), call),
-                            error, &lines,
+    return qnn::call_failed(format("option dump_qnn_ir_dlc: %s: %s of libQnnIr", printable(path, 1000), call), error,
+                            &lines,
                             "the folder of dump_qnn_ir_dlc_dir must be there; without the option, dump_json_qnn_graph "
                             "writes the graph as JSON");
   };
@@ -65,9 +65,9 @@ Status dump_dlc(const Engine &engine, const Draft &draft, const CompileOptions &
   if (const qnn::Error error = api.graphFinalize(made.graph, nullptr, nullptr)) return failed("graphFinalize", error);
   if (access(path.c_str(), R_OK) == 0) return {};
   const int error = errno;
-  return Status::error(os_error_id(error, ErrorId::io_error),
-                       format("option dump_qnn_ir_dlc_dir: %s was not written: %s", printable(path, 1000).c_str(),
-                              os_error_text(error).c_str()));
+  return Status::error(
+      os_error_id(error, ErrorId::io_error),
+      format("option dump_qnn_ir_dlc_dir: %s was not written: %s", printable(path, 1000), os_error_text(error)));
 }
 
 }  // namespace quarry::htp

@@ -44,9 +44,7 @@ void write_tensor(JsonWriter &json, const DraftTensor &tensor) {
 }
 
 void write_node(JsonWriter &json, const Draft &draft, const DraftNode &node) {
-  const auto name_of = [&](std::int32_t id) -> const String & {
-    return draft.tensors[static_cast<std::size_t>(id)].name;
-  };
+  const auto name_of = [&](std::int32_t id) -> const String & { return draft.tensors[index_of(id)].name; };
   const auto write_names = [&](std::string_view key, const Vector<std::int32_t> &ids) {
     json.key(key).begin_array();
     for (const std::int32_t id : ids) json.value(name_of(id));

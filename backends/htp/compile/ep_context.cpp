@@ -69,7 +69,7 @@ class Writer {
       return Status::error(
           ErrorId::backend_limit,
           format("EPContext: %s %s: found one that the device does not %s, expected inputs and outputs of its own",
-                 is_output ? "output" : "input", printable(tensor.name).c_str(), is_output ? "compute" : "read"),
+                 is_output ? "output" : "input", printable(tensor.name), is_output ? "compute" : "read"),
           "write a .qrm");
     graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
     // The host narrows 64-bit integers, gives f32 for other reals, and quantises.
@@ -157,7 +157,7 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t inde
     return Status::error(ErrorId::backend_limit,
                          format("EPContext: graph %s: found no work for the device, or that of several binaries, "
                                 "expected one graph of one binary",
-                                printable(graph.name).c_str()),
+                                printable(graph.name)),
                          "write a .qrm");
   Writer writer;
   const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) -> Result<Vector<String>> {

@@ -38,8 +38,7 @@ struct Binary {
 };
 
 Status bad(const qir::Node &node, const String &what, std::string_view hint = kOther) {
-  return Status::error(ErrorId::backend_bad_blob,
-                       format("EPContext %s: %s", printable(node.name).c_str(), what.c_str()), hint);
+  return Status::error(ErrorId::backend_bad_blob, format("EPContext %s: %s", printable(node.name), what), hint);
 }
 
 bool is_qnn(std::string_view source) {
@@ -124,7 +123,7 @@ Status Reader::check_node(const qir::Node &node, Blob &blob) {
     if (wanted == "0" && settings_.text("htp_arch") == "0")
       return bad(node,
                  format("found a binary of %s that does not say for which SoC it is, expected option soc_model",
-                        printable(blob.build_id).c_str()),
+                        printable(blob.build_id)),
                  "set soc_model to the SoC that it was made for");
     QR_ASSIGN_OR_RETURN(const Target target, choose_target(wanted, settings_.text("htp_arch")));
     blob.soc = target.soc->number, blob.arch = target.soc->arch;
@@ -168,7 +167,7 @@ Status Reader::collect(const qir::Graph &graph) {
     auto metadata = Metadata::read(library_, bytes);
     if (!metadata.ok())
       return bad(node, format("found %zu bytes that the library cannot read as a context: %s", bytes.size(),
-                              String(metadata.status().message()).c_str()));
+                              String(metadata.status().message())));
     Binary &made = binaries_.emplace_back();
     made.bytes = bytes, made.metadata = std::move(*metadata);
     made.metadata->maker(made.blob);
@@ -177,8 +176,8 @@ Status Reader::collect(const qir::Graph &graph) {
     if (made.blob.soc != binaries_[0].blob.soc)
       return bad(node, format("found a binary for SoC %u beside one for %u, expected one SoC", made.blob.soc,
                               binaries_[0].blob.soc));
-    made.blob.origin = format("EPContext of %s, %s", printable(node.get_string("source", "")).c_str(),
-                              printable(node.get_string("ep_sdk_version", "SDK unknown")).c_str());
+    made.blob.origin = format("EPContext of %s, %s", printable(node.get_string("source", "")),
+                              printable(node.get_string("ep_sdk_version", "SDK unknown")));
   }
   return {};
 }
@@ -201,7 +200,7 @@ Result<std::size_t> Reader::binary_of(const qir::Node &node) {
   if (binaries_.empty())
     return bad(node, "found main_context 0 and no node with main_context 1, expected one that has the binary",
                "merge it with the model that has the binary, or let the node name it and set main_context to 1");
-  return bad(node, format("found partition_name %s, expected one of the binary's graphs: %s", printable(name).c_str(),
+  return bad(node, format("found partition_name %s, expected one of the binary's graphs: %s", printable(name),
                           there.empty() ? "none" : there.c_str()));
 }
 
@@ -213,9 +212,9 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
     if (is_ep_context(node)) continue;
     at(node);
     const auto refuse = [&](const char *expected) {
-      return Status::error(
-          ErrorId::backend_op,
-          format("operator %s beside EPContext nodes: expected %s", qir::op_text(node).c_str(), expected), kCut);
+      return Status::error(ErrorId::backend_op,
+                           format("operator %s beside EPContext nodes: expected %s", qir::op_text(node), expected),
+                           kCut);
     };
     if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear && node.op != Op::Cast &&
         node.op != Op::Identity)
@@ -241,8 +240,7 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
       found.scale = quant->scales[0], found.zero_point = quant->zero_points[0];
     }
     replaced_[inner] = found;
-    if (node.source >= 0)
-      made.nodes[static_cast<std::size_t>(node.source)].text = "on the host, at an input or output of the model";
+    if (node.source >= 0) made.nodes[index_of(node.source)].text = "on the host, at an input or output of the model";
   }
   return {};
 }
@@ -252,7 +250,7 @@ Status Reader::match(const qir::Graph &graph, const qir::Node &node, std::int32_
   const qir::Tensor &inner = qir::at(graph, id);
   const Replaced *const border = replaced(id);
   const qir::Tensor &session = qir::at(graph, border ? border->session : id);
-  const String who = format("tensor %s", printable(inner.name).c_str());
+  const String who = format("tensor %s", printable(inner.name));
   out.name = session.name, out.dtype = session.dtype, out.shape = session.shape;
   out.id = device.v1.id, out.device_dtype = device.v1.dtype, out.device_name = device.v1.name;
   if (element_bytes(device.v1.dtype) == 0 || device.v1.rank > qir::kMaxRank || (device.v1.rank > 0 && !device.v1.dims))
@@ -267,9 +265,9 @@ Status Reader::match(const qir::Graph &graph, const qir::Node &node, std::int32_
   const bool is_joined = there.size() < inner.shape.size() && element_count(there.data(), there.size()) ==
                                                                   element_count(inner.shape.data(), inner.shape.size());
   if (there != inner.shape && !(inner.shape.empty() && there == qir::Shape{1}) && !is_joined)
-    return bad(node, format("%s: found shape %s, the binary has %s", who.c_str(),
-                            shape_text(inner.shape.data(), inner.shape.size()).c_str(),
-                            shape_text(there.data(), there.size()).c_str()));
+    return bad(node,
+               format("%s: found shape %s, the binary has %s", who, shape_text(inner.shape.data(), inner.shape.size()),
+                      shape_text(there.data(), there.size())));
   const qnn::Quant &q = device.v1.q;
   const bool is_scaled = q.defined == qnn::Defined::Yes && q.enc == qnn::QuantEnc::ScaleOffset;
   if (is_scaled) out.device_scale = q.so.scale, out.device_zero_point = -q.so.offset;
@@ -283,14 +281,14 @@ Status Reader::match(const qir::Graph &graph, const qir::Node &node, std::int32_
   const bool is_narrowed = (inner.dtype == DType::I64 && device.v1.dtype == qnn::DataType::I32) ||
                            (inner.dtype == DType::U64 && device.v1.dtype == qnn::DataType::U32);
   if (plain_type(device.v1.dtype) != inner.dtype && !is_narrowed)
-    return bad(node, format("%s: found %s, the binary has %s", who.c_str(), dtype_name(inner.dtype),
-                            type_name(device.v1.dtype)));
+    return bad(node,
+               format("%s: found %s, the binary has %s", who, dtype_name(inner.dtype), type_name(device.v1.dtype)));
   if (!border || border->scale == 0) return {};
   out.scale = border->scale, out.zero_point = border->zero_point;
   const bool agrees = !is_scaled || (std::fabs(q.so.scale - border->scale) <= 1e-5f * border->scale &&
                                      -q.so.offset == border->zero_point);
   if (!agrees)
-    return bad(node, format("%s: found scale %g and zero point %d, the binary has %g and %d", who.c_str(),
+    return bad(node, format("%s: found scale %g and zero point %d, the binary has %g and %d", who,
                             static_cast<double>(border->scale), border->zero_point, static_cast<double>(q.so.scale),
                             -q.so.offset));
   return {};
@@ -309,17 +307,16 @@ Status Reader::describe(const qir::Graph &graph, const qir::Node &node, const qn
     const qnn::Tensor *const found = std::find_if(
         tensors, tensors + count, [&](const qnn::Tensor &one) { return one.v1.name && wanted == one.v1.name; });
     if (found == tensors + count)
-      return bad(node, format("found %s %s, the binary's %ss are %s", what, printable(wanted).c_str(), what,
-                              names_of(tensors, count).c_str()));
+      return bad(node, format("found %s %s, the binary's %ss are %s", what, printable(wanted), what,
+                              names_of(tensors, count)));
     BlobTensor made;
     QR_RETURN_IF_ERROR(match(graph, node, id, *found, made));
     if (std::any_of(out.begin(), out.end(), [&](const BlobTensor &one) { return one.id == made.id; }))
-      return bad(node, format("found %s %s twice", what, printable(tensor.name).c_str()));
+      return bad(node, format("found %s %s twice", what, printable(tensor.name)));
     out.push_back(std::move(made));
   }
   if (out.size() != count)
-    return bad(node, format("found %zu %ss, the binary has %u: %s", out.size(), what, count,
-                            names_of(tensors, count).c_str()));
+    return bad(node, format("found %zu %ss, the binary has %u: %s", out.size(), what, count, names_of(tensors, count)));
   return {};
 }
 
@@ -360,7 +357,7 @@ Status Reader::take(const qir::Graph &graph, BlobGraph &made) {
       if (is_new) ++count;
       stage.outputs.push_back(found->second);
     }
-    BlobNode &told = made.nodes[static_cast<std::size_t>(std::max(node.source, 0))];
+    BlobNode &told = made.nodes[index_of(std::max(node.source, 0))];
     told.path = QR_PLUGIN_PATH_NATIVE;
     told.text = "graph " + printable(info.name) + " of a context of others";
     step.nodes.push_back({QR_PLUGIN_PATH_NATIVE, "a graph of others", node.name});
@@ -399,7 +396,7 @@ Result<ForeignContexts> Reader::finish() {
               ErrorId::backend_limit,
               format("graph %s: found an output of the context that is none of the model, expected all of "
                      "them",
-                     printable(graph.name).c_str()),
+                     printable(graph.name)),
               "give the model every output of its EPContext node");
       settle(graph.outputs, step.outputs, stage.outputs, graph.inputs.size());
       graph.name = step.name, graph.stages.clear();

@@ -21,7 +21,7 @@ Result<BlobTensor> tensor_of(const qnn::Tensor &from, const String &graph) {
     return Status::error(ErrorId::backend_bad_blob,
                          format("context binary: graph %s, tensor %s: found %s, expected a name, up to 8 axes, and "
                                 "integers of at least 8 bits or floats",
-                                printable(graph).c_str(), printable(made.name).c_str(), found),
+                                printable(graph), printable(made.name), found),
                          kOther);
   };
   if (made.name.empty()) return bad("no name");
@@ -65,7 +65,7 @@ Result<RawBinary> read_raw_binary(const qnn::Library &library, std::span<const s
     return Status::error(ErrorId::backend_bad_blob,
                          format("context binary: found %zu bytes that the library cannot read as a context, expected a "
                                 "whole one: %s",
-                                bytes.size(), String(metadata.status().message()).c_str()),
+                                bytes.size(), String(metadata.status().message())),
                          kOther);
   Blob blob;
   (*metadata)->maker(blob);

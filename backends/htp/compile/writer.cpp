@@ -15,13 +15,13 @@ namespace {
 String describe(const DraftTensor &tensor) {
   String text = type_name(tensor.dtype);
   text += '[';
-  for (std::size_t i = 0; i < tensor.dims.size(); ++i) text += format(i ? ",%u" : "%u", tensor.dims[i]);
+  for (std::size_t i = 0; i < tensor.dims.size(); ++i) text += format("%s%u", i ? "," : "", tensor.dims[i]);
   return text + ']';
 }
 
 // "Conv2d(u8[1,8,8,3], i8[3,3,3,8]) -> u8[1,8,8,8]".
 String describe(const DraftNode &node, const Draft &draft) {
-  const auto at = [&](std::int32_t id) { return describe(draft.tensors[static_cast<std::size_t>(id)]); };
+  const auto at = [&](std::int32_t id) { return describe(draft.tensors[index_of(id)]); };
   String text = String(node.type) + "(";
   for (std::size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + at(node.inputs[i]);
   text += ") -> ";
@@ -94,7 +94,7 @@ qnn::Op Writer::op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<
     made.name = from.name;
     if (const auto *ref = std::get_if<DraftParam::Ref>(&from.value)) {
       made.kind = qnn::ParamKind::Tensor;
-      made.tensor = tensors_[static_cast<std::size_t>(ref->tensor)];
+      made.tensor = tensors_[index_of(ref->tensor)];
     } else {
       made.kind = qnn::ParamKind::Scalar;
       if (const auto *u32 = std::get_if<std::uint32_t>(&from.value))
@@ -109,8 +109,8 @@ qnn::Op Writer::op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<
     }
     params.push_back(made);
   }
-  for (const std::int32_t id : node.inputs) inputs.push_back(tensors_[static_cast<std::size_t>(id)]);
-  for (const std::int32_t id : node.outputs) outputs.push_back(tensors_[static_cast<std::size_t>(id)]);
+  for (const std::int32_t id : node.inputs) inputs.push_back(tensors_[index_of(id)]);
+  for (const std::int32_t id : node.outputs) outputs.push_back(tensors_[index_of(id)]);
   return {1,
           node.name.c_str(),
           node.package(),
@@ -136,7 +136,7 @@ void Writer::validate(Vector<Status> &refused) {
     if (error == qnn::kOk || node.source < 0) continue;
     const String said = lines.text(6);
     refused[source] =
-        Status::error(ErrorId::backend_limit, format("%s: the library refuses it: %s", describe(node, draft_).c_str(),
+        Status::error(ErrorId::backend_limit, format("%s: the library refuses it: %s", describe(node, draft_),
                                                      said.empty() ? qnn::error_text(error).c_str() : said.c_str()));
   }
 }
@@ -149,9 +149,9 @@ Status Writer::add(const qnn::Api &api, qnn::Handle graph, const Step &step) {
     QR_RETURN_IF_ERROR(stop_status("compile"));
     lines.clear();
     if (const qnn::Error error = api.tensorCreateGraphTensor(graph, &tensors_[i]))
-      return qnn::call_failed(format("tensorCreateGraphTensor %s %s", printable(draft_.tensors[i].name).c_str(),
-                                     describe(draft_.tensors[i]).c_str()),
-                              error, &lines);
+      return qnn::call_failed(
+          format("tensorCreateGraphTensor %s %s", printable(draft_.tensors[i].name), describe(draft_.tensors[i])),
+          error, &lines);
   }
   Vector<qnn::Param> params;
   Vector<qnn::Tensor> inputs, outputs;
@@ -160,8 +160,8 @@ Status Writer::add(const qnn::Api &api, qnn::Handle graph, const Step &step) {
     const DraftNode &node = draft_.nodes[i];
     lines.clear();
     if (const qnn::Error error = api.graphAddNode(graph, op_of(node, params, inputs, outputs)))
-      return qnn::call_failed(
-          format("graphAddNode '%s' %s", printable(node.name).c_str(), describe(node, draft_).c_str()), error, &lines);
+      return qnn::call_failed(format("graphAddNode '%s' %s", printable(node.name), describe(node, draft_)), error,
+                              &lines);
   }
   return {};
 }
@@ -187,9 +187,8 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
     const Interrupter::Call interrupted(engine_.interrupter(), call.stop, call.may_stop);
     if (const qnn::Error error = api.graphFinalize(graph, profiled.handle(), interrupted.signal()))
       finalized = qnn::call_failed(
-          format("graphFinalize %s (%zu nodes, %zu tensors, %llu bytes of weights) with %s",
-                 printable(draft_.name).c_str(), draft_.nodes.size(), tensors_.size(),
-                 static_cast<unsigned long long>(weight_bytes(draft_)), configs.text().c_str()),
+          format("graphFinalize %s (%zu nodes, %zu tensors, %llu bytes of weights) with %s", printable(draft_.name),
+                 draft_.nodes.size(), tensors_.size(), weight_bytes(draft_), configs.text()),
           error, &heard,
           "the library accepted every node by itself and not the whole: compile for another SoC, leave out options, "
           "or cut the model");

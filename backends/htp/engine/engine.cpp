@@ -55,7 +55,7 @@ Status Engine::open() {
       return qnn::call_failed(call, error, &lines, "`quarry doctor` says what the device needs");
     return Status::error(ErrorId::backend_no_device,
                          format("%s: found a machine without a Snapdragon SoC, expected one; the library says: %s",
-                                library_->path().c_str(), said.c_str()),
+                                library_->path(), said),
                          "run on a Snapdragon device; on x86-64 Linux the same libraries have an emulator");
   };
   if (const qnn::Error error =
@@ -66,9 +66,8 @@ Status Engine::open() {
   if (soc_) {
     DeviceConfigs configs(*library_, *soc_, signed_domain_);
     if (const qnn::Error error = api.deviceCreate(log_, configs.list, &device_))
-      return failed(
-          format("deviceCreate for %s%s", soc_text(*soc_).c_str(), signed_domain_ ? " with htp.signed_pd=1" : ""),
-          error);
+      return failed(format("deviceCreate for %s%s", soc_text(*soc_), signed_domain_ ? " with htp.signed_pd=1" : ""),
+                    error);
   } else if (const qnn::Error error = api.deviceCreate(log_, nullptr, &device_)) {
     return failed("deviceCreate", error);
   }

@@ -19,7 +19,7 @@ Result<Vector<OpPackage>> read_op_packages(std::string_view text) {
       return Status::error(ErrorId::bad_option_value,
                            format("option op_packages: found '%s', expected operator:path:symbol or "
                                   "operator:path:symbol:target",
-                                  printable(item, 1000).c_str()));
+                                  printable(item, 1000)));
     packages.push_back({parts[0], parts[1], parts[2], parts.size() > 3 ? parts[3] : String()});
   }
   return packages;

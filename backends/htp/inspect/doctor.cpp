@@ -32,7 +32,7 @@ String bundled_runtime() {
 String architectures(const String &folder, const char *kind) {
   String found;
   for (const std::uint32_t arch : {68u, 69u, 73u, 75u, 79u, 81u, 85u}) {
-    if (!is_there(format("%s/libQnnHtpV%u%s.so", folder.c_str(), arch, kind))) continue;
+    if (!is_there(format("%s/libQnnHtpV%u%s.so", folder, arch, kind))) continue;
     found += format("%sv%u", found.empty() ? "" : ", ", arch);
   }
   return found.empty() ? String("none here") : found;
@@ -79,23 +79,22 @@ String report_device(const qnn::LibraryPlaces &places, const qnn::Library *libra
   const String nodes = device_nodes(), skels = architectures(folder, "Skel");
   String out;
   if (library) {
-    out += format("libQnnHtp.so: %s, %s, core %s, HTP %s, build %s\n", printable(library->path(), 1000).c_str(),
-                  kEmulates ? "x86-64 with an emulator" : "aarch64", qnn::version_text(library->version().core).c_str(),
-                  qnn::version_text(library->version().backend).c_str(), library->build_id().c_str());
+    out += format("libQnnHtp.so: %s, %s, core %s, HTP %s, build %s\n", printable(library->path(), 1000),
+                  kEmulates ? "x86-64 with an emulator" : "aarch64", qnn::version_text(library->version().core),
+                  qnn::version_text(library->version().backend), library->build_id());
     out += format("  its table: %zu of the %zu functions of this version; device configuration as %s HTP 5.47\n",
                   library->table_functions(), library->table_slots(),
                   library->device_config_is_wide() ? "since" : "before");
-    out += format("libQnnSystem.so: %s\n", qnn::version_text(library->system_version()).c_str());
+    out += format("libQnnSystem.so: %s\n", qnn::version_text(library->system_version()));
     out += "C++: " + bundled_runtime() + "\n";
   } else {
     out += "libQnnHtp.so: not usable from " + places_text(places) + "\n";
   }
   out += format("%s (compiles): %s\n", prepare, prepares ? "there" : "missing");
-  out += format("stubs: %s; skels: %s%s\n", architectures(folder, "Stub").c_str(), skels.c_str(),
+  out += format("stubs: %s; skels: %s%s\n", architectures(folder, "Stub"), skels,
                 kEmulates ? " (a device needs those of its architecture, the emulator none)" : "");
   const char *const path = std::getenv("ADSP_LIBRARY_PATH");
-  out += format("device nodes: %s; ADSP_LIBRARY_PATH: %s\n", nodes.c_str(),
-                path ? printable(path, 300).c_str() : "not set");
+  out += format("device nodes: %s; ADSP_LIBRARY_PATH: %s\n", nodes, path ? printable(path, 300).c_str() : "not set");
   return out + "next: " + next_thing(library, prepares, !nodes.starts_with("none"), skels != "none here");
 }
 

@@ -47,7 +47,7 @@ class BoolForms {
   }
 
  private:
-  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[static_cast<std::size_t>(id)]; }
+  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[index_of(id)]; }
   bool is_bool(std::int32_t id) { return tensor(id).dtype == DataType::Bool8; }
   bool is_wanted(const DraftNode &node) {
     return !node.custom && std::ranges::find(kNoBools, std::string_view(node.type)) != std::end(kNoBools) &&
@@ -82,10 +82,10 @@ class BoolForms {
   void drop_unread() {
     Vector<bool> read(draft_.tensors.size()), goes(draft_.tensors.size());
     for (const DraftNode &node : draft_.nodes)
-      for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
+      for (const std::int32_t id : node.inputs) read[index_of(id)] = true;
     for (const std::int32_t id : made_)
-      goes[static_cast<std::size_t>(id)] = !read[static_cast<std::size_t>(id)] && tensor(id).type == TensorType::Native;
-    std::erase_if(draft_.nodes, [&](const DraftNode &node) { return goes[static_cast<std::size_t>(node.outputs[0])]; });
+      goes[index_of(id)] = !read[index_of(id)] && tensor(id).type == TensorType::Native;
+    std::erase_if(draft_.nodes, [&](const DraftNode &node) { return goes[index_of(node.outputs[0])]; });
   }
 
   Draft &draft_;

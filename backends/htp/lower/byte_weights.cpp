@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kLeast = -128, kMost = 127;
 
 std::int64_t zero_of(const Vector<std::int32_t> &zeros, std::uint64_t channel) {
-  return zeros.size() == 1 ? zeros[0] : zeros[static_cast<std::size_t>(channel)];
+  return zeros.size() == 1 ? zeros[0] : zeros[index_of(channel)];
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ Status want_float(Lowering &l, const qir::Node &node) {
   if (!l.tensor(node.inputs[0]).quant) return {};
   return refuse(ErrorId::backend_type,
                 format("%s on quantised tensors, expected its data as f32 between DequantizeLinear and QuantizeLinear",
-                       qir::op_text(node).c_str()));
+                       qir::op_text(node)));
 }
 
 // Writes the pieces of one operator on elements; every value is shaped like the operator's input.
@@ -194,7 +194,7 @@ Status recurrent(Lowering &, const qir::Node &node) {
       ErrorId::backend_limit,
       format("%s of more than 512 steps, of a length that is known at run time alone, quantised, or with an activation "
              "that has no form here; expected it as float, of a fixed length, with ONNX's usual activations",
-             qir::op_text(node).c_str()),
+             qir::op_text(node)),
       "bind the length by the option shape, or run the model over shorter parts with the state carried");
 }
 
@@ -203,7 +203,7 @@ Status rewritten(Lowering &, const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   return refuse(ErrorId::backend_limit,
                 format("%s in a form that cannot be written as simpler operators, expected floats and known shapes%s%s",
-                       qir::op_text(node).c_str(), row->refuses[0] ? "; " : "", row->refuses));
+                       qir::op_text(node), row->refuses[0] ? "; " : "", row->refuses));
 }
 
 }  // namespace quarry::htp::rules

@@ -22,14 +22,13 @@ Status check_bias(Lowering &l, const qir::Node &node) {
   const qir::Tensor &bias = l.tensor(id), &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
   if (!x.quant) return {};
   if (!bias.is_constant || bias.dtype != DType::I32)
-    return refuse(
-        ErrorId::backend_limit,
-        format("the bias %s: found %s%s, expected an i32 constant beside quantised data", printable(bias.name).c_str(),
-               bias.is_constant ? "" : "a run-time value of ", dtype_name(bias.dtype)));
+    return refuse(ErrorId::backend_limit,
+                  format("the bias %s: found %s%s, expected an i32 constant beside quantised data",
+                         printable(bias.name), bias.is_constant ? "" : "a run-time value of ", dtype_name(bias.dtype)));
   const bool own = bias.quant && bias.quant->per_tensor();
   if (!own && !qir::BiasUnit::of(node, x, w, bias))
-    return refuse(ErrorId::backend_limit, format("the bias %s has scales that are not those of data times weights",
-                                                 printable(bias.name).c_str()));
+    return refuse(ErrorId::backend_limit,
+                  format("the bias %s has scales that are not those of data times weights", printable(bias.name)));
   return {};
 }
 
@@ -239,8 +238,7 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
       qir::resolve_conv_transpose(node, l.tensor(node.inputs[0]).shape, l.tensor(node.inputs[1]).shape, &g));
   if (g.rank > 3) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 3", g.rank));
   for (std::uint32_t i = 0; i < g.rank; ++i)
-    if (g.dilation[i] != 1)
-      return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(g.dilation[i])));
+    if (g.dilation[i] != 1) return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", g.dilation[i]));
   if (g.rank == 3 && l.soc().arch == 68)
     return refuse(ErrorId::backend_limit,
                   "three spatial axes, expected at most 2 on v68: the library cannot prepare them",
@@ -259,7 +257,7 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
       return refuse(ErrorId::backend_limit,
                     format("an output of %lld by weights that are no constant, expected at most the %lld that the "
                            "kernel reaches, and no negative pads",
-                           static_cast<long long>(g.out[i]), static_cast<long long>(g.out[i] + g.pad_end[i])),
+                           g.out[i], g.out[i] + g.pad_end[i]),
                     "cut the output, or pad it by a Pad behind the node");
   }
   QR_RETURN_IF_ERROR(check_bias(l, node));

@@ -27,7 +27,7 @@ Status check_attribute(const qir::Node &node, const qir::Attribute &attribute) {
   if (!found) return {};
   return refuse(ErrorId::backend_limit,
                 format("%s: attribute %s: found %s, expected a number, a text, or a list of numbers of 32 bits",
-                       qir::op_text(node).c_str(), printable(attribute.name).c_str(), found),
+                       qir::op_text(node), printable(attribute.name), found),
                 "give it as an input");
 }
 
@@ -58,7 +58,7 @@ Status lower_custom(Lowering &l, const qir::Node &node) {
   for (const qir::Attribute &attribute : node.attributes) QR_RETURN_IF_ERROR(check_attribute(node, attribute));
   if (std::ranges::find(node.inputs, qir::kAbsent) != node.inputs.end())
     return refuse(ErrorId::backend_limit,
-                  format("%s: found an input that is left out, expected all of them", qir::op_text(node).c_str()));
+                  format("%s: found an input that is left out, expected all of them", qir::op_text(node)));
   Vector<DraftParam> params;
   for (const qir::Attribute &attribute : node.attributes) params.push_back(param_of(l, node, attribute));
   Vector<std::int32_t> inputs, outputs;

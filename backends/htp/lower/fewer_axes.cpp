@@ -184,7 +184,7 @@ class FewerAxes {
   }
 
  private:
-  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[static_cast<std::size_t>(id)]; }
+  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[index_of(id)]; }
   const Dims &dims(std::int32_t id) { return tensor(id).dims; }
   std::size_t most_axes(const DraftNode &node) {
     std::size_t most = 0;
@@ -484,7 +484,7 @@ class FewerAxes {
   bool reduction(DraftNode &node, std::size_t most) {
     const Dims from = dims(node.inputs[0]);
     Vector<bool> gone(from.size());
-    for (const std::int32_t axis : list(node, "axes")) gone[static_cast<std::size_t>(axis)] = true;
+    for (const std::int32_t axis : list(node, "axes")) gone[index_of(axis)] = true;
     Begins begins;
     if (!join(
             begins, most, from.size(), [&](std::size_t a, std::size_t b) { return gone[a] == gone[b]; },
@@ -520,7 +520,7 @@ class FewerAxes {
     const Vector<std::int32_t> perm = list(node, "perm");
     Vector<std::size_t> wide;
     for (const std::int32_t axis : perm)
-      if (from[static_cast<std::size_t>(axis)] != 1) wide.push_back(static_cast<std::size_t>(axis));
+      if (from[index_of(axis)] != 1) wide.push_back(static_cast<std::size_t>(axis));
     Vector<std::size_t> groups;  // first axes of groups, in the order of the result
     Vector<std::uint32_t> extents(from.size(), 1);
     for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -543,7 +543,7 @@ class FewerAxes {
     std::int32_t x = node.inputs[0];
     const auto turn = [&](const Dims &shape, const Vector<std::int32_t> &places, const Dims &result) {
       Dims turned;
-      for (const std::int32_t place : places) turned.push_back(shape[static_cast<std::size_t>(place)]);
+      for (const std::int32_t place : places) turned.push_back(shape[index_of(place)]);
       const std::int32_t before = shaped(x, shape, node), behind = add(tensor(x), turned, {});
       DraftNode made = node;
       made.inputs = {before}, made.outputs = {behind};
@@ -627,8 +627,8 @@ class FewerAxes {
     Vector<DraftNode> left;
     for (auto node = draft_.nodes.rbegin(); node != draft_.nodes.rend(); ++node) {
       const std::int32_t to = node->outputs[0];
-      if (is_reshape(*node) && tensor(to).type == TensorType::Native && !read[static_cast<std::size_t>(to)]) continue;
-      for (const std::int32_t id : node->inputs) read[static_cast<std::size_t>(id)] = true;
+      if (is_reshape(*node) && tensor(to).type == TensorType::Native && !read[index_of(to)]) continue;
+      for (const std::int32_t id : node->inputs) read[index_of(id)] = true;
       left.push_back(std::move(*node));
     }
     std::ranges::reverse(left);
@@ -641,7 +641,7 @@ class FewerAxes {
     for (const DraftNode &node : draft_.nodes)
       for (const auto *list : {&node.inputs, &node.outputs})
         for (const std::int32_t id : *list)
-          if (!is_reshape(node)) fixed[static_cast<std::size_t>(id)] = true;
+          if (!is_reshape(node)) fixed[index_of(id)] = true;
     for (std::size_t i = 0; i < draft_.tensors.size(); ++i) {
       DraftTensor &border = draft_.tensors[i];
       if (fixed[i] || border.dims.size() <= kUsual ||
@@ -660,10 +660,9 @@ class FewerAxes {
     Vector<bool> used(draft_.tensors.size());
     for (const DraftNode &node : draft_.nodes) {
       for (const auto *list : {&node.inputs, &node.outputs})
-        for (const std::int32_t id : *list) used[static_cast<std::size_t>(id)] = true;
+        for (const std::int32_t id : *list) used[index_of(id)] = true;
       for (const DraftParam &one : node.params)
-        if (const auto *ref = std::get_if<DraftParam::Ref>(&one.value))
-          used[static_cast<std::size_t>(ref->tensor)] = true;
+        if (const auto *ref = std::get_if<DraftParam::Ref>(&one.value)) used[index_of(ref->tensor)] = true;
     }
     for (std::size_t i = 0; i < draft_.tensors.size(); ++i) {
       DraftTensor &one = draft_.tensors[i];

@@ -118,13 +118,13 @@ class HalfForms {
   void drop_unread() {
     Vector<bool> read(draft_.tensors.size(), false);
     for (const DraftNode &node : draft_.nodes)
-      for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
+      for (const std::int32_t id : node.inputs) read[index_of(id)] = true;
     Vector<bool> goes(draft_.tensors.size(), false);
     for (const std::int32_t id : widened_)
-      goes[static_cast<std::size_t>(id)] = !read[static_cast<std::size_t>(id)] && tensor(id).type == TensorType::Native;
-    std::erase_if(draft_.nodes, [&](const DraftNode &node) { return goes[static_cast<std::size_t>(node.outputs[0])]; });
+      goes[index_of(id)] = !read[index_of(id)] && tensor(id).type == TensorType::Native;
+    std::erase_if(draft_.nodes, [&](const DraftNode &node) { return goes[index_of(node.outputs[0])]; });
   }
-  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[static_cast<std::size_t>(id)]; }
+  DraftTensor &tensor(std::int32_t id) { return draft_.tensors[index_of(id)]; }
   bool is_float(std::int32_t id) { return tensor(id).dtype == DataType::F32; }
   std::int32_t add(std::int32_t like) {
     DraftTensor made = tensor(like);

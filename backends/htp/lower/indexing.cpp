@@ -21,8 +21,8 @@ std::optional<std::uint32_t> reduction_of(const qir::Node &node) {
 }
 
 Status no_reduction(const qir::Node &node) {
-  return refuse(ErrorId::backend_limit, format("reduction %s, expected none, add or mul",
-                                               printable(node.get_string("reduction", "none")).c_str()));
+  return refuse(ErrorId::backend_limit,
+                format("reduction %s, expected none, add or mul", printable(node.get_string("reduction", "none"))));
 }
 
 // How many axes an index of GatherND or ScatterND names.
@@ -45,8 +45,7 @@ Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t 
       const std::int64_t extent = extents[i % extents.size()], index = given[i];
       if (index < -extent || index >= extent)
         return refuse(ErrorId::backend_limit,
-                      format("index %lld, expected one from %lld to %lld", static_cast<long long>(index),
-                             static_cast<long long>(-extent), static_cast<long long>(extent - 1)));
+                      format("index %lld, expected one from %lld to %lld", index, -extent, extent - 1));
       values.push_back(static_cast<std::int32_t>(index < 0 ? index + extent : index));
     }
     return l.constant(indices.name, DataType::I32, dims, values.data(), values.size() * 4);
@@ -138,8 +137,7 @@ Status check_pairs(const Vector<std::uint32_t> &grouped, std::uint64_t places) {
     if (!checked_mul<std::uint64_t>(count, extent, &count)) count = std::numeric_limits<std::uint64_t>::max();
   if (count <= kMostElements) return {};
   return refuse(ErrorId::backend_limit,
-                format("%llu pairs of updates and positions, expected at most %llu",
-                       static_cast<unsigned long long>(count), static_cast<unsigned long long>(kMostElements)),
+                format("%llu pairs of updates and positions, expected at most %llu", count, kMostElements),
                 "scatter along a shorter axis, or fewer updates at a time");
 }
 
@@ -270,8 +268,7 @@ Status scatter_nd(Lowering &l, const qir::Node &node) {
       (i < indexed ? places : rest) *= static_cast<std::uint64_t>(shape[i]);
     if (places > 1 << 22 || rest > 1 << 22)
       return refuse(ErrorId::backend_limit,
-                    format("%llu positions of %llu elements, expected at most %d of either",
-                           static_cast<unsigned long long>(places), static_cast<unsigned long long>(rest), 1 << 22));
+                    format("%llu positions of %llu elements, expected at most %d of either", places, rest, 1 << 22));
     const qir::Shape &index = l.tensor(node.inputs[1]).shape;
     std::uint32_t count = 1;
     for (std::size_t i = 0; i + 1 < index.size(); ++i) count *= static_cast<std::uint32_t>(index[i]);

@@ -49,11 +49,10 @@ Lowering::Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, D
       values_(graph.tensors.size()) {
   for (const qir::Node &node : graph.nodes)
     for (const std::int32_t id : node.inputs)
-      if (id != qir::kAbsent) ++users_[static_cast<std::size_t>(id)];
-  for (const std::int32_t id : graph.inputs) is_border_[static_cast<std::size_t>(id)] = true;
+      if (id != qir::kAbsent) ++users_[index_of(id)];
+  for (const std::int32_t id : graph.inputs) is_border_[index_of(id)] = true;
   for (const std::int32_t id : graph.outputs)
-    ++users_[static_cast<std::size_t>(id)], is_border_[static_cast<std::size_t>(id)] = true,
-                                            is_output_[static_cast<std::size_t>(id)] = true;
+    ++users_[index_of(id)], is_border_[index_of(id)] = true, is_output_[index_of(id)] = true;
 }
 
 bool is_plain_small(const qir::Tensor &tensor) noexcept {
@@ -135,7 +134,7 @@ Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
     }
   }
   return refuse(ErrorId::backend_type,
-                format("tensor %s: found %s%s, which the device has no type for", printable(tensor.name).c_str(),
+                format("tensor %s: found %s%s, which the device has no type for", printable(tensor.name),
                        dtype_name(tensor.dtype), tensor.quant ? " with a quantisation" : ""));
 }
 
@@ -166,7 +165,7 @@ String Lowering::unique(std::string_view name) {
     std::uint32_t &used = names_[wanted];
     taken_.push_back(&used);
     if (used++ == 0) return wanted;
-    wanted = format("%s#%u", String(name).c_str(), used);
+    wanted = format("%s#%u", String(name), used);
   }
 }
 
@@ -288,21 +287,21 @@ const qir::Tensor *Lowering::block_source(const void *reals) const noexcept {
   return block_sources_ ? block_sources_->find(reals) : nullptr;
 }
 
-std::size_t Lowering::users(std::int32_t id) const { return users_[static_cast<std::size_t>(id)]; }
+std::size_t Lowering::users(std::int32_t id) const { return users_[index_of(id)]; }
 
 bool Lowering::is_of_convolution(std::int32_t draft_id) {
   draft_makers_.resize(draft_.tensors.size(), -1);
   for (; draft_nodes_met_ < draft_.nodes.size(); ++draft_nodes_met_)
     for (const std::int32_t id : draft_.nodes[draft_nodes_met_].outputs)
-      draft_makers_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(draft_nodes_met_);
-  while (draft_id >= 0 && draft_makers_[static_cast<std::size_t>(draft_id)] >= 0) {
-    const DraftNode &node = draft_.nodes[static_cast<std::size_t>(draft_makers_[static_cast<std::size_t>(draft_id)])];
+      draft_makers_[index_of(id)] = static_cast<std::int32_t>(draft_nodes_met_);
+  while (draft_id >= 0 && draft_makers_[index_of(draft_id)] >= 0) {
+    const DraftNode &node = draft_.nodes[index_of(draft_makers_[index_of(draft_id)])];
     const std::string_view type = node.type;
     if (std::ranges::find(kConvolutions, type) != std::end(kConvolutions)) return true;
     if (std::ranges::find(kPutIntoConvolutions, type) == std::end(kPutIntoConvolutions)) return false;
     std::int32_t from = -1;
     for (const std::int32_t input : node.inputs) {
-      if (draft_.tensors[static_cast<std::size_t>(input)].type == qnn::TensorType::Static) continue;
+      if (draft_.tensors[index_of(input)].type == qnn::TensorType::Static) continue;
       if (from >= 0 && from != input) return false;
       from = input;
     }
@@ -314,7 +313,7 @@ bool Lowering::is_of_convolution(std::int32_t draft_id) {
 // ---- values -------------------------------------------------------------------------------------
 
 Order Lowering::order(std::int32_t id) const {
-  const Value &value = values_[static_cast<std::size_t>(id)];
+  const Value &value = values_[index_of(id)];
   return value.tensor < 0 ? natural_order(rank(id)) : value.order;
 }
 
@@ -341,7 +340,7 @@ std::int32_t Lowering::copy_of(std::int32_t id, const Order &order) {
 }
 
 std::int32_t Lowering::stored(std::int32_t id, const Order &order) {
-  const Value &value = values_[static_cast<std::size_t>(id)];
+  const Value &value = values_[index_of(id)];
   if (value.tensor >= 0 && value.order == order) return value.tensor;
   if (const std::int32_t copy = copy_of(id, order); copy >= 0) return copy;
   std::int32_t made;
@@ -388,7 +387,7 @@ std::int32_t Lowering::broadcast(std::int32_t id, const Order &order) {
 
 std::int32_t Lowering::result(std::int32_t id, const Order &order) {
   const qir::Tensor &tensor = this->tensor(id);
-  const bool is_output = is_output_[static_cast<std::size_t>(id)];
+  const bool is_output = is_output_[index_of(id)];
   const Result<DataType> dtype = type_of(tensor);
   const std::int32_t made = add({tensor.name,
                                  is_output && is_natural(order) ? TensorType::AppRead : TensorType::Native,
@@ -396,7 +395,7 @@ std::int32_t Lowering::result(std::int32_t id, const Order &order) {
                                  dims_of(tensor.shape, order),
                                  encoding_of(tensor, order),
                                  {}});
-  values_[static_cast<std::size_t>(id)] = {made, order, qir::kAbsent};
+  values_[index_of(id)] = {made, order, qir::kAbsent};
   return made;
 }
 
@@ -411,7 +410,7 @@ void Lowering::same_as(std::int32_t id, std::int32_t draft_id, Order order) {
       return;
     }
   }
-  values_[static_cast<std::size_t>(id)] = {draft_id, std::move(order), qir::kAbsent};
+  values_[index_of(id)] = {draft_id, std::move(order), qir::kAbsent};
 }
 
 DraftNode &Lowering::node(const char *type, std::initializer_list<std::int32_t> inputs,
@@ -451,7 +450,7 @@ Status Lowering::check_border(std::int32_t id) const {
   if (narrows || dtype_bits(tensor.dtype) == 8 * element_bytes(dtype)) return {};
   return refuse(ErrorId::backend_type,
                 format("tensor %s: found %s as an input or output of the model, expected whole bytes",
-                       printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
+                       printable(tensor.name), dtype_name(tensor.dtype)));
 }
 
 Status Lowering::check_types(const qir::Node &node) const {
@@ -460,7 +459,7 @@ Status Lowering::check_types(const qir::Node &node) const {
       if (id == qir::kAbsent) continue;
       const qir::Tensor &tensor = this->tensor(id);
       QR_RETURN_IF_ERROR(type_of(tensor).take_status());
-      if (is_border_[static_cast<std::size_t>(id)]) QR_RETURN_IF_ERROR(check_border(id));
+      if (is_border_[index_of(id)]) QR_RETURN_IF_ERROR(check_border(id));
       // Concat leaves out what holds nothing (the cache of a first run), and axes may be none.
       const bool may_be_empty = list == &node.inputs && (node.op == qir::Op::Concat || id != node.inputs[0]);
       for (const std::int64_t extent : tensor.shape) {
@@ -468,14 +467,14 @@ Status Lowering::check_types(const qir::Node &node) const {
         if (extent < 0)
           return refuse(
               ErrorId::backend_limit,
-              format("tensor %s: found shape %s, expected one that is known before the run",
-                     printable(tensor.name).c_str(), shape_text(tensor.shape.data(), tensor.shape.size()).c_str()),
+              format("tensor %s: found shape %s, expected one that is known before the run", printable(tensor.name),
+                     shape_text(tensor.shape.data(), tensor.shape.size())),
               "bind symbolic dimensions by the option shape; option htp.tail=host has the host run what depends on "
               "data-dependent shapes");
         if (extent == 0 || extent > std::numeric_limits<std::uint32_t>::max())
-          return refuse(ErrorId::backend_limit, format("tensor %s: found shape %s, expected dimensions of at least 1",
-                                                       printable(tensor.name).c_str(),
-                                                       shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+          return refuse(ErrorId::backend_limit,
+                        format("tensor %s: found shape %s, expected dimensions of at least 1", printable(tensor.name),
+                               shape_text(tensor.shape.data(), tensor.shape.size())));
       }
     }
   }
@@ -491,14 +490,14 @@ Status Lowering::lower_node(const qir::Node &node) {
   const OperatorRow *row = is_custom ? nullptr : find_operator(node.op);
   if (is_custom)
     return refuse(ErrorId::backend_op,
-                  format("custom operator %s version %lld: this backend has no package for it",
-                         qir::op_text(node).c_str(), static_cast<long long>(node.custom->version)),
+                  format("custom operator %s version %lld: this backend has no package for it", qir::op_text(node),
+                         node.custom->version),
                   "name the package by the option op_packages");
   if (!row) {
     const bool is_open = passes::is_control_flow(node) || std::ranges::any_of(node.outputs, [&](std::int32_t id) {
                            return id != qir::kAbsent && !passes::known(tensor(id).shape);
                          });
-    return refuse(ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
+    return refuse(ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node)),
                   is_open ? "option htp.tail=host has the host run it, and what depends on it"
                           : "docs/htp.md says what is taken; cut the model before and behind this node and run it on "
                             "another backend");
@@ -511,7 +510,7 @@ Status Lowering::lower_node(const qir::Node &node) {
             ErrorId::backend_type,
             format("%s of %s without a quantisation, expected floats, i32 or a quantised tensor: on the device "
                    "such integers saturate",
-                   qir::op_text(node).c_str(), dtype_name(tensor(id).dtype)));
+                   qir::op_text(node), dtype_name(tensor(id).dtype)));
   return apply(row->rule, node);
 }
 
@@ -532,7 +531,7 @@ void Lowering::undo(const Mark &mark, const qir::Node &node) {
   std::erase_if(encoded_, is_new);
   std::erase_if(clamped_, [&](std::int32_t made) { return made >= static_cast<std::int32_t>(mark.tensors); });
   for (const std::int32_t id : node.outputs)
-    if (id != qir::kAbsent) values_[static_cast<std::size_t>(id)] = {}, encoded_.erase(id);
+    if (id != qir::kAbsent) values_[index_of(id)] = {}, encoded_.erase(id);
   for (std::uint32_t *const used : taken_) --*used;
   draft_makers_.resize(std::min(draft_makers_.size(), mark.tensors));
   draft_nodes_met_ = std::min(draft_nodes_met_, mark.nodes);
@@ -568,7 +567,7 @@ Status Lowering::apply(Rule rule, const qir::Node &node) {
   if (status.ok() && past_32_bits_ != qir::kAbsent && !takes_limits(node.op))
     status = refuse(ErrorId::backend_limit,
                     format("constant %s: found a value past 32 bits, expected at most 32: the device has no more",
-                           printable(tensor(past_32_bits_).name).c_str()),
+                           printable(tensor(past_32_bits_).name)),
                     "use smaller numbers, or cut the model before and behind this node");
   if (!status.ok()) undo(before, node);
   at_ = outer;
@@ -578,7 +577,7 @@ Status Lowering::apply(Rule rule, const qir::Node &node) {
 void Lowering::border(std::int32_t id, bool output) {
   const qir::Tensor &tensor = this->tensor(id);
   IoBinding made{tensor.name, tensor.dtype, tensor.shape, -1, {}};
-  Value &value = values_[static_cast<std::size_t>(id)];
+  Value &value = values_[index_of(id)];
   if (!output) {
     if (element_count(tensor.shape.data(), tensor.shape.size()).value_or(1) == 0) {
       draft_.inputs.push_back(std::move(made));
@@ -640,9 +639,9 @@ Status Lowering::run(Vector<Status> &refused) {
   // The library takes out an input that nobody reads, and then wants to hear nothing of it.
   Vector<bool> read(draft_.tensors.size());
   for (const DraftNode &node : draft_.nodes)
-    for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
+    for (const std::int32_t id : node.inputs) read[index_of(id)] = true;
   for (IoBinding &input : draft_.inputs) {
-    if (input.tensor < 0 || read[static_cast<std::size_t>(input.tensor)]) continue;
+    if (input.tensor < 0 || read[index_of(input.tensor)]) continue;
     drafted(input.tensor).type = TensorType::Null;
     input.tensor = -1;
   }

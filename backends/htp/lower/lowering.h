@@ -45,7 +45,7 @@ class Lowering {
   std::size_t rank(std::int32_t id) const { return tensor(id).shape.size(); }
   // How many nodes and outputs of the model read a tensor.
   std::size_t users(std::int32_t id) const;
-  DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
+  DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[index_of(draft_id)]; }
 
   // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (multiplications by
   // constants and so on) behind it.
@@ -72,9 +72,7 @@ class Lowering {
     return found == encoded_.end() ? -1 : found->second;
   }
   // The value of `id` is a constant of the model.
-  void constant_is(std::int32_t id, std::int32_t constant) {
-    values_[static_cast<std::size_t>(id)].constant = constant;
-  }
+  void constant_is(std::int32_t id, std::int32_t constant) { values_[index_of(id)].constant = constant; }
   // A value between two nodes of a rule: like the QIR tensor, in its own shape.
   std::int32_t between(std::int32_t like, const char *suffix, Vector<std::uint32_t> dims);
   std::int32_t between(std::string_view name, qnn::DataType dtype, Vector<std::uint32_t> dims, Encoding encoding = {});

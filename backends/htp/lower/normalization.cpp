@@ -136,10 +136,10 @@ Status check_layer_normalization(Lowering &l, const qir::Node &node, std::uint64
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == qir::kAbsent) continue;
     if (const std::uint64_t own = elements(l, node.inputs[i]); own != 1 && own != count)
-      return refuse(ErrorId::backend_limit,
-                    format("a scale or bias of %llu elements, expected %llu, which are normalised together, or one",
-                           static_cast<unsigned long long>(own), static_cast<unsigned long long>(count)),
-                    "multiply and add behind the node, which then has a scale of ones");
+      return refuse(
+          ErrorId::backend_limit,
+          format("a scale or bias of %llu elements, expected %llu, which are normalised together, or one", own, count),
+          "multiply and add behind the node, which then has a scale of ones");
   }
   return {};
 }

@@ -68,11 +68,11 @@ class Clamps {
 
  private:
   bool is_float(std::int32_t id) const {
-    const DataType dtype = draft_.tensors[static_cast<std::size_t>(id)].dtype;
+    const DataType dtype = draft_.tensors[index_of(id)].dtype;
     return dtype == DataType::F32 || dtype == DataType::F16;
   }
   std::int32_t like(std::int32_t id) {
-    DraftTensor made = draft_.tensors[static_cast<std::size_t>(id)];
+    DraftTensor made = draft_.tensors[index_of(id)];
     made.name += format("~clamped%zu", draft_.tensors.size()).c_str();
     made.type = TensorType::Native;
     draft_.tensors.push_back(std::move(made));

@@ -167,7 +167,7 @@ Status pool(Lowering &l, const qir::Node &node) {
   if (w.rank > 3) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 3", w.rank));
   for (std::uint32_t i = 0; i < w.rank; ++i)
     if (w.dilation[i] != 1 && (node.op != Op::AveragePool || l.tensor(node.inputs[0]).quant))
-      return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(w.dilation[i])));
+      return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", w.dilation[i]));
   const Order order = channels_last(l.rank(node.inputs[0]));
   const std::int32_t x = l.stored(node.inputs[0], order);
   const Vector<std::uint32_t> in = l.drafted(x).dims, out = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
@@ -225,8 +225,7 @@ Status depth_space(Lowering &l, const qir::Node &node) {
 
 Status lrn(Lowering &l, const qir::Node &node) {
   const std::int64_t size = node.get_int("size", 1);
-  if (size % 2 == 0)
-    return refuse(ErrorId::backend_limit, format("size %lld, expected an odd number", static_cast<long long>(size)));
+  if (size % 2 == 0) return refuse(ErrorId::backend_limit, format("size %lld, expected an odd number", size));
   const Order order = channels_last(l.rank(node.inputs[0]));
   const std::int32_t x = l.stored(node.inputs[0], order);
   DraftNode &made = l.node("Lrn", {x}, {l.result(node.outputs[0], order)});

@@ -155,9 +155,8 @@ void forget_axis_quantization(qir::Graph &graph) {
     qir::Tensor &made = qir::at(graph, id);
     if (!made.quant || made.quant->per_tensor() || std::ranges::find(graph.outputs, id) != graph.outputs.end())
       continue;
-    if (std::ranges::all_of(uses.users(id), [&](std::int32_t user) {
-          return graph.nodes[static_cast<std::size_t>(user)].op == Op::DequantizeLinear;
-        }))
+    if (std::ranges::all_of(uses.users(id),
+                            [&](std::int32_t user) { return graph.nodes[index_of(user)].op == Op::DequantizeLinear; }))
       made.quant.reset();
   }
 }
@@ -176,25 +175,22 @@ void adapt_quantized(qir::Graph &graph) {
     if (absorbed[n]) continue;
     if (node.op == Op::DequantizeLinear && per_tensor(node.inputs[0])) {
       const std::optional<qir::Quantization> quant = qir::read_quantization(graph, node);
-      if (quant && *quant == *qir::at(graph, node.inputs[0]).quant)
-        stored[static_cast<std::size_t>(node.outputs[0])] = node.inputs[0];
+      if (quant && *quant == *qir::at(graph, node.inputs[0]).quant) stored[index_of(node.outputs[0])] = node.inputs[0];
     }
     if (reads_order(node.op)) {
       const std::size_t count = node.op == Op::ArgMax || node.op == Op::ArgMin ? 1 : node.inputs.size();
       bool all = true;
-      for (std::size_t i = 0; i < count; ++i) all = all && stored[static_cast<std::size_t>(node.inputs[i])] >= 0;
+      for (std::size_t i = 0; i < count; ++i) all = all && stored[index_of(node.inputs[i])] >= 0;
       for (std::size_t i = 1; i < count; ++i)  // two integer types have no comparison
-        all = all && qir::at(graph, stored[static_cast<std::size_t>(node.inputs[i])]).dtype ==
-                         qir::at(graph, stored[static_cast<std::size_t>(node.inputs[0])]).dtype;
-      for (std::size_t i = 0; all && i < count; ++i)
-        node.inputs.set(i, stored[static_cast<std::size_t>(node.inputs[i])]);
+        all = all && qir::at(graph, stored[index_of(node.inputs[i])]).dtype ==
+                         qir::at(graph, stored[index_of(node.inputs[0])]).dtype;
+      for (std::size_t i = 0; all && i < count; ++i) node.inputs.set(i, stored[index_of(node.inputs[i])]);
     }
     // Sums in f16 lose units.
-    if (node.op == Op::CumSum && stored[static_cast<std::size_t>(node.inputs[0])] >= 0 &&
-        uses.used_once(node.outputs[0])) {
+    if (node.op == Op::CumSum && stored[index_of(node.inputs[0])] >= 0 && uses.used_once(node.outputs[0])) {
       const auto at = static_cast<std::size_t>(uses.users(node.outputs[0])[0]);
       const qir::Node &user = graph.nodes[at];
-      const std::int32_t from = stored[static_cast<std::size_t>(node.inputs[0])];
+      const std::int32_t from = stored[index_of(node.inputs[0])];
       if (user.op == Op::QuantizeLinear && per_tensor(user.outputs[0]) &&
           dtype_bits(qir::at(graph, from).dtype) == 16 &&
           qir::at(graph, from).dtype == qir::at(graph, user.outputs[0]).dtype) {

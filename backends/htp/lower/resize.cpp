@@ -46,7 +46,7 @@ Result<Vector<Axis>> axes_of(Lowering &l, const qir::Node &node) {
       return refuse(ErrorId::backend_limit,
                     "roi (input 1) is no constant of f32, expected one of a start and an end for each axis");
     for (std::size_t i = 0; i < count; ++i) {
-      Axis &axis = axes[static_cast<std::size_t>(g.axes[i])];
+      Axis &axis = axes[index_of(g.axes[i])];
       axis.roi_start = roi[i], axis.roi_end = roi[count + i];
     }
   }
@@ -100,10 +100,9 @@ Status by_matrices(Lowering &l, const qir::Node &node, const Vector<Axis> &axes)
   Vector<Vector<float>> matrices;
   for (const Axis &axis : axes) {
     if (axis.in > kMostElements / std::max<std::int64_t>(axis.out, 1))
-      return refuse(
-          ErrorId::backend_limit,
-          format("an axis of %lld to %lld, expected a matrix of at most %lld elements", static_cast<long long>(axis.in),
-                 static_cast<long long>(axis.out), static_cast<long long>(kMostElements)));
+      return refuse(ErrorId::backend_limit,
+                    format("an axis of %lld to %lld, expected a matrix of at most %lld elements", axis.in, axis.out,
+                           kMostElements));
     if (!fill_matrix(node, axis, matrices.emplace_back(static_cast<std::size_t>(axis.in * axis.out)).data()))
       return refuse(ErrorId::backend_limit, "an extrapolation_value beside positions outside, expected 0");
   }
@@ -171,8 +170,7 @@ Status nearest_of_all(Lowering &l, const qir::Node &node, const Vector<Axis> &ax
   for (const Axis &axis : axes) {
     places.push_back(places_of(node, axis));
     plain = plain && axis.axis >= 2;
-    for (std::int64_t y = 0; plain && y < axis.out; ++y)
-      plain = places.back()[static_cast<std::size_t>(y)] == y * axis.in / axis.out;
+    for (std::int64_t y = 0; plain && y < axis.out; ++y) plain = places.back()[index_of(y)] == y * axis.in / axis.out;
   }
   if (plain) {
     const Order order = channels_last(4);
@@ -229,8 +227,8 @@ Status resize(Lowering &l, const qir::Node &node) {
                   format("a resize of quantised %s to %s, mode %s with coordinates by %s, expected f32, or one of the "
                          "last two of four "
                          "axes, nearest or linear, by half_pixel, align_corners or asymmetric",
-                         shape_text(in.data(), in.size()).c_str(), shape_text(out.data(), out.size()).c_str(),
-                         printable(mode).c_str(), printable(where).c_str()));
+                         shape_text(in.data(), in.size()), shape_text(out.data(), out.size()), printable(mode),
+                         printable(where)));
   }
   const Order order = channels_last(4);
   const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);

@@ -178,11 +178,11 @@ Status grid_sample(Lowering &l, const qir::Node &node) {
   if (x.quant || x.dtype != DType::F32 || grid.dtype != DType::F32 || (rank != 4 && rank != 5))
     return refuse(ErrorId::backend_limit,
                   format("mode %s of rank %zu of %s%s, expected f32 of rank 4 or 5, or linear of rank 4",
-                         printable(mode).c_str(), rank, dtype_name(x.dtype), x.quant ? " with a quantisation" : ""));
+                         printable(mode), rank, dtype_name(x.dtype), x.quant ? " with a quantisation" : ""));
   for (std::size_t i = 2; i < rank; ++i)  // f16 counts no further
     if (x.shape[i] > 2048)
-      return refuse(ErrorId::backend_limit, format("mode %s along an axis of %lld, expected at most 2048",
-                                                   printable(mode).c_str(), static_cast<long long>(x.shape[i])));
+      return refuse(ErrorId::backend_limit,
+                    format("mode %s along an axis of %lld, expected at most 2048", printable(mode), x.shape[i]));
   Sampler(l, node).run();
   return {};
 }

@@ -35,8 +35,8 @@ Vector<float> real_matrix_of(const Transform &t) {
     const double factor = (k == 0 || 2 * k == t.length ? 1.0 : 2.0) / static_cast<double>(t.length);
     for (std::int64_t n = 0; n < t.out; ++n) {
       const double angle = turn * static_cast<double>(n * k % t.length);
-      matrix[static_cast<std::size_t>(2 * k * t.out + n)] = static_cast<float>(factor * std::cos(angle));
-      matrix[static_cast<std::size_t>((2 * k + 1) * t.out + n)] = static_cast<float>(-factor * std::sin(angle));
+      matrix[index_of(2 * k * t.out + n)] = static_cast<float>(factor * std::cos(angle));
+      matrix[index_of((2 * k + 1) * t.out + n)] = static_cast<float>(-factor * std::sin(angle));
     }
   }
   return matrix;
@@ -52,7 +52,7 @@ Vector<float> matrix_of(const Transform &t, const float *window) {
     for (std::int64_t k = 0; k < t.out; ++k) {
       const double angle = turn * static_cast<double>(n * k % t.length);
       const double re = factor * std::cos(angle), im = factor * std::sin(angle);
-      float *const from_real = &matrix[static_cast<std::size_t>((n * parts * t.out + k) * 2)];
+      float *const from_real = &matrix[index_of((n * parts * t.out + k) * 2)];
       from_real[0] = static_cast<float>(re), from_real[1] = static_cast<float>(im);
       if (!t.complex_in) continue;
       float *const from_imaginary = from_real + t.out * 2;
@@ -65,8 +65,8 @@ Vector<float> matrix_of(const Transform &t, const float *window) {
 Status too_large(const Transform &t) {
   return refuse(
       ErrorId::backend_limit,
-      format("a transform of %lld samples to %lld frequencies, expected a matrix of at most 16 million numbers",
-             static_cast<long long>(t.in), static_cast<long long>(t.out)));
+      format("a transform of %lld samples to %lld frequencies, expected a matrix of at most 16 million numbers", t.in,
+             t.out));
 }
 
 bool fits(const Transform &t) {
@@ -169,7 +169,7 @@ Status lp_normalization(Lowering &l, const qir::Node &node) {
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", -1, rank);
   const std::int64_t p = node.get_int("p", 2);
   if (p != 2 && (p != 1 || l.tensor(node.inputs[0]).quant))
-    return refuse(ErrorId::backend_limit, format("p %lld, expected 2, or 1 on floats", static_cast<long long>(p)));
+    return refuse(ErrorId::backend_limit, format("p %lld, expected 2, or 1 on floats", p));
   const Order order = l.order(node.inputs[0]);
   const std::int32_t x = l.stored(node.inputs[0], order);
   if (p == 2) {

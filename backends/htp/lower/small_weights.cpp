@@ -18,7 +18,7 @@ bool is_product(qir::Op op) {
 bool is_weights(const qir::Graph &graph, const qir::Uses &uses, std::int32_t id) {
   const std::span<const std::int32_t> users = uses.users(id);
   return !users.empty() && !uses.is_output(id) && std::all_of(users.begin(), users.end(), [&](std::int32_t user) {
-    const qir::Node &node = graph.nodes[static_cast<std::size_t>(user)];
+    const qir::Node &node = graph.nodes[index_of(user)];
     return is_product(node.op) && node.inputs[1] == id;
   });
 }

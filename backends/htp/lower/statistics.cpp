@@ -14,7 +14,7 @@ Status want_float(Lowering &l, const qir::Node &node) {
   if (!l.tensor(node.inputs[0]).quant) return {};
   return refuse(ErrorId::backend_type,
                 format("%s on quantised tensors, expected its data as f32 between DequantizeLinear and QuantizeLinear",
-                       qir::op_text(node).c_str()));
+                       qir::op_text(node)));
 }
 
 // A constant of one number in each element, in the type of a tensor of the model.
@@ -84,8 +84,7 @@ Status mean_variance_normalization(Lowering &l, const qir::Node &node) {
   for (const std::int64_t axis : given ? *given : Vector<std::int64_t>{0, 2, 3}) {
     const std::int64_t at = axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
     if (at < 0 || at >= static_cast<std::int64_t>(rank))
-      return refuse(ErrorId::backend_limit,
-                    format("axis %lld, expected one of %zu", static_cast<long long>(axis), rank));
+      return refuse(ErrorId::backend_limit, format("axis %lld, expected one of %zu", axis, rank));
     gone[at] = true;
   }
   Order order;

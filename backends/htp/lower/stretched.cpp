@@ -31,7 +31,7 @@ bool is_stretched(const DraftTensor &operand, const DraftTensor &result) {
 }  // namespace
 
 void keep_stretched_apart(Draft &draft, const Soc &soc) {
-  const auto tensor = [&](std::int32_t id) -> DraftTensor & { return draft.tensors[static_cast<std::size_t>(id)]; };
+  const auto tensor = [&](std::int32_t id) -> DraftTensor & { return draft.tensors[index_of(id)]; };
   const auto is_wanted = [&](const DraftNode &node) {
     if (node.custom || !has(kWrong, node.type)) return false;
     const DraftTensor &y = tensor(node.outputs[0]);

@@ -75,7 +75,7 @@ void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused) {
         ErrorId::backend_limit,
         format("its weights and those before it: found %llu bytes, expected at most %llu, which is what a session of "
                "the device has room for",
-               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMost)),
+               bytes, kMost),
         "cut the model before this node, or quantise its weights");
   }
 }

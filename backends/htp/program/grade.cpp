@@ -22,12 +22,11 @@ BlobGrade of_version(const Blob &blob, const GradePlace &here) {
   if (blob.version.core.major != here.version.core.major || blob.version.core.minor > here.version.core.minor ||
       (blob.version.core.minor == here.version.core.minor && blob.version.backend.minor > here.version.backend.minor))
     return {QR_PLUGIN_GRADE_RECOMPILE,
-            format("blob: made by %s (core %s, HTP %s), the library here is %s, which is older", blob.build_id.c_str(),
-                   qnn::version_text(blob.version.core).c_str(), qnn::version_text(blob.version.backend).c_str(),
-                   here.description.c_str())};
+            format("blob: made by %s (core %s, HTP %s), the library here is %s, which is older", blob.build_id,
+                   qnn::version_text(blob.version.core), qnn::version_text(blob.version.backend), here.description)};
   if (blob.build_id != here.build_id)
     return {QR_PLUGIN_GRADE_USABLE,
-            format("blob: made by %s, the library here is %s", blob.build_id.c_str(), here.description.c_str())};
+            format("blob: made by %s, the library here is %s", blob.build_id, here.description)};
   return {QR_PLUGIN_GRADE_OPTIMAL, {}};
 }
 
@@ -35,14 +34,13 @@ BlobGrade of_soc(const Soc &soc, const GradePlace &here, std::string_view wanted
   const bool asked = !wanted.empty() && wanted != "0";
   if (asked && !names(wanted, soc))
     return {QR_PLUGIN_GRADE_RECOMPILE,
-            format("blob: made for %s, asked for was %s", soc_text(soc).c_str(), printable(wanted, 200).c_str())};
+            format("blob: made for %s, asked for was %s", soc_text(soc), printable(wanted, 200))};
   const Soc *const device = here.device;
   if (!device || device == &soc) return {QR_PLUGIN_GRADE_OPTIMAL, {}};
   if (soc.arch <= device->arch && same_family(soc, *device))
-    return {QR_PLUGIN_GRADE_USABLE,
-            format("blob: made for %s, the device is %s", soc_text(soc).c_str(), soc_text(*device).c_str())};
-  return {QR_PLUGIN_GRADE_RECOMPILE, format("blob: made for %s, which the device, %s, does not run",
-                                            soc_text(soc).c_str(), soc_text(*device).c_str())};
+    return {QR_PLUGIN_GRADE_USABLE, format("blob: made for %s, the device is %s", soc_text(soc), soc_text(*device))};
+  return {QR_PLUGIN_GRADE_RECOMPILE,
+          format("blob: made for %s, which the device, %s, does not run", soc_text(soc), soc_text(*device))};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void write_blob_text(JsonWriter &json, const Blob &blob) {
   if (!blob.origin.empty()) json.field("origin", blob.origin);
   json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
   json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);
-  json.field("binary_xxh3", format("%016llx", static_cast<unsigned long long>(blob.binary_hash)));
+  json.field("binary_xxh3", format("%016llx", blob.binary_hash));
   json.key("graphs").begin_array();
   for (const BlobGraph &graph : blob.graphs) {
     json.begin_object().field("name", graph.name).field("on_device", graph.on_device);

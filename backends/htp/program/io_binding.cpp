@@ -79,16 +79,16 @@ HostBorders take_border_quantization(qir::Graph &graph, const HostReals &reals) 
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const std::int32_t real = graph.outputs[i];
     const std::int32_t maker = uses.maker(real);
-    if (maker < 0 || !uses.users(real).empty() || gone[static_cast<std::size_t>(maker)]) continue;
+    if (maker < 0 || !uses.users(real).empty() || gone[index_of(maker)]) continue;
     if (times[real] != 1 || !is_f32(reals.outputs, i)) continue;
-    const qir::Node &node = graph.nodes[static_cast<std::size_t>(maker)];
+    const qir::Node &node = graph.nodes[index_of(maker)];
     if (node.op != Op::DequantizeLinear || qir::at(graph, real).dtype != DType::F32) continue;
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.inputs[0]);
     if (!quant) continue;
     out.outputs[i] = {qir::at(graph, real).name, quant->scales[0], quant->zero_points[0]};
     graph.outputs[i] = node.inputs[0];
     out.sources.push_back(node.source);
-    gone[static_cast<std::size_t>(maker)] = true;
+    gone[index_of(maker)] = true;
   }
   qir::compact(graph, gone);
   return out;

@@ -25,9 +25,9 @@ Status check_list(const Vector<BlobTensor> &list, const qnn::Tensor *given, std:
     const qnn::Tensor *const found =
         std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.id == tensor.id; });
     if (found == end || !says_the_same(tensor, *found))
-      return Status::error(ErrorId::backend_bad_blob,
-                           format("htp blob: tensor %s: found another id, type or shape than the binary has",
-                                  printable(tensor.name).c_str()));
+      return Status::error(
+          ErrorId::backend_bad_blob,
+          format("htp blob: tensor %s: found another id, type or shape than the binary has", printable(tensor.name)));
   }
   if (on_device == count) return {};
   return Status::error(ErrorId::backend_bad_blob,
@@ -92,7 +92,7 @@ Status Metadata::check(const BlobGraph &graph) const {
   const qnn::GraphInfo *const info = find(graph.name);
   if (!info)
     return Status::error(ErrorId::backend_bad_blob,
-                         format("htp blob: graph %s: the binary has none of this name", printable(graph.name).c_str()));
+                         format("htp blob: graph %s: the binary has none of this name", printable(graph.name)));
   QR_RETURN_IF_ERROR(check_list(graph.inputs, info->in, info->n_in));
   return check_list(graph.outputs, info->out, info->n_out);
 }

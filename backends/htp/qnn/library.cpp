@@ -52,9 +52,8 @@ const char *machine_name(std::uint16_t machine) {
 }
 
 Status unfit(const String &path, const String &found, const String &expected, std::string_view hint = kHowToGet) {
-  return Status::error(
-      ErrorId::backend_library,
-      format("%s: found %s, expected %s", printable(path, 1000).c_str(), found.c_str(), expected.c_str()), hint);
+  return Status::error(ErrorId::backend_library,
+                       format("%s: found %s, expected %s", printable(path, 1000), found, expected), hint);
 }
 
 // The dynamic loader says little about a file of another kind; a look at its header says it in words.
@@ -64,7 +63,7 @@ Status check_file(const String &path) {
     const int number = errno;
     return Status::error(os_error_id(number, ErrorId::backend_library),
                          format("%s: %s; expected libQnnHtp.so or another library of QNN, or the folder that has it",
-                                printable(path, 1000).c_str(), os_error_text(number).c_str()),
+                                printable(path, 1000), os_error_text(number)),
                          kHowToGet);
   }
   Elf64_Ehdr header{};
@@ -84,10 +83,9 @@ Result<void *> open_file(const String &path) {
   void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) return handle;
   const char *const why = dlerror();
-  return Status::error(
-      ErrorId::backend_library,
-      format("%s: the loader says: %s", printable(path, 1000).c_str(), printable(why ? why : "nothing", 1000).c_str()),
-      kHowToGet);
+  return Status::error(ErrorId::backend_library,
+                       format("%s: the loader says: %s", printable(path, 1000), printable(why ? why : "nothing", 1000)),
+                       kHowToGet);
 }
 
 // How many slots of the table a core version has for certain.
@@ -102,7 +100,7 @@ Result<std::shared_ptr<const Library>> missing(const LibraryPlaces &places) {
   String looked;
   if (!places.plugin_folder.empty()) looked = "the folder " + printable(places.plugin_folder, 1000) + " and ";
   return Status::error(ErrorId::backend_library,
-                       format("%s: not found in %sthe system's library path", kHtpFile, looked.c_str()), kHowToGet);
+                       format("%s: not found in %sthe system's library path", kHtpFile, looked), kHowToGet);
 }
 
 }  // namespace
@@ -150,10 +148,9 @@ Status Library::check_library(const void *handle) {
   const Provider &provider = *list[0];
   version_ = provider.version;
   if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Htp))
-    return unfit(
-        path_,
-        format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?").c_str()),
-        "backend 6, HTP");
+    return unfit(path_,
+                 format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?")),
+                 "backend 6, HTP");
   if (version_.core.major != 2 || version_.core.minor < 18)
     return unfit(path_, "QNN interface " + version_text(version_.core), "2.18 or a later 2.x (SDK 2.25 or newer)");
   if (version_.backend.major != 5) return unfit(path_, "HTP interface " + version_text(version_.backend), "5.x");
@@ -228,10 +225,9 @@ Result<Api> open_ir_library(const Library &beside, std::string_view path) {
     return unfit(file, "no providers of the QNN interface", "libQnnIr.so");
   const Provider &provider = *list[0];
   if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Ir))
-    return unfit(
-        file,
-        format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?").c_str()),
-        "backend 9, IR");
+    return unfit(file,
+                 format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?")),
+                 "backend 9, IR");
   if (provider.version.core.major != 2 || provider.version.core.minor < 18)
     return unfit(file, "QNN interface " + version_text(provider.version.core), "2.18 or a later 2.x");
   Api api{};
@@ -243,8 +239,7 @@ Result<Api> open_ir_library(const Library &beside, std::string_view path) {
 }
 
 String Library::describe() const {
-  return format("QNN %s (core %s, HTP %s)", build_id_.c_str(), version_text(version_.core).c_str(),
-                version_text(version_.backend).c_str());
+  return format("QNN %s (core %s, HTP %s)", build_id_, version_text(version_.core), version_text(version_.backend));
 }
 
 String version_text(const Version &version) { return format("%u.%u.%u", version.major, version.minor, version.patch); }
@@ -264,7 +259,7 @@ String error_text(Error error) {
 Status slot_missing(const Library &library, const char *slot, const char *option) {
   return Status::error(ErrorId::backend_library,
                        format("%s: found no %s in %s, which option %s needs; expected a later library",
-                              printable(library.path(), 1000).c_str(), slot, library.describe().c_str(), option),
+                              printable(library.path(), 1000), slot, library.describe(), option),
                        "take a newer library, or leave the option out");
 }
 
@@ -272,10 +267,10 @@ Status call_failed(std::string_view call, Error error, const LogLines *lines, st
   const String said = lines ? lines->text() : String();
   // The device's processor was restarted, or does not answer: everything on it is gone.
   const bool lost = code_of(error) == Code::Communication || code_of(error) == Code::CommunicationFatal;
-  return Status::error(lost ? ErrorId::device_lost : ErrorId::backend_library_call,
-                       format("%s: error %s%s%s", String(call).c_str(), error_text(error).c_str(),
-                              said.empty() ? "" : "; the library says: ", said.c_str()),
-                       lost ? std::string_view() : hint);
+  return Status::error(
+      lost ? ErrorId::device_lost : ErrorId::backend_library_call,
+      format("%s: error %s%s%s", String(call), error_text(error), said.empty() ? "" : "; the library says: ", said),
+      lost ? std::string_view() : hint);
 }
 
 }  // namespace quarry::qnn

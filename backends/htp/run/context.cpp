@@ -11,8 +11,6 @@ namespace quarry::htp {
 
 namespace {
 
-unsigned long long ull(std::uint64_t value) noexcept { return value; }
-
 // Hands the library pieces of a mapped binary as it asks for them.
 struct Provider {
   std::span<const std::uint8_t> binary;
@@ -48,11 +46,11 @@ LibraryContext::~LibraryContext() {
 Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine, Blob blob, Request request) {
   if (request.binary.size() != blob.binary_bytes)
     return Status::error(ErrorId::backend_bad_blob, format("htp blob: found a binary of %zu bytes, expected %llu",
-                                                           request.binary.size(), ull(blob.binary_bytes)));
+                                                           request.binary.size(), blob.binary_bytes));
   if (const std::uint64_t hash = binary_hash(request.binary); hash != blob.binary_hash)
     return Status::error(
         ErrorId::backend_bad_blob,
-        format("htp blob: found a binary whose hash is %016llx, expected %016llx", ull(hash), ull(blob.binary_hash)));
+        format("htp blob: found a binary whose hash is %016llx, expected %016llx", hash, blob.binary_hash));
   auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob), std::move(request));
   if (made->blob_.binary_bytes == 0) {
     made->graphs_.resize(made->blob_.graphs.size());
@@ -101,7 +99,7 @@ Status LoadedContext::enter_group(ContextGroup &out) {
     return Status::error(
         ErrorId::backend_limit,
         format("option %s: this context needs %llu bytes of spill-fill memory, the group was made for %llu", option,
-               ull(spill_bytes_), ull(group.max_spill)),
+               spill_bytes_, group.max_spill),
         "create the session that needs most first, or say how much by htp.max_spill_fill_buffer");
   out = group;
   return {};

@@ -90,9 +90,8 @@ Status TailRun::run(const qr_run_request &request, const plugin::StopToken &stop
     const qr_io_buffer &input = request.inputs[i];
     if (const std::uint64_t bytes = bytes_of(graph_.inputs[i]); (!input.data && bytes > 0) || input.size_bytes != bytes)
       return Status::error(ErrorId::run_shape,
-                           format("input %s: found %llu bytes, expected %llu", printable(graph_.inputs[i].name).c_str(),
-                                  static_cast<unsigned long long>(input.data ? input.size_bytes : 0),
-                                  static_cast<unsigned long long>(bytes)));
+                           format("input %s: found %llu bytes, expected %llu", printable(graph_.inputs[i].name),
+                                  input.data ? input.size_bytes : 0, bytes));
   }
   for (std::size_t i = 0; i < first_inputs_.size(); ++i) first_inputs_[i] = request.inputs[how.first_inputs[i]];
   for (std::size_t k = 0; k < first_outputs_.size(); ++k) {

@@ -14,8 +14,6 @@ namespace quarry::htp {
 
 namespace {
 
-unsigned long long ull(std::uint64_t value) noexcept { return value; }
-
 const plugin::ProcessorMemory *memory_of(const qr_io_buffer &io) noexcept {
   return reinterpret_cast<const plugin::ProcessorMemory *>(io.memory);
 }
@@ -68,7 +66,7 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   } else {
     return Status::error(ErrorId::bad_option_value,
                          format("option %s: found '%s', which the htp backend does not do yet; expected it unchanged",
-                                printable(key).c_str(), printable(value).c_str()),
+                                printable(key), printable(value)),
                          "leave the option out");
   }
   return {};
@@ -122,9 +120,8 @@ Status Binding::bind_memory(LoadedContext *registers, const qr_io_buffer &io, co
 Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const qr_io_buffer &io, qnn::Tensor &tensor) {
   const BlobTensor &from = graph_.inputs[place.io];
   if (!io.data || io.size_bytes != place.session_bytes)
-    return Status::error(ErrorId::run_shape,
-                         format("input %s: found %llu bytes, expected %llu", printable(from.name).c_str(),
-                                ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
+    return Status::error(ErrorId::run_shape, format("input %s: found %llu bytes, expected %llu", printable(from.name),
+                                                    io.data ? io.size_bytes : 0, place.session_bytes));
   tensor.v1.mem = qnn::TensorMem::Raw;
   tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
   if (place.path == Path::AsIs) return bind_memory(registers, io, place, tensor);
@@ -150,7 +147,7 @@ Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const q
           ErrorId::run_value,
           format("input %s: found %lld at element %llu, expected a number of 32 bits, which is what the device "
                  "computes with",
-                 printable(from.name).c_str(), static_cast<long long>(value), ull(k)));
+                 printable(from.name), value, k));
     const auto narrow = static_cast<std::uint32_t>(value);
     std::memcpy(place.room.data() + 4 * k, &narrow, 4);
   }
@@ -172,7 +169,7 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
     const std::uint64_t bytes = *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
     if (io.data && io.size_bytes < bytes)
       return Status::error(ErrorId::run_shape, format("output %s: found room for %llu bytes, expected %llu",
-                                                      printable(tensor.name).c_str(), ull(io.size_bytes), ull(bytes)));
+                                                      printable(tensor.name), io.size_bytes, bytes));
     io.rank = static_cast<std::uint32_t>(tensor.shape.size());
     std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
     io.used_bytes = bytes;

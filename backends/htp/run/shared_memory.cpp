@@ -31,13 +31,12 @@ Status SharedMemory::allocate(std::uint64_t size, plugin::ProcessorMemory &out) 
     constexpr int kSystemHeap = 25;
     constexpr unsigned kCached = 1;
     if (size > INT_MAX)
-      return Status::error(ErrorId::bad_argument,
-                           format("memory: found %llu bytes, expected at most %d, the most that rpcmem_alloc gives",
-                                  static_cast<unsigned long long>(size), INT_MAX));
+      return Status::error(
+          ErrorId::bad_argument,
+          format("memory: found %llu bytes, expected at most %d, the most that rpcmem_alloc gives", size, INT_MAX));
     void *const base = alloc_(kSystemHeap, kCached, static_cast<int>(size));
     if (!base)
-      return Status::error(ErrorId::out_of_memory, format("memory: rpcmem_alloc gave none of %llu bytes",
-                                                          static_cast<unsigned long long>(size)));
+      return Status::error(ErrorId::out_of_memory, format("memory: rpcmem_alloc gave none of %llu bytes", size));
     std::memset(base, 0, size);
     out = {base, size, to_fd_(base), false, 0};
     blocks_.push_back({base, true});
@@ -48,14 +47,12 @@ Status SharedMemory::allocate(std::uint64_t size, plugin::ProcessorMemory &out) 
     const int number = errno;
     if (fd >= 0) ::close(fd);
     return Status::error(ErrorId::out_of_memory,
-                         format("memory: found no memfd of %llu bytes: %s", static_cast<unsigned long long>(size),
-                                os_error_text(number).c_str()));
+                         format("memory: found no memfd of %llu bytes: %s", size, os_error_text(number)));
   }
   void *const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) {
     ::close(fd);
-    return Status::error(ErrorId::out_of_memory,
-                         format("memory: %llu bytes cannot be mapped", static_cast<unsigned long long>(size)));
+    return Status::error(ErrorId::out_of_memory, format("memory: %llu bytes cannot be mapped", size));
   }
   out = {base, size, fd, false, 0};
   blocks_.push_back({base, false});

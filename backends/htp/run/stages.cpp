@@ -31,11 +31,9 @@ Status Execution::run_stages(const qr_run_request &request, const plugin::StopTo
   const std::size_t inputs = graph_.inputs.size(), borders = inputs + graph_.outputs.size();
   for (std::size_t i = 0; i < inputs; ++i)
     if (!request.inputs[i].data || request.inputs[i].size_bytes != values_[i].bytes)
-      return Status::error(
-          ErrorId::run_shape,
-          format("input %s: found %llu bytes, expected %llu", printable(graph_.inputs[i].name).c_str(),
-                 static_cast<unsigned long long>(request.inputs[i].data ? request.inputs[i].size_bytes : 0),
-                 static_cast<unsigned long long>(values_[i].bytes)));
+      return Status::error(ErrorId::run_shape,
+                           format("input %s: found %llu bytes, expected %llu", printable(graph_.inputs[i].name),
+                                  request.inputs[i].data ? request.inputs[i].size_bytes : 0, values_[i].bytes));
   const auto buffer = [&](std::uint32_t index) {
     Value &value = values_[index];
     qr_io_buffer io{};

@@ -36,7 +36,7 @@ Status in_folder(std::string_view folder, const std::function<void()> &body) {
       os_error_id(error, ErrorId::io_error),
       format("option htp.optrace_dir: found %s, where nothing can be written: %s; expected a folder for the library's "
              "files",
-             printable(path, 1000).c_str(), os_error_text(error).c_str()));
+             printable(path, 1000), os_error_text(error)));
 }
 
 }  // namespace quarry::htp

@@ -74,11 +74,10 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
     const auto *const idle =
         std::find_if(std::begin(kIdle), std::end(kIdle), [&](const IdleOption &each) { return row.key == each.key; });
     if (idle != std::end(kIdle) && ((row.applies & applies) || row.applies == QR_OPTION_NO_RESULT))
-      return Status::error(
-          ErrorId::bad_option_value,
-          format("option %s: found '%s', which the htp backend does not do; expected '%s': %s", String(row.key).c_str(),
-                 printable(value).c_str(), String(row.default_value).c_str(), idle->reason),
-          "leave the option out");
+      return Status::error(ErrorId::bad_option_value,
+                           format("option %s: found '%s', which the htp backend does not do; expected '%s': %s",
+                                  String(row.key), printable(value), String(row.default_value), idle->reason),
+                           "leave the option out");
   }
   constexpr std::string_view kFile = "htp.config_file";
   const std::string_view path = plugin::option(options, count, kFile, "");
@@ -86,9 +85,9 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
   for (const OptionRow &row : rows) {
     const String *const said = made.file_.find(row.key);
     if (said && !fits(row.values, *said))
-      return Status::error(ErrorId::bad_option_value, format("htp.config_file %s: found %s for option %s, expected %s",
-                                                             printable(path, 1000).c_str(), printable(*said).c_str(),
-                                                             String(row.key).c_str(), String(row.values).c_str()));
+      return Status::error(ErrorId::bad_option_value,
+                           format("htp.config_file %s: found %s for option %s, expected %s", printable(path, 1000),
+                                  printable(*said), String(row.key), String(row.values)));
   }
   return made;
 }
@@ -117,9 +116,9 @@ Result<CompileOptions> read_compile_options(Settings settings) {
   QR_ASSIGN_OR_RETURN(out.packages, read_op_packages(settings.text("op_packages")));
   // What the library would take with a shrug, or refuse at another call.
   const auto limit = [&](const char *option, const String &expected) {
-    return Status::error(ErrorId::bad_option_value, format("option %s: found %s for %s, expected %s", option,
-                                                           printable(settings.text(option)).c_str(),
-                                                           soc_text(*out.soc).c_str(), expected.c_str()));
+    return Status::error(ErrorId::bad_option_value,
+                         format("option %s: found %s for %s, expected %s", option, printable(settings.text(option)),
+                                soc_text(*out.soc), expected));
   };
   constexpr std::uint64_t kMostVtcmMb = 16;
   if (settings.number("vtcm_mb") > kMostVtcmMb) return limit("vtcm_mb", "at most 16, the most that the library takes");

@@ -33,14 +33,14 @@ std::int64_t whole(const JsonValue &value) {
              ? static_cast<std::int64_t>(*number)
              : -1;
 }
-String decimal(std::int64_t number) { return format("%lld", static_cast<long long>(number)); }
+String decimal(std::int64_t number) { return format("%lld", number); }
 
 }  // namespace
 
 class ConfigReader {
  public:
   ConfigReader(ConfigFile &out, std::string_view path)
-      : out_(out), path_(format("htp.config_file %s", printable(path, 1000).c_str())) {}
+      : out_(out), path_(format("htp.config_file %s", printable(path, 1000))) {}
 
   const String &subject() const noexcept { return path_; }
 
@@ -55,7 +55,7 @@ class ConfigReader {
         return Status::error(ErrorId::bad_option_value,
                              format("%s, line %u: found backend_extensions, expected the file that its "
                                     "config_file_path names",
-                                    path_.c_str(), member.value.line),
+                                    path_, member.value.line),
                              "name that file by htp.config_file; no shared library of extensions is needed");
       else return unknown(member, "");
     }
@@ -64,12 +64,11 @@ class ConfigReader {
 
  private:
   Status wrong(const JsonValue &value, const String &name, const char *expected) const {
-    return Status::error(ErrorId::bad_option_value,
-                         format("%s, line %u: %s: found %s, expected %s", path_.c_str(), value.line,
-                                printable(name).c_str(), describe(value).c_str(), expected));
+    return Status::error(ErrorId::bad_option_value, format("%s, line %u: %s: found %s, expected %s", path_, value.line,
+                                                           printable(name), describe(value), expected));
   }
   static String describe(const JsonValue &value) {
-    if (const String *text = value.as<String>()) return format("'%s'", printable(*text).c_str());
+    if (const String *text = value.as<String>()) return format("'%s'", printable(*text));
     if (const double *number = value.as<double>()) return format("%g", *number);
     if (const bool *flag = value.as<bool>()) return *flag ? "true" : "false";
     return value.kind();
@@ -81,10 +80,9 @@ class ConfigReader {
     if (object.empty()) known = "graphs, devices, context, groupContext, memory";
     if (object == "graphs") known = "graph_names, " + known;
     if (object == "devices") known += ", cores";
-    return Status::error(
-        ErrorId::bad_option_value,
-        format("%s, line %u: found '%s'%s%s, expected one of %s", path_.c_str(), member.value.line,
-               printable(member.name).c_str(), object.empty() ? "" : " in ", String(object).c_str(), known.c_str()));
+    return Status::error(ErrorId::bad_option_value,
+                         format("%s, line %u: found '%s'%s%s, expected one of %s", path_, member.value.line,
+                                printable(member.name), object.empty() ? "" : " in ", String(object), known));
   }
 
   // Arrays of objects; those of graphs may have one entry for each, of the others the first alone is used here.
@@ -111,7 +109,7 @@ class ConfigReader {
       if (name == "devices" && member.name == "profiling_level")
         return Status::error(
             ErrorId::bad_option_value,
-            format("%s, line %u: found profiling_level, expected it to be left out", path_.c_str(), member.value.line),
+            format("%s, line %u: found profiling_level, expected it to be left out", path_, member.value.line),
             "the option profiling_level, or a profile given to a run, chooses it");
       const KeyRow *const row = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyRow &r) {
         return r.object == name && r.name == member.name;
@@ -211,10 +209,10 @@ Result<ConfigFile> ConfigFile::read(std::string_view path) {
   if (file)
     return Status::error(ErrorId::bad_option_value,
                          format("option htp.config_file: found %s, expected a JSON file of at most %zu bytes",
-                                printable(name, 1000).c_str(), kMost));
+                                printable(name, 1000), kMost));
   return Status::error(os_error_id(number, ErrorId::bad_option_value),
                        format("option htp.config_file: found %s (%s), expected a JSON file of backend extensions",
-                              printable(name, 1000).c_str(), os_error_text(number).c_str()));
+                              printable(name, 1000), os_error_text(number)));
 }
 
 const String *ConfigFile::find(std::string_view key, std::string_view graph) const noexcept {

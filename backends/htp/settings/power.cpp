@@ -52,7 +52,7 @@ Status Power::need_id() {
   if (!api.deviceGetInfrastructure)
     return Status::error(ErrorId::backend_library,
                          format("%s: the library has no deviceGetInfrastructure, which performance profiles need",
-                                printable(engine_->library().path(), 1000).c_str()),
+                                printable(engine_->library().path(), 1000)),
                          "leave htp_performance_mode and the options of RPC out");
   if (const qnn::Error error = api.deviceGetInfrastructure(&infra))
     return qnn::call_failed("deviceGetInfrastructure", error, &lines);

@@ -54,7 +54,7 @@ Result<Target> choose_target(std::string_view soc_model, std::string_view htp_ar
     if (target.soc) return target;
     return Status::error(
         ErrorId::bad_option_value,
-        format("option htp_arch: found '%s', expected one of 68, 69, 73, 75, 79, 81, 85", printable(htp_arch).c_str()));
+        format("option htp_arch: found '%s', expected one of 68, 69, 73, 75, 79, 81, 85", printable(htp_arch)));
   }
   std::uint32_t number = 0;
   const auto read = std::from_chars(soc_model.data(), soc_model.data() + soc_model.size(), number);
@@ -69,11 +69,11 @@ Result<Target> choose_target(std::string_view soc_model, std::string_view htp_ar
         ErrorId::bad_option_value,
         format("option soc_model: found '%s', expected the name (SM8650) or the number (57) of a SoC with a Hexagon "
                "tensor processor of v68 or later",
-               printable(soc_model).c_str()),
+               printable(soc_model)),
         "docs/htp.md lists them");
   if (arch != 0 && arch != target.soc->arch)
-    target.notice = format("htp_arch=%u is not that of %s, which soc_model names and which counts", arch,
-                           soc_text(*target.soc).c_str());
+    target.notice =
+        format("htp_arch=%u is not that of %s, which soc_model names and which counts", arch, soc_text(*target.soc));
   return target;
 }
 

@@ -74,8 +74,7 @@ qir::Node attention(Rewriter &node, Vector<std::int32_t> inputs, std::string_vie
 
 Result<Heads> heads_of(Rewriter &node) {
   const std::int64_t heads = node.get_int("num_heads", 0);
-  if (heads < 1)
-    return node.error(ErrorId::onnx_attribute, "num_heads is %lld, expected 1 or more", static_cast<long long>(heads));
+  if (heads < 1) return node.error(ErrorId::onnx_attribute, "num_heads is %lld, expected 1 or more", heads);
   return Heads{heads, heads};
 }
 
@@ -161,7 +160,7 @@ Status packed_attention(Rewriter &node) {
   if (sizes.empty()) sizes.assign(3, weights[1] / 3);
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != weights[1])
     return node.error(ErrorId::onnx_attribute, "qkv_hidden_sizes do not add up to the %lld columns of its weights",
-                      static_cast<long long>(weights[1]));
+                      weights[1]);
   QR_ASSIGN_OR_RETURN(std::int32_t all, node.step(Op::MatMul, {node.in(0), node.in(1)}, "product"));
   if (node.has(2)) {
     QR_ASSIGN_OR_RETURN(all, node.step(Op::Add, {all, node.in(2)}, "biased"));
@@ -314,8 +313,7 @@ class GroupQueryAttention {
     total_ = value;
     if (total_ < length_)
       return node_.error(ErrorId::onnx_attribute,
-                         "total_sequence_length is %d, expected at least the %lld of its query", value,
-                         static_cast<long long>(length_));
+                         "total_sequence_length is %d, expected at least the %lld of its query", value, length_);
     return {};
   }
   // seqlens_k and `more`, as i64.

@@ -92,7 +92,7 @@ Status fused_conv(Rewriter &node) {
     act.inputs.push_back(node.number("min", node.builder.tensor(y).dtype, param(0, -3.4028235e38f)));
     act.inputs.push_back(node.number("max", node.builder.tensor(y).dtype, param(1, 3.4028235e38f)));
   } else {
-    return node.error(ErrorId::onnx_attribute, "activation '%s' is not supported", printable(activation).c_str());
+    return node.error(ErrorId::onnx_attribute, "activation '%s' is not supported", printable(activation));
   }
   return node.finish(std::move(act));
 }
@@ -108,7 +108,7 @@ Status fused_gemm(Rewriter &node) {
                 : activation == "Tanh"    ? Op::Tanh
                                           : Op::LeakyRelu;
   if (op == Op::LeakyRelu && activation != "LeakyRelu")
-    return node.error(ErrorId::onnx_attribute, "activation '%s' is not supported", printable(activation).c_str());
+    return node.error(ErrorId::onnx_attribute, "activation '%s' is not supported", printable(activation));
   gemm.name += "/gemm";
   QR_ASSIGN_OR_RETURN(const std::int32_t y, node.step(std::move(gemm)));
   qir::Node act = node.make(op, {y}, "");

@@ -37,8 +37,8 @@ Status image_scaler(Rewriter &node) {
   const Vector<float> bias = node.get_floats("bias").value_or(Vector<float>());
   const auto entries = static_cast<std::int64_t>(bias.size());
   if (entries > 0 && channels >= 0 && entries != channels)
-    return node.error(ErrorId::onnx_invalid, "attribute bias has %lld entries, the image has %lld channels",
-                      static_cast<long long>(entries), static_cast<long long>(channels));
+    return node.error(ErrorId::onnx_invalid, "attribute bias has %lld entries, the image has %lld channels", entries,
+                      channels);
   const std::int32_t scale = node.number("scale", dtype, node.get_float("scale", 1));
   if (bias.empty()) return node.finish(Op::Mul, {node.in(0), scale});
   QR_ASSIGN_OR_RETURN(const std::int32_t product, node.step(Op::Mul, {node.in(0), scale}, "product"));
@@ -72,7 +72,7 @@ Status crop(Rewriter &node) {
     std::int64_t needed = 0;
     if (!checked_add(before, kept.empty() ? after : kept[i], &needed) || (extent >= 0 && needed > extent))
       return node.error(ErrorId::onnx_invalid, "the image is %lld %s, too little for what border and scale take",
-                        static_cast<long long>(extent), i == 0 ? "high" : "wide");
+                        extent, i == 0 ? "high" : "wide");
     starts[i] = before;
     if (!kept.empty()) ends[i] = needed;
     else ends[i] = after > 0 ? -after : std::numeric_limits<std::int64_t>::max();

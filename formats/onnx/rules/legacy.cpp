@@ -24,8 +24,8 @@ Status binary(Rewriter &node) {
   if (node.get_int("broadcast", 0) != 0 && node.attribute("axis")) {
     const std::int64_t given = node.get_int("axis", 0), axis = given < 0 ? given + a_rank : given;
     if (axis < 0 || axis + b_rank > a_rank)
-      return node.error(ErrorId::onnx_invalid, "axis is %lld for operands of %lld and %lld dimensions",
-                        static_cast<long long>(given), static_cast<long long>(a_rank), static_cast<long long>(b_rank));
+      return node.error(ErrorId::onnx_invalid, "axis is %lld for operands of %lld and %lld dimensions", given, a_rank,
+                        b_rank);
     Vector<std::int64_t> axes;
     for (std::int64_t i = b_rank; axis + i < a_rank; ++i) axes.push_back(i);
     if (!axes.empty()) {

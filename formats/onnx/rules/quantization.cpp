@@ -117,8 +117,7 @@ Status qlinear_unary(Rewriter &node) {
     const std::int64_t axis = node.get_int("axis", 1);
     if ((axis < 0 ? axis + rank : axis) != rank - 1)
       return node.error(ErrorId::onnx_attribute,
-                        "attribute axis is %lld in the sense of opset 12, only the last axis is supported",
-                        static_cast<long long>(axis));
+                        "attribute axis is %lld in the sense of opset 12, only the last axis is supported", axis);
     made.set("axis", std::int64_t{-1});
   }
   QR_ASSIGN_OR_RETURN(const std::int32_t x, dequantize(node, node.in(0), node.in(1), node.in(2), 1, "x"));

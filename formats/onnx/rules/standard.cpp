@@ -189,12 +189,11 @@ Status softmax(Rewriter &node) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   const std::int64_t given = node.get_int("axis", 1), axis = given < 0 ? given + rank : given;
   if (axis < 0 || axis > rank)
-    return node.error(ErrorId::onnx_invalid, "axis is %lld, the data has %lld dimensions",
-                      static_cast<long long>(given), static_cast<long long>(rank));
+    return node.error(ErrorId::onnx_invalid, "axis is %lld, the data has %lld dimensions", given, rank);
   // With at most one axis from there on that is longer than 1 the matrix's rows lie along that axis.
   std::int64_t along = rank - 1, longer = 0;
   for (std::int64_t i = axis; i < rank; ++i)
-    if (shape[static_cast<std::size_t>(i)] != 1) along = i, ++longer;
+    if (shape[index_of(i)] != 1) along = i, ++longer;
   if (axis < rank && longer <= 1) {
     qir::Node made = node.make(op, {node.in(0)}, "");
     made.set("axis", along);
@@ -237,8 +236,7 @@ Status group_normalization(Rewriter &node) {
     const std::int64_t groups = node.get_int("num_groups", 0);
     const std::int64_t channels = node.tensor(0).shape.size() > 1 ? node.tensor(0).shape[1] : -1;
     if (groups <= 0 || channels <= 0 || channels % groups != 0)
-      return node.error(ErrorId::onnx_invalid, "num_groups is %lld, the data has %lld channels",
-                        static_cast<long long>(groups), static_cast<long long>(channels));
+      return node.error(ErrorId::onnx_invalid, "num_groups is %lld, the data has %lld channels", groups, channels);
     const std::int64_t column[] = {groups, 1}, table[] = {groups, channels / groups};
     for (std::size_t i = 1; i < 3; ++i) {
       const String at = i == 1 ? "scale" : "bias";
@@ -355,7 +353,7 @@ Status resize(Rewriter &node) {
     if (!nearest || (rounding != "floor" && rounding != "round_prefer_floor"))
       return node.error(ErrorId::onnx_attribute,
                         "coordinate_transformation_mode tf_half_pixel_for_nn with nearest_mode %s is not supported",
-                        String(rounding).c_str());
+                        String(rounding));
     made.set("nearest_mode", rounding == "floor" ? std::string_view("round_prefer_ceil") : std::string_view("ceil"));
     made.set("coordinate_transformation_mode", std::string_view("half_pixel"));
   }

@@ -12,9 +12,7 @@ constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 Status refuse(std::string_view kernel, std::string_view what, std::int64_t found, std::string_view expected) {
   return Status::error(ErrorId::backend_bad_blob,
-                       format("%.*s: %.*s: found %lld, expected %.*s", static_cast<int>(kernel.size()), kernel.data(),
-                              static_cast<int>(what.size()), what.data(), static_cast<long long>(found),
-                              static_cast<int>(expected.size()), expected.data()));
+                       format("%.*s: %.*s: found %lld, expected %.*s", kernel, what, found, expected));
 }
 
 bool nest_extent(const std::int64_t *dims, const std::int64_t *strides, std::size_t rank, std::uint64_t *out) noexcept {

@@ -13,17 +13,12 @@ namespace quarry::kernels {
 namespace {
 
 Status check_quant(std::string_view kernel, std::string_view what, const Quant &q) {
-  if (!is_quant_dtype(q.dtype))
-    return refuse(kernel, format("type of %.*s", static_cast<int>(what.size()), what.data()), q.dtype,
-                  "u8, i8, u16 or i16");
+  if (!is_quant_dtype(q.dtype)) return refuse(kernel, format("type of %.*s", what), q.dtype, "u8, i8, u16 or i16");
   if (q.zero < quant_low(q.dtype) || q.zero > quant_high(q.dtype))
-    return refuse(kernel, format("zero point of %.*s", static_cast<int>(what.size()), what.data()), q.zero,
-                  "one that its type can hold");
+    return refuse(kernel, format("zero point of %.*s", what), q.zero, "one that its type can hold");
   if (!(q.scale > 0) || !std::isfinite(q.scale)) {
-    return Status::error(
-        ErrorId::backend_bad_blob,
-        format("%.*s: scale of %.*s: found %g, expected a positive number", static_cast<int>(kernel.size()),
-               kernel.data(), static_cast<int>(what.size()), what.data(), static_cast<double>(q.scale)));
+    return Status::error(ErrorId::backend_bad_blob, format("%.*s: scale of %.*s: found %g, expected a positive number",
+                                                           kernel, what, static_cast<double>(q.scale)));
   }
   if (q.reserved != 0) return refuse(kernel, "reserved", q.reserved, "0");
   return {};
@@ -39,7 +34,7 @@ Status check_image(std::string_view kernel, std::string_view what, std::int64_t 
                    std::int64_t stride, std::int64_t c, std::uint32_t dtype, bool written, Needs &needs) {
   std::uint64_t bytes;
   if (!image_bytes(n, h, w, stride, c, dtype == kI32 ? 4 : static_cast<std::uint64_t>(quant_bytes(dtype)), &bytes))
-    return refuse(kernel, format("pixel stride of %.*s", static_cast<int>(what.size()), what.data()), stride,
+    return refuse(kernel, format("pixel stride of %.*s", what), stride,
                   "at least the channels, and a size that can be");
   add(needs, bytes, written);
   return {};

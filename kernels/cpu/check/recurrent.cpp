@@ -155,7 +155,7 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
         if (!whole_numbers(from + (gate * hidden + j) * m.depth, m.depth, row.data(), &scale, &zero)) return false;
         std::int32_t total = 0;
         for (std::int64_t k = 0; k < m.depth; ++k) {
-          const std::int8_t value = row[static_cast<std::size_t>(k)];
+          const std::int8_t value = row[index_of(k)];
           to[(((j / lanes * m.steps + k / 4) * gates + gate) * lanes + j % lanes) * 4 + k % 4] = value;
           total += value;
         }

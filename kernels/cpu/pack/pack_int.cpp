@@ -85,8 +85,7 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
     for (int i = 0; i < kBlock && as_it_is; i += 2) as_it_is = may_pair(block + i, block + i + 1);
     std::uint8_t *const mask = shuffle + block;
     if (as_it_is) {
-      for (int i = 0; i < kBlock; ++i)
-        mask[i] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + i)] = block + i;
+      for (int i = 0; i < kBlock; ++i) mask[i] = static_cast<std::uint8_t>(i), order[index_of(block + i)] = block + i;
       continue;
     }
     header.shuffled = 1;
@@ -99,7 +98,7 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
     const Matching matching(partners);
     int at = 0;
     const auto place = [&](int i) {
-      mask[at] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + at)] = block + i, ++at;
+      mask[at] = static_cast<std::uint8_t>(i), order[index_of(block + at)] = block + i, ++at;
     };
     for (int i = 0; i < kBlock; ++i)
       if (matching.partner(i) > i) place(i), place(matching.partner(i));
@@ -130,8 +129,7 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
   }
   header.more = more != 0;
   for (std::int64_t at = 0; at < k + kPairBytes; ++at)
-    if (order[static_cast<std::size_t>(at)] >= 0 && order[static_cast<std::size_t>(at)] < s.k)
-      header.steps = static_cast<std::uint32_t>(at / 4 + 1);
+    if (order[index_of(at)] >= 0 && order[index_of(at)] < s.k) header.steps = static_cast<std::uint32_t>(at / 4 + 1);
   auto *out = reinterpret_cast<std::int8_t *>(shuffle + k);
   for (std::int64_t panel = 0; panel < channels; panel += s.panel) {
     const std::int64_t left = channels - panel,
@@ -139,7 +137,7 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
     for (std::int64_t step = 0; step < k + kPairBytes; step += 4)
       for (std::int64_t c = 0; c < width; ++c)
         for (std::int64_t i = 0; i < 4; ++i) {
-          const std::int64_t byte = order[static_cast<std::size_t>(step + i)];
+          const std::int64_t byte = order[index_of(step + i)];
           *out++ = byte >= 0 && c < left ? w[byte * channels + panel + c] : std::int8_t{0};
         }
   }
@@ -212,7 +210,7 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
         for (std::int64_t c = 0; c < channels; ++c) {
           const std::int32_t value = weight(first + c, k % s.group_ic, tap / window.kw, tap % window.kw);
           if (value < low || value > high) return false;
-          bytes[static_cast<std::size_t>(k * channels + c)] = static_cast<std::int8_t>(value);
+          bytes[index_of(k * channels + c)] = static_cast<std::int8_t>(value);
         }
       }
       const std::int64_t steps = pack_pair_group(s, bytes.data(), channels, to);
