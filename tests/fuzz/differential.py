@@ -23,7 +23,7 @@ import time
 
 import numpy as np
 
-import judge
+import oracle
 import neighbours
 import random_operators
 import shrink
@@ -46,7 +46,7 @@ def made(rows, name):
     if case is None:
         return "nothing drawn"
     try:
-        sure, case.results = judge.expected(case)
+        sure, case.results = oracle.expected(case)
     except Exception:  # what nobody computes has no results, and is run all the same
         case.results, case.kind, case.exact = None, "unjudged", False
         try:
@@ -56,11 +56,11 @@ def made(rows, name):
             return "no ONNX"
     if any(a.size > LARGEST for a in case.results):
         return "too large"
-    if not case.exact and any(judge.is_float(a) and not np.isfinite(a.astype(np.float64)).all() for a in case.results):
+    if not case.exact and any(oracle.is_float(a) and not np.isfinite(a.astype(np.float64)).all() for a in case.results):
         return "not finite"
-    if any(judge.is_float(a) and (np.abs(a.astype(np.float64), where=np.isfinite(a.astype(np.float64)), out=np.zeros(a.shape)) > 1e30).any() for a in case.results):
+    if any(oracle.is_float(a) and (np.abs(a.astype(np.float64), where=np.isfinite(a.astype(np.float64)), out=np.zeros(a.shape)) > 1e30).any() for a in case.results):
         return "not finite"  # the greatest of nothing but padding is the lowest number, or less
-    if not judge.steady(case, sure, np.random.default_rng(mixed)):
+    if not oracle.steady(case, sure, np.random.default_rng(mixed)):
         return "ill-conditioned"
     case.judge = sure.who
     return case
@@ -142,7 +142,7 @@ class Quarry:
     def run(self, folder, kind, compiled):
         """name -> result of each case in a folder."""
         kind = "f32" if kind == "unjudged" else "npu" if kind in ("f32", "f16", "f64", "exact") and self.soc else kind
-        command = self.start + judge.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
+        command = self.start + oracle.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
         found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         try:
             return {case["name"]: case for case in json.loads(found.stdout)["cases"]}
@@ -152,18 +152,18 @@ class Quarry:
 
 def steady_in_f16(case):
     case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16", "f64") and not case.exact else case
-    return judge.steady(case, judge.Judge(case), np.random.default_rng(1))
+    return oracle.steady(case, oracle.Judge(case), np.random.default_rng(1))
 
 
 def suspect(case, quarry, compiled):
     """Who stands alone: the backend, or who computed what was expected."""
     try:
-        first = judge.Judge(case).who
-        other = judge.EVALUATOR if first == judge.ORT else judge.ORT
-        _, results = judge.expected(case, other)
+        first = oracle.Judge(case).who
+        other = oracle.EVALUATOR if first == oracle.ORT else oracle.ORT
+        _, results = oracle.expected(case, other)
     except Exception:
         return "there is no third", True
-    if all(judge.within("exact" if case.exact else case.kind, a, b) for a, b in zip(case.results, results)):
+    if all(oracle.within("exact" if case.exact else case.kind, a, b) for a, b in zip(case.results, results)):
         return f"{other} agrees with {first}", True
     with tempfile.TemporaryDirectory() as folder:
         case.with_(results=results).save(os.path.join(folder, "case"))
@@ -239,7 +239,7 @@ def main():
                 small = case if case.judge is None else shrink.smallest(case, lambda folder, kind: {k: finding(r, kind) for k, r in quarry.run(folder, kind, compiled).items()}, verdict)
                 folder = os.path.join(keep, f"{backend.replace(':', '-')}_{verdict}_{name}")
                 small.save(folder)
-                print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + judge.flags('exact' if small.exact else small.kind if small.judge else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
+                print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + oracle.flags('exact' if small.exact else small.kind if small.judge else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
     if outvoted:
         print(f"who computed what was expected stood alone: {', '.join(f'{op} {n}' for op, n in outvoted.most_common())}")
     print(f"{bad} findings")

@@ -22,7 +22,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import meetings
-from judge import Case, quiet_session
+from oracle import Case, quiet_session
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 MOST = 4000  # elements of a tensor

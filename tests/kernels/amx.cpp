@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/pack/pack.h"
 #include "tests/kernels/emulated_amx.h"
-#include "tests/kernels/matrix.h"
+#include "tests/kernels/convolution.h"
 #include "tests/kernels/quantized.h"
 
 namespace quarry::kernels {

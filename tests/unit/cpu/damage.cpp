@@ -6,7 +6,7 @@
 #include "base/checked.h"
 
 #include "tests/unit/cpu/random_graph.h"
-#include "tests/unit/cpu/tail_graphs.h"
+#include "tests/unit/cpu/dynamic_graphs.h"
 
 using namespace quarry;
 using namespace quarry::test;

@@ -3,7 +3,7 @@
 // times the sum of the products' magnitudes (this is what independent rounding errors come to, with room); Winograd by
 // 1e-5 times the largest such sum of the image. What an activation makes of that interval, and 4e-6 of the value and
 // (after an activation that is more than bounds) 1e-7, may be found.
-#include "tests/kernels/matrix.h"
+#include "tests/kernels/convolution.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models whose extents only a run tells, on the cpu backend: results are ONNX Runtime's, and what comes before is planned.
 
-check_extents.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.
+check_dynamic_shapes.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.
 """
 import json
 import os

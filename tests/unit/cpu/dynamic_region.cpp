@@ -2,7 +2,7 @@
 // Graphs with extents that are known only at run time: what comes before them is planned, what hangs on them is planned
 // for each shape or left to cpu-reference, and the results are cpu-reference's.
 #include "backends/cpu/run/dynamic_region.h"
-#include "tests/unit/cpu/tail_graphs.h"
+#include "tests/unit/cpu/dynamic_graphs.h"
 
 using namespace quarry;
 using namespace quarry::test;
