@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random small models with what ONNX Runtime makes of them, in the layout of ONNX's own tests, for `quarry conform`.
 
-random_models.py OUT [--count N] [--seed S]     OUT/tolerance: how `quarry conform` is to judge them
+random_models.py OUT [--count N] [--seed S]     OUT/tolerance: how `quarry conform` is to check them
 random_models.py OUT --seed S --only N          the one model rS_N, once more
 
 Operators that jump (rounding, comparing, choosing) get numbers that everybody has to the bit: inputs are multiples of
@@ -27,7 +27,7 @@ from oracle import Case, quiet_session
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 MOST = 4000  # elements of a tensor
 OPSET = 20
-# How results are judged, and what part of that a node's may move by.
+# How results are checked, and what part of that a node's may move by.
 RTOL, ATOL, RANGE_FLOOR = 1e-3, 1e-4, 1e-4
 MOVES = 0.1
 ULP = float(np.finfo(np.float32).eps)
@@ -123,7 +123,7 @@ class Graph:
             return None
         if any(a.size > MOST or a.size == 0 or a.ndim > 6 or (a.dtype == np.float32 and (not np.isfinite(a).all() or np.abs(a).max() > 1e3)) for a in arrays):
             return None
-        # What is rounded to integers jumps: the case is judged by steps.
+        # What is rounded to integers jumps: the case is compared by steps.
         moved = [arrays] * len(WAYS) if self.jumps else self.moved(session, inputs, arrays, exact)
         if moved is None:
             self.ill.append(op)

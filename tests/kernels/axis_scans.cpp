@@ -449,7 +449,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_lines(Registry &registry) {
+void register_axis_scans(Registry &registry) {
   registry.test("linear attention", test_linear_attention);
   registry.test("RotaryF32", test_rotary);
   registry.test("recurrent cells", test_recurrent);

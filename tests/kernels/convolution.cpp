@@ -681,7 +681,7 @@ void add_conv_benches(Registry &registry) {
 
 }  // namespace
 
-void register_matrix(Registry &registry) {
+void register_convolution(Registry &registry) {
   add_convs(registry);
   add_conv_benches(registry);
   register_block(registry);

@@ -160,7 +160,7 @@ void test_rotary(const Isa &isa) {
 
 }  // namespace
 
-void register_halves(Registry &registry) {
+void register_float16(Registry &registry) {
   registry.test("ChainF32: halves", test_chain);
   registry.test("ReduceF32: halves", test_reduce);
   registry.test("Elements: halves", test_elements);

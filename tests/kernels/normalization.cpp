@@ -235,7 +235,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_rows(Registry &registry) {
+void register_normalization(Registry &registry) {
   registry.test("SoftmaxF32", test_softmax);
   registry.test("LayerNormF32", test_layer_norm);
   registry.test("ReduceF32", test_reduce);

@@ -481,7 +481,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_image(Registry &registry) {
+void register_resize(Registry &registry) {
   registry.test("PoolF32", test_pool);
   registry.test("PoolPlanesF32", test_pool_planes);
   registry.test("ResizeF32", test_resize);

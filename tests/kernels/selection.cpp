@@ -214,7 +214,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_select(Registry &registry) {
+void register_selection(Registry &registry) {
   registry.test("TopK", test_top_k);
   registry.test("GatherElements", test_gather_elements);
   registry.test("ArgExtremeF32", test_arg_extreme);
