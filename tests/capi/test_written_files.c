@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Written files: what is there after a file was written, whatever was there before and whatever goes wrong; and that a name
- * which changes, or a working folder, changes nothing of what was opened before. */
+/* Written files: what is there after a file was written, whatever was there before and whatever goes wrong; and that a
+ * name which changes, or a working folder, changes nothing of what was opened before. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -120,7 +120,7 @@ static void test_mode_and_links(void **state) {
   qr_runtime_destroy(runtime);
 }
 
-/* Names that could be told beforehand, as earlier releases had them: somebody may have put links there. */
+/* Names that could be guessed beforehand, as earlier releases had them: somebody may have put links there. */
 static void test_planted_links(void **state) {
   qr_runtime *runtime = NULL;
   int kind;

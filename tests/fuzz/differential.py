@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--only", help="the name of one case")
     parser.add_argument("--keep", help="where the smallest cases are kept; otherwise OUT/found")
     parser.add_argument("--most", type=int, default=40, help="kinds of findings that are made smaller")
-    parser.add_argument("--refused", action="store_true", help="tell what was refused, by operator and reason")
+    parser.add_argument("--refused", action="store_true", help="print what was refused, by operator and reason")
     given = parser.parse_args()
     backends = given.backend or ["cpu-reference", "cpu"]
     keep = given.keep or os.path.join(given.out, "found")

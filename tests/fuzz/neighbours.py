@@ -63,7 +63,7 @@ class Around:
         self.value, self.array = name, array
 
     def behind(self):
-        """A node on the result; its array is told by its shape alone."""
+        """A node on the result; its array is known by its shape alone."""
         d, a = self.d, self.array
         real = a.dtype in (np.float32, np.float16)
         kind = d.r.randrange(10)

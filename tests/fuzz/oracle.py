@@ -2,7 +2,7 @@
 """What is right: results of ONNX Runtime, else of ONNX's reference evaluator, and how far they may be believed.
 
 A Case is a small model with values: nodes, inputs, constants and names of outputs. `expected` computes it; floats other than f32 are computed in f32 where
-that means the same, and rounded at the end, as ONNX Runtime's own kernels for them are few and round between steps. `steady` tells whether the results stay
+that means the same, and rounded at the end, as ONNX Runtime's own kernels for them are few and round between steps. `steady` says whether the results stay
 where they are when operands lie some units in the last place beside: no difference says anything where they do not.
 """
 import os
@@ -41,7 +41,7 @@ class Case:
     def __init__(self, nodes, inputs, constants, outputs, opset, kind="f32", exact=False, bare=False, named=False):
         self.nodes, self.inputs, self.constants, self.outputs = nodes, inputs, constants, outputs  # inputs, constants: name -> array
         self.opset, self.kind, self.exact = opset, kind, exact
-        self.bare, self.named = bare, named  # outputs are declared without a shape; extents of inputs have names
+        self.bare, self.named = bare, named  # outputs are declared without a shape; dimensions of inputs have names
         self.results = self.oracle = None
 
     def with_(self, **changed):

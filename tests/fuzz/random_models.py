@@ -37,7 +37,7 @@ UNARY = ("Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Fl
          "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu").split()
 EXACT = {"Abs", "Identity", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign"}  # of exact numbers
 JUMPS = {"Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"}
-# Where a function has a value; how steep it is there, `moved` tells.
+# Where a function has a value; how steep it is there, `moved` says.
 BEFORE = {"Acos": "unit", "Asin": "unit", "Atanh": "unit", "Acosh": "above", "Log": "above", "Sqrt": "above", "Reciprocal": "above", "Tan": "unit", "Exp": "unit",
           "Cosh": "unit", "Sinh": "unit"}
 
@@ -354,7 +354,7 @@ def session_of(graph, opset=OPSET):
 
 
 def short_graph(seed):
-    """A Case of nodes that meet, for differential.py; None: this seed has none. Judged there."""
+    """A Case of nodes that meet, for differential.py; None: this seed has none. Checked there."""
     g = Graph(seed)
     g.opset = g.r.choice([20, 20, 22, 23])
     if g.chance(25):
@@ -389,7 +389,7 @@ def store(folder, name, values, arrays):
 
 
 def check_condition():
-    """Acos of Tanh, which lies near 1 or does not: what tells them apart still does."""
+    """Acos of Tanh, which lies near 1 or does not: what distinguishes them still does."""
     for reach, taken in ((1, True), (5, False)):
         g = Graph(1)
         x = Value("x", np.linspace(-reach, reach, 64, dtype=np.float32), True)
@@ -426,7 +426,7 @@ def main():
         graph, inputs, outputs = result
         try:
             arrays = session_of(graph).run(None, {v.name: v.array for v in inputs})
-        except Exception:  # as a whole it may have extents that ONNX Runtime reckons otherwise beforehand
+        except Exception:  # as a whole it may have shapes that ONNX Runtime infers otherwise beforehand
             continue
         if not all(np.isfinite(a).all() for a in arrays):
             continue

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices (expected: sums in f64 here, bounds as in convolution.cpp) and attention (expected:
+// Matrix multiplications (expected: sums in f64 here, bounds as in convolution.cpp) and attention (expected:
 // cpu-reference's Attention; bound 2e-6 of the largest value and 2e-5 of the result, which the rounding of scores of
 // some units comes to).
 #include <algorithm>
