@@ -53,14 +53,14 @@ random_models() {  # ROUND: 400 graphs on every backend that needs no device
     again "$build/venv/bin/python tests/fuzz/random_models.py FOLDER --seed $models_seed --only NUMBER makes rSEED_NUMBER once more"
     return 1
   done
-  # The same models in every way that must not matter.
-  ways cpu "$models_seed" "$work"/random/*/model.onnx
+  # The same models in variants that must not matter.
+  variants cpu "$models_seed" "$work"/random/*/model.onnx
 }
-ways() {  # BACKEND SEED MODEL...
-  ways_backend=$1 ways_seed=$2
+variants() {  # BACKEND SEED MODEL...
+  variants_backend=$1 variants_seed=$2
   shift 2
-  QUARRY_BACKEND_PATH=$build/backends/cpu:$build/backends/cpu-reference "$build/tests/fuzz/ways" "$ways_backend" 4 "$ways_seed" "$@" ||
-    { again "QUARRY_BACKEND_PATH=$build/backends/cpu:$build/backends/cpu-reference $build/tests/fuzz/ways $ways_backend 4 $ways_seed MODEL"; return 1; }
+  QUARRY_BACKEND_PATH=$build/backends/cpu:$build/backends/cpu-reference "$build/tests/fuzz/variants" "$variants_backend" 4 "$variants_seed" "$@" ||
+    { again "QUARRY_BACKEND_PATH=$build/backends/cpu:$build/backends/cpu-reference $build/tests/fuzz/variants $variants_backend 4 $variants_seed MODEL"; return 1; }
 }
 operators() {  # ROUND: 4000 cases of one operator and 2000 graphs; fewer where each takes a good part of a second, of htp one SoC a round
   for backend in "cpu-reference --backend cpu" $slow_backends; do
@@ -76,7 +76,7 @@ mutated_models() {  # ROUND (not of corpus/model: those want much, and a run has
   python3 tests/fuzz/mutated_models.py "$quarry" models tests/fuzz/corpus/onnx $seeds --count 2000 --seed "$((seed * 1000 + $1))" --keep "$work/failed"
 }
 ways_of_models() {
-  ways "$1" "$seed" $(find "$onnx_data/node" -name model.onnx)
+  variants "$1" "$seed" $(find "$onnx_data/node" -name model.onnx)
 }
 under_valgrind() {  # 100 models; AVX-512 valgrind does not know, so a build for that alone shows cpu-reference
   count=0 way="--backend cpu -O cpu.isa=avx2"
@@ -111,20 +111,20 @@ libfuzzer() {  # TARGET
 
 seeds=
 for folder in "$onnx_data/node" "$shared/cases" "$shared/zoo" "$work/random"; do [ ! -d "$folder" ] || seeds="$seeds $folder"; done
-ninja -C "$build" tests/fuzz/ways tests/unit/cpu/test-cpu >/dev/null || exit 1
+ninja -C "$build" tests/fuzz/variants tests/unit/cpu/test-cpu >/dev/null || exit 1
 slow_backends=
 ! has_opencl || slow_backends=gpu
 [ -z "$QUARRY_QNN_PATH" ] || slow_backends="$slow_backends htp"
 if newest_onnx; then
   chosen "operators and short graphs beside ONNX Runtime" until_late operators
-  chosen "random graphs beside ONNX Runtime, and in every way that must not matter" until_late random_models
+  chosen "random graphs beside ONNX Runtime, and in variants that must not matter" until_late random_models
 else
   skip "random graphs beside ONNX Runtime" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
 fi
 chosen "changed models under an allocator that fills" until_late mutated_models
 if [ -d "$onnx_data" ]; then
-  chosen "ONNX's node tests in every way that must not matter, on cpu" ways_of_models cpu
-  chosen "ONNX's node tests in every way that must not matter, on cpu-reference" ways_of_models cpu-reference
+  chosen "ONNX's node tests in variants that must not matter, on cpu" ways_of_models cpu
+  chosen "ONNX's node tests in variants that must not matter, on cpu-reference" ways_of_models cpu-reference
 fi
 if [ "$minutes_each" -ge 10 ]; then chosen "functions of every 11th float" some_floats 11; else chosen "functions of every 101st float" some_floats 101; fi
 if command -v valgrind >/dev/null; then

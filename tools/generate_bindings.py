@@ -21,7 +21,7 @@ GENERATED = "Written by tools/generate_bindings.py from include/quarry, never by
 
 
 def number(text):
-    """The value of a constant and the type that its spelling, or its suffix, gives it."""
+    """The value of a constant and the type that its form, or its suffix, gives it."""
     match = re.fullmatch(r"\(?(-?(?:0x[0-9a-f]+|\d+))(u|ll|ull)?\)?", text.strip(), re.I)
     if not match:
         sys.exit(f"FAILED: '{text}' is no plain number")

@@ -9,7 +9,7 @@
 namespace quarry::reference {
 
 // What reports say of a node that its kernel runs.
-inline String way_of(qir::Op op) { return format("reference: %s", qir::op_name(op)); }
+inline String path_of(qir::Op op) { return format("reference: %s", qir::op_name(op)); }
 
 // The slot `check` of a compiler.
 inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_sink &verdicts) {
@@ -17,7 +17,7 @@ inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
     QR_RETURN_IF_ERROR(stop_status("check"));
     plugin::report_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE,
-                           way_of(graph.nodes[i].op));
+                           path_of(graph.nodes[i].op));
   }
   return {};
 }

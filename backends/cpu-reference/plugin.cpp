@@ -41,7 +41,7 @@ struct qr_context : HeapObject {
     for (const qir::Node &node : graph.nodes)  // but for casts of ours
       if (node.source != qir::kNoSource)
         plugin::report_verdict(verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
-                               reference::way_of(node.op));
+                               reference::path_of(node.op));
   }
   qr_backend *backend;
   qir::Graph graph;  // its constants lie in the blob's segments
@@ -81,7 +81,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       backend->allocator, request->signal, "compile", errors, [&](const auto &stop) -> Status {
         const PoolScope blocks;
         QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-        QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+        QR_RETURN_IF_ERROR(reference::widen_float16(graph));
         QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
         const Vector<std::uint8_t> blob =
             reference::write_blob(*program, {request->graphs[0]->qir.data, request->graphs[0]->qir.size});
@@ -148,7 +148,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph(read.qir, segments.data(), segments.size()));
     qir::number_sources(graph);
-    QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+    QR_RETURN_IF_ERROR(reference::widen_float16(graph));
     std::unique_ptr<qr_context> context(new qr_context(backend, std::move(graph)));
     std::span<const std::uint64_t> offsets = read.offsets;
     QR_ASSIGN_OR_RETURN(context->program, reference::Program::build(context->graph, &offsets));

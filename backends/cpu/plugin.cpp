@@ -86,10 +86,10 @@ Result<cpu::CompileOptions> options_of(const qr_compile_request &request) {
                     : weights == "bf16" ? cpu::WeightStorage::BF16
                                         : cpu::WeightStorage::Exact;
   const std::string_view products = plugin::option(request.options, request.option_count, "cpu.f32_products", "auto");
-  options.f32_products = products == "fma"     ? cpu::F32Products::Fma
-                         : products == "split" ? cpu::F32Products::Split
-                                               : cpu::F32Products::Auto;
-  if (options.f32_products == cpu::F32Products::Split && !options.isa->splits_f32)
+  options.f32_gemm = products == "fma"     ? cpu::F32Gemm::Fma
+                     : products == "split" ? cpu::F32Gemm::Split
+                                           : cpu::F32Gemm::Auto;
+  if (options.f32_gemm == cpu::F32Gemm::Split && !options.isa->splits_f32)
     return Status::error(
         ErrorId::bad_option_value,
         format("option cpu.f32_products: found split with the instruction set %s, expected amx", options.isa->name),
@@ -130,9 +130,9 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
         plugin::report_verdict(*verdicts, i, refused[i]);  // compiling says why
         continue;
       }
-      const cpu::NodePathRow &way = looked->plan.paths[i];
-      plugin::report_verdict(*verdicts, i, refused[i], static_cast<std::uint32_t>(way.path),
-                             looked->plan.names.data() + way.text);
+      const cpu::NodePathRow &row = looked->plan.paths[i];
+      plugin::report_verdict(*verdicts, i, refused[i], static_cast<std::uint32_t>(row.path),
+                             looked->plan.names.data() + row.text);
     }
     return {};
   });

@@ -14,19 +14,19 @@ namespace {
 
 qir::Shape shape_of(const qr_io_buffer &io) { return qir::Shape(io.dims, io.dims + io.rank); }
 
-Status take_piece(passes::Part &&part, const qir::Graph &tail, const passes::Part *telling, Pieces::Piece &piece) {
+Status take_piece(passes::Part &&part, const qir::Graph &region, const passes::Part *telling, Pieces::Piece &piece) {
   piece.part = std::move(part);
   HashMap<std::int32_t, std::pair<bool, std::uint32_t>>
       places;  // whether the telling part makes it, and where it stands
   for (std::uint32_t i = 0; telling && i < telling->outputs.size(); ++i)
     places.try_emplace(telling->outputs[i], true, i);
-  for (std::uint32_t i = 0; i < tail.inputs.size(); ++i) places.try_emplace(tail.inputs[i], false, i);
+  for (std::uint32_t i = 0; i < region.inputs.size(); ++i) places.try_emplace(region.inputs[i], false, i);
   for (const std::int32_t id : piece.part.inputs) {
     const auto [is_made, place] = places[id];
     piece.reads.push_back({is_made, place});
   }
   piece.graph = piece.part.graph;
-  QR_RETURN_IF_ERROR(reference::widen_halves(piece.graph));
+  QR_RETURN_IF_ERROR(reference::widen_float16(piece.graph));
   QR_ASSIGN_OR_RETURN(piece.program, reference::Program::build(piece.graph));
   return {};
 }

@@ -100,8 +100,8 @@ struct qr_backend {
 };
 
 struct qr_context : HeapObject {
-  qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from, Unique<gpu::LoadedTail> &&behind)
-      : backend(owner), tail(std::move(behind)), loaded(std::move(from)) {}
+  qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from, Unique<gpu::LoadedRegion> &&behind)
+      : backend(owner), region(std::move(behind)), loaded(std::move(from)) {}
   const Vector<gpu::Io> &io(std::uint64_t, bool is_output) const {
     return is_output ? loaded->outputs() : loaded->inputs();
   }
@@ -112,7 +112,7 @@ struct qr_context : HeapObject {
   }
   void leave() noexcept { backend->remove(&qr_backend::contexts, this); }
   qr_backend *backend;
-  Unique<gpu::LoadedTail> tail;  // null: there is none
+  Unique<gpu::LoadedRegion> region;  // null: there is none
   Unique<gpu::LoadedContext> loaded;
 };
 
@@ -215,16 +215,17 @@ gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   if (images == "on" && chosen.ok() && !(*chosen)->has_images)
     plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
                 format("gpu.images=on: %s has no images, products read buffers", printable((*chosen)->name)));
-  target.halves = option("gpu.f16_products", "f32") == "f16";
-  if (target.halves && chosen.ok() && !(*chosen)->computes_half())
+  target.float16 = option("gpu.f16_products", "f32") == "f16";
+  if (target.float16 && chosen.ok() && !(*chosen)->computes_half())
     plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
                 format("gpu.f16_products=f16: %s has no cl_khr_fp16 and computes in f32", printable((*chosen)->name)));
   return target;
 }
 
-gpu::HostTail host_tail(const qr_compile_request &request) {
-  return plugin::option(request.options, request.option_count, "gpu.tail", "refuse") == "host" ? gpu::HostTail::Allowed
-                                                                                               : gpu::HostTail::Refused;
+gpu::HostRegion host_region(const qr_compile_request &request) {
+  return plugin::option(request.options, request.option_count, "gpu.tail", "refuse") == "host"
+             ? gpu::HostRegion::Allowed
+             : gpu::HostRegion::Refused;
 }
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
@@ -235,7 +236,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const gpu::Target target = target_of(backend, *request);
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), plugin::segments_of(*request->graphs[0]),
-                                                             target, host_tail(*request)));
+                                                             target, host_region(*request)));
     gpu::Plan &plan = compiled.plan;
     if (!gpu::is_refused(compiled)) {
       auto chosen = backend->machine().choose(
@@ -260,8 +261,8 @@ Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_
   const gpu::Target target = target_of(backend, request);
   auto engine = backend->engine(request.device, request.options, request.option_count);
   if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
-    return gpu::compile_measured(graph, segments, target, host_tail(request), **engine, stop);
-  QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_tail(request)));
+    return gpu::compile_measured(graph, segments, target, host_region(request), **engine, stop);
+  QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_region(request)));
   if (engine.ok()) gpu::fit_tiles(made.plan, (*engine)->device());
   if (gpu::is_refused(made)) return made;
   QR_ASSIGN_OR_RETURN(const String note,
@@ -292,9 +293,9 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
           if (!refused.ok()) return std::move(refused);
         if (stop.stopped()) return stop.status("compile");
         gpu::Blob made;
-        made.plan = std::move(compiled.plan), made.tail = std::move(compiled.tail);
-        const bool has_tail = !made.tail.qir.empty();
-        if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
+        made.plan = std::move(compiled.plan), made.region = std::move(compiled.region);
+        const bool has_region = !made.region.qir.empty();
+        if (has_region) made.region.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
         made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
         if (auto engine = backend->engine(request->device, request->options, request->option_count); engine.ok())
           made.weights_bytes = static_cast<std::uint64_t>(static_cast<std::int64_t>(made.weights_bytes) +
@@ -303,12 +304,12 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
         Vector<qir::Bytes> segments;
         if (compiled.kept_segments != 0) segments = plugin::segments_of(*request->graphs[0]);
         segments.push_back({compiled.packed.data(), compiled.packed.size()});
-        if (has_tail) segments.push_back({compiled.tail_constants.data(), compiled.tail_constants.size()});
+        if (has_region) segments.push_back({compiled.region_constants.data(), compiled.region_constants.size()});
         QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, stop, made, binary));
         if (stop.stopped()) return stop.status("compile");
         if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
         QR_RETURN_IF_ERROR(plugin::give_segment(*result, compiled.packed));
-        if (has_tail) QR_RETURN_IF_ERROR(plugin::give_segment(*result, compiled.tail_constants));
+        if (has_region) QR_RETURN_IF_ERROR(plugin::give_segment(*result, compiled.region_constants));
         if (!binary.empty()) QR_RETURN_IF_ERROR(plugin::give_segment(*result, binary));
         qr_plugin_plan plan{};
         plan.struct_size = sizeof plan;
@@ -369,9 +370,9 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(gpu::Blob blob, gpu::read_blob({given.bytes.data, given.bytes.size}, segments));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine,
                         backend->engine(request->device, request->options, request->option_count));
-    Unique<gpu::LoadedTail> tail;
-    if (!blob.tail.qir.empty()) {
-      QR_ASSIGN_OR_RETURN(tail, gpu::load_tail(blob, segments, blob.plan.paths.size()));
+    Unique<gpu::LoadedRegion> region;
+    if (!blob.region.qir.empty()) {
+      QR_ASSIGN_OR_RETURN(region, gpu::load_region(blob, segments, blob.plan.paths.size()));
     }
     String note;
     auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &stop, &note);
@@ -379,7 +380,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
     if (stop.stopped()) return stop.status("load");
-    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded), std::move(tail));
+    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded), std::move(region));
     backend->add(&qr_backend::contexts, made.get());
     *out_context = made.release();
     return {};
@@ -400,9 +401,9 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     const gpu::RunOptions options{.priority = String(option("qnn_context_priority", "normal")),
                                   .depth = wanted.queue_depth,
                                   .record = option("gpu.record", "1") != "0"};
-    QR_ASSIGN_OR_RETURN(
-        Unique<gpu::ModelExecution> made,
-        gpu::ModelExecution::make(*context->loaded, context->tail.get(), options, context->backend->allocator.host()));
+    QR_ASSIGN_OR_RETURN(Unique<gpu::ModelExecution> made,
+                        gpu::ModelExecution::make(*context->loaded, context->region.get(), options,
+                                                  context->backend->allocator.host()));
     auto owned = quarry::make_unique<qr_execution>(context, std::move(made));
     context->backend->add(&qr_backend::executions, owned.get());
     *out_execution = owned.release();

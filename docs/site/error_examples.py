@@ -12,7 +12,7 @@ import sys
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "error_examples.tsv")
 
 
-# What stands in the table of bad plugins for what hangs on the machine.
+# What stands in the table of bad plugins for what depends on the machine.
 PLACES = {"path": "quarry-backend-x.so", "id": "x", "machine": "x86_64", "target": "x86_64-linux-glibc", "flavour": "none", "other": "address"}
 
 

@@ -132,7 +132,7 @@ class Site:
                 if kind in ("function", "struct", "constant"):
                     where.setdefault(name, f"{header[:-2]}.md#{name.lower()}")
         for declared in rows.values():
-            for kind, name, _, _ in declared:  # objects are told of at the head of their page
+            for kind, name, _, _ in declared:  # objects are described at the head of their page
                 if kind == "opaque" and name[3:] + ".h" in rows:
                     where.setdefault(name, f"{name[3:]}.md")
         for header, declared in rows.items():
@@ -299,7 +299,7 @@ def main():
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},
-                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}, {"Glossary": "glossary.md"}]},
+                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect reports": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}, {"Glossary": "glossary.md"}]},
            {"Errors": [{"All": "errors.md"}] + error_nav},
            {"Backends": [{"htp": [{"The backend": "htp.md"}, {"Models": "htp/models.md"}, {"Options": "htp/options.md"}, {"On a device": "htp/device.md"},
                                  {"Containers": "htp/containers.md"}, {"Figures of operators": "htp_operators.md"}]},

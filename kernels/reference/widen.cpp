@@ -161,7 +161,7 @@ class Widener {
 
 }  // namespace
 
-Status widen_halves(qir::Graph &graph) {
+Status widen_float16(qir::Graph &graph) {
   if (std::ranges::none_of(graph.tensors, is_half)) return {};  // in most graphs
   return Widener(graph).run();
 }

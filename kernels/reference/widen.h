@@ -11,6 +11,6 @@ namespace quarry::reference {
 // kind of operator). So a chain is rounded once, at its end, not after each node: that is what ONNX Runtime's CPU
 // provider does, and an oracle should not add roundings that another backend may not have. A Cast that the model itself
 // has still rounds. Nodes with subgraphs stay as they are.
-Status widen_halves(qir::Graph &graph);
+Status widen_float16(qir::Graph &graph);
 
 }  // namespace quarry::reference

@@ -73,14 +73,14 @@ with tempfile.TemporaryDirectory() as folder:
     with open(copy.changes, "a") as out:
         out.write(f"- `{symbol.split('.')[0]}`: for a test.\n")
     passed, said = copy.run("check")
-    expect("told, but not recorded", not passed and "abi-record" in said, said)
+    expect("reported, but not recorded", not passed and "abi-record" in said, said)
     passed, said = copy.run("update")
     expect("told", passed, said)
     passed, said = copy.run("check")
-    expect("told and recorded", passed, said)
+    expect("reported and recorded", passed, said)
     copy.edit(header, new, old)  # back again is a break too, and the line is used up
     passed, said = copy.run("update")
-    expect("told once, broken twice", not passed, said)
+    expect("reported once, broken twice", not passed, said)
 
 ADDITIONS = [
     ("options.h", "} qr_option_info;", "  uint64_t later;\n} qr_option_info;"),

@@ -52,7 +52,7 @@ static inline void expect_failure(qr_status *status, const char *id, const char 
   qr_status_destroy(status);
 }
 
-/* Counts live blocks, checks that size and alignment told on free are those of the allocation, and fails the Nth
+/* Counts live blocks, checks that size and alignment given on free are those of the allocation, and fails the Nth
  * allocation. */
 typedef struct counting_allocator {
   uint64_t live, made, fail_at; /* fail_at: 0 never; n: the n-th allocation from now on */

@@ -446,7 +446,7 @@ static void test_facts(void **state) {
   OK(qr_session_bucket_output(session, 0, 0, &info));
   assert_int_equal(info.dims[1], 3), assert_int_equal(info.size_bytes, 6);
   FAILS("QR-C0008", "bucket is 2", qr_session_bucket_output(session, 2, 0, &info));
-  /* Quantised per channel: no scale is told that holds for all. */
+  /* Quantised per channel: no scale is reported, since none holds for all. */
   OK(qr_session_output(session, 0, &info));
   assert_int_equal(info.is_quantized, QR_QUANTIZED_PER_CHANNEL), assert_true(info.scale != info.scale);
   assert_int_equal(info.scale_count, 2), assert_int_equal(info.quantized_axis, 0), assert_int_equal(info.block_size, 0);

@@ -135,7 +135,7 @@ static void test_stopped_by_progress(void **state) {
   qr_quantizer_destroy(quantizer);
 }
 
-/* A time that is enough for each run by itself, and not for all of them: what is told takes twice as long. */
+/* A time that is enough for each run by itself, and not for all of them: what is asked for takes twice as long. */
 static void test_time_is_of_the_whole_call(void **state) {
   fixture *f = *state;
   qr_quantizer *quantizer = opened(f->runtime);

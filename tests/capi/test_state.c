@@ -170,7 +170,7 @@ static void test_refused_run(void **state) {
   OK(qr_session_run(f.session, NULL, inputs, 1, outputs, 2));
   assert_ptr_equal(y.data, mine), assert_int_equal(y.flags, 0);
   assert_true(mine[0] == 1 && mine[1] == 0);
-  /* Who forgets to clear the flag is told. */
+  /* A flag that nobody cleared is reported. */
   y.flags = QR_TENSOR_OF_SESSION;
   FAILS("QR-R0006", "not what this session gave out", qr_session_run(f.session, NULL, inputs, 1, outputs, 2));
   y.flags = 2;

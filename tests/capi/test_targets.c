@@ -194,7 +194,7 @@ static void each_kind(fixture *f) {
       same(&w.files[0], &beside, "the constants");
       assert_string_equal(w.names[0], "t.onnx.data");
       free(beside.data);
-      /* Who takes one file is told so before the first byte. */
+      /* Who takes one file gets that error before the first byte. */
       const int fd = memfd_create("one", MFD_CLOEXEC);
       target = (qr_target)QR_TARGET_IN_FILE(fd);
       target.path = str(name);
@@ -294,7 +294,7 @@ static void test_a_writer_that_refuses(void **state) {
             : i == 4 ? "target->begin"
                      : "target->end",
             kCalls[c].write(f, &target, NULL));
-      /* Told once, and that nothing of it is of use; `end` that was asked to commit is not asked again. */
+      /* Reported once, and that nothing of it is of use; `end` that was asked to commit is not asked again. */
       assert_int_equal(w.ends, 1), assert_int_equal(w.committed, i == 5), assert_int_equal(w.after_end, 0);
       free_writer(&w);
       assert_int_equal(f->memory.live, live);
@@ -342,7 +342,7 @@ static void test_descriptors_that_fail(void **state) {
   target.fd = fd;
   assert_int_equal(written(compiles(f, &target, NULL), "QR-F0003"), 0);
   assert_int_equal(lseek(fd, 0, SEEK_CUR), 20000);
-  /* What was written over is told. */
+  /* What was written over is reported. */
   assert_int_equal(lseek(fd, 12000, SEEK_SET), 12000);
   const uint64_t over = written(compiles(f, &target, NULL), "QR-F0003");
   assert_true(over > 0 && over <= 8000);
@@ -522,7 +522,7 @@ static void test_external_data_by_name(void **state) {
 
   qr_model *model = NULL;
   const uint64_t live = f->memory.live;
-  l.kind = 0; /* told with all that is wrong, where it is wanted */
+  l.kind = 0; /* reported with all that is wrong, where it is wanted */
   OK(qr_model_open(f->runtime, &source, NULL, NULL, &model));
   FAILS("QR-O0007", "is not there", qr_model_verify(model, NULL));
   qr_model_destroy(model);

@@ -104,7 +104,7 @@ TEST_CASE("texts and errors outlive what gave them") {
   CHECK(allocator.live == 0);
 }
 
-TEST_CASE("a result holds a value, or the status that tells why not") {
+TEST_CASE("a result holds a value, or the status that says why not") {
   const qr::Runtime runtime = must(qr::Runtime::try_create());
   const qr::Result<qr::Model> missing = qr::Model::try_open(runtime, "no_such_model.qrm");
   REQUIRE(!missing);
@@ -296,7 +296,7 @@ TEST_CASE("a tensor never has more room than its array, and one that cannot be i
     CHECK(std::string(qr::Status(qr_session_run(all.session.get(), nullptr, c_inputs, 1, c_outputs, 1)).id()) ==
           "QR-C0003");
   }
-  // As it is in a program that has forgotten that an extent may be unknown.
+  // As it is in a program that has forgotten that a dimension may be unknown.
   qr::TensorInfo output = must(all.session.try_output(0));
   output.dims[0] = QR_DIM_UNKNOWN;
   CHECK(!qr::Tensor::of(many.data(), output.dims).ok());

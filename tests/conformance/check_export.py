@@ -2,7 +2,7 @@
 """What `quarry export` writes: ONNX's checker takes it, and ONNX Runtime computes with it what it computes with the model itself.
 
 check_export.py PROGRAM WORK FLOOR DIR...     (FLOOR: how many give the same bits; with a Python that has onnx, onnxruntime and numpy; DIR: cases in the layout of ONNX's tests)
-Models that Quarry or ONNX Runtime refuse are counted and left out: what is judged is the export.
+Models that Quarry or ONNX Runtime refuse are counted and left out: what is checked is the export.
 """
 import glob
 import os

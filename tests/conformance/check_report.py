@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges a report of `quarry conform --json`: nothing failed, enough passed, and every refusal names an operator or a type.
+"""Checks a report of `quarry conform --json`: nothing failed, enough passed, and every refusal names an operator or a type.
 
 check_report.py REPORT --at-least N [--promised]
 

@@ -92,7 +92,7 @@ wheel = {"cos": np.cos(angle).astype(np.float32), "sin": np.sin(angle).astype(np
 
 
 def grouped(name, batch, length, past, total, room, rotary=False, joint=False, counts=None, extra=None, **attributes):
-    """past: extent of the cache given; room: of the cache made."""
+    """past: length of the cache given; room: of the cache made."""
     inputs = {"query": reals(batch, length, (H + 2 * K) * D), "key": None, "value": None} if joint else {
         "query": reals(batch, length, H * D), "key": reals(batch, length, K * D), "value": reals(batch, length, K * D)}
     inputs |= {"past_key": reals(batch, K, past, D), "past_value": reals(batch, K, past, D)} if past else {"past_key": None, "past_value": None}

@@ -23,7 +23,7 @@ import time
 
 import numpy as np
 
-import judge
+import oracle
 import neighbours
 import random_operators
 import shrink
@@ -33,7 +33,7 @@ LARGEST = 40000  # elements of a result
 
 
 def made(rows, name):
-    """The case of a name, judged; or a text that says why there is none."""
+    """The case of a name, with its expected results; or a text that says why there is none."""
     letter, seed, number, what = re.fullmatch(r"([ogw])(\d+)_(\d+)_(\w+)", name).groups()
     mixed = int(seed) * 1_000_003 + int(number)
     if letter == "g":
@@ -46,9 +46,9 @@ def made(rows, name):
     if case is None:
         return "nothing drawn"
     try:
-        sure, case.results = judge.expected(case)
+        sure, case.results = oracle.expected(case)
     except Exception:  # what nobody computes has no results, and is run all the same
-        case.results, case.kind, case.exact = None, "unjudged", False
+        case.results, case.kind, case.exact = None, "unchecked", False
         try:
             case.model(typed=True)
             return case
@@ -56,13 +56,13 @@ def made(rows, name):
             return "no ONNX"
     if any(a.size > LARGEST for a in case.results):
         return "too large"
-    if not case.exact and any(judge.is_float(a) and not np.isfinite(a.astype(np.float64)).all() for a in case.results):
+    if not case.exact and any(oracle.is_float(a) and not np.isfinite(a.astype(np.float64)).all() for a in case.results):
         return "not finite"
-    if any(judge.is_float(a) and (np.abs(a.astype(np.float64), where=np.isfinite(a.astype(np.float64)), out=np.zeros(a.shape)) > 1e30).any() for a in case.results):
+    if any(oracle.is_float(a) and (np.abs(a.astype(np.float64), where=np.isfinite(a.astype(np.float64)), out=np.zeros(a.shape)) > 1e30).any() for a in case.results):
         return "not finite"  # the greatest of nothing but padding is the lowest number, or less
-    if not judge.steady(case, sure, np.random.default_rng(mixed)):
+    if not oracle.steady(case, sure, np.random.default_rng(mixed)):
         return "ill-conditioned"
-    case.judge = sure.who
+    case.oracle = sure.who
     return case
 
 
@@ -76,7 +76,7 @@ def write_chunk(names, out, sender):
             sender.send(("none", name, case))
         else:
             case.save(os.path.join(out, "exact" if case.exact else case.kind, name))
-            sender.send(("case", name, f"judged by {case.judge}" if case.judge else "that nobody computes: run for crashes and broken promises alone"))
+            sender.send(("case", name, f"checked by {case.oracle}" if case.oracle else "that nobody computes: run for crashes and broken promises alone"))
     sender.send(("end", "", ""))
 
 
@@ -100,7 +100,7 @@ def write_cases(names, out):
                     counts[text] += 1
             names = names[CHUNK:]
         except EOFError:
-            counts["its judge died"] += 1
+            counts["its oracle died"] += 1
             names = names[names.index(begun) + 1:]
         process.join()
     return counts
@@ -121,7 +121,7 @@ def finding(result, kind):
         return None
     if reason.startswith("check took"):
         return "promised"
-    if kind == "unjudged":  # it may be wrong as such; conform says that there is nothing to compare with
+    if kind == "unchecked":  # it may be wrong as such; conform says that there is nothing to compare with
         return None
     return "error" if "id" in result else "wrong"
 
@@ -141,8 +141,8 @@ class Quarry:
 
     def run(self, folder, kind, compiled):
         """name -> result of each case in a folder."""
-        kind = "f32" if kind == "unjudged" else "npu" if kind in ("f32", "f16", "f64", "exact") and self.soc else kind
-        command = self.start + judge.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
+        kind = "f32" if kind == "unchecked" else "npu" if kind in ("f32", "f16", "f64", "exact") and self.soc else kind
+        command = self.start + oracle.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
         found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         try:
             return {case["name"]: case for case in json.loads(found.stdout)["cases"]}
@@ -152,18 +152,18 @@ class Quarry:
 
 def steady_in_f16(case):
     case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16", "f64") and not case.exact else case
-    return judge.steady(case, judge.Judge(case), np.random.default_rng(1))
+    return oracle.steady(case, oracle.Oracle(case), np.random.default_rng(1))
 
 
 def suspect(case, quarry, compiled):
     """Who stands alone: the backend, or who computed what was expected."""
     try:
-        first = judge.Judge(case).who
-        other = judge.EVALUATOR if first == judge.ORT else judge.ORT
-        _, results = judge.expected(case, other)
+        first = oracle.Oracle(case).who
+        other = oracle.EVALUATOR if first == oracle.ORT else oracle.ORT
+        _, results = oracle.expected(case, other)
     except Exception:
         return "there is no third", True
-    if all(judge.within("exact" if case.exact else case.kind, a, b) for a, b in zip(case.results, results)):
+    if all(oracle.within("exact" if case.exact else case.kind, a, b) for a, b in zip(case.results, results)):
         return f"{other} agrees with {first}", True
     with tempfile.TemporaryDirectory() as folder:
         case.with_(results=results).save(os.path.join(folder, "case"))
@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--only", help="the name of one case")
     parser.add_argument("--keep", help="where the smallest cases are kept; otherwise OUT/found")
     parser.add_argument("--most", type=int, default=40, help="kinds of findings that are made smaller")
-    parser.add_argument("--refused", action="store_true", help="tell what was refused, by operator and reason")
+    parser.add_argument("--refused", action="store_true", help="print what was refused, by operator and reason")
     given = parser.parse_args()
     backends = given.backend or ["cpu-reference", "cpu"]
     keep = given.keep or os.path.join(given.out, "found")
@@ -209,7 +209,7 @@ def main():
             for compiled in (False, True):
                 for name, result in quarry.run(os.path.join(cases, kind), kind, compiled).items():
                     verdict = finding(result, kind)
-                    total["run" if kind == "unjudged" and result["result"] == "failed" and not verdict else result["result"]] += 1
+                    total["run" if kind == "unchecked" and result["result"] == "failed" and not verdict else result["result"]] += 1
                     operator = name.split("_")[2]
                     if result["result"] == "refused" and not compiled:
                         refusals[f"{operator}: {about(result['reason'])}"] += 1
@@ -236,10 +236,10 @@ def main():
             text = f"{verdict} on {backend}{' through a container' if compiled else ''}: {operator}, {len(found)} cases, the first {name}: {result['reason']}"
             print(text + (f" ({who})" if who else ""))
             if told <= given.most and not isinstance(case, str):
-                small = case if case.judge is None else shrink.smallest(case, lambda folder, kind: {k: finding(r, kind) for k, r in quarry.run(folder, kind, compiled).items()}, verdict)
+                small = case if case.oracle is None else shrink.smallest(case, lambda folder, kind: {k: finding(r, kind) for k, r in quarry.run(folder, kind, compiled).items()}, verdict)
                 folder = os.path.join(keep, f"{backend.replace(':', '-')}_{verdict}_{name}")
                 small.save(folder)
-                print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + judge.flags('exact' if small.exact else small.kind if small.judge else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
+                print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + oracle.flags('exact' if small.exact else small.kind if small.oracle else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
     if outvoted:
         print(f"who computed what was expected stood alone: {', '.join(f'{op} {n}' for op, n in outvoted.most_common())}")
     print(f"{bad} findings")

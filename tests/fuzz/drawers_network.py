@@ -196,7 +196,7 @@ def resize(d):
         attributes["axes"] = [a - rank if d.chance(30) else a for a in axes]
         scaled = scaled[2:]
     whole = [shape[a] for a in axes] if axes else shape
-    # Where corners are aligned and scale times extent is no whole number, ONNX's node tests and ONNX Runtime differ.
+    # Where corners are aligned and scale times dimension is no whole number, ONNX's node tests and ONNX Runtime differ.
     if d.chance(50) and (coordinates != "align_corners" or all((e * s) % 1 == 0 for e, s in zip(whole, scaled))):
         return [d.values(shape, "eighths"), None, Arg(np.array(scaled, np.float32), 95)], attributes, 1, mode in (None, "nearest")
     sizes = [max(1, int(e * s)) for e, s in zip(whole, scaled)]
@@ -214,7 +214,7 @@ def grid_sample(d):
     n = d.pick(1, 2)
     extents = [d.pick(1, 2, 4, 8) for _ in range(space)]
     grid = d.n.uniform(-1.3, 1.3, size=[n] + [d.pick(1, 2, 5) for _ in range(space)] + [space])
-    if mode == "nearest":  # away from halves
+    if mode == "nearest":  # away from ties
         grid = (np.round(grid * 16) + 0.27) / 16
     return [d.values([n, d.pick(1, 3)] + extents), Arg(grid.astype(TYPES[d.type]), 20)], {"mode": mode, "padding_mode": d.pick(None, "zeros", "border", "reflection"), "align_corners": d.pick(None, 0, 1)}, 1, False
 

@@ -254,7 +254,7 @@ def quantize(d):
         target, x = d.pick("u8", "i8"), d.values(shape, "i32")
     else:
         x = d.values(shape, source)
-        x = (np.round(x.astype(np.float64) * 64) / 64).astype(x.dtype)  # halves of steps, to either side
+        x = (np.round(x.astype(np.float64) * 64) / 64).astype(x.dtype)  # ties of quantisation steps, to either side
     per_axis = len(shape) and d.chance(40)
     axis = d.axis(len(shape)) if per_axis else None
     extent = [shape[axis]] if per_axis else d.pick([], [], [1])

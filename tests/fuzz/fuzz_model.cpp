@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   if (!model.ok()) {
     went_well(model.status());
   } else {
-    std::string shape;  // 2 for each extent that is not known
+    std::string shape;  // 2 for each dimension that is not known
     auto inputs = model->try_inputs();
     for (std::size_t i = 0; inputs.ok() && i < inputs->size(); ++i) {
       const qr::TensorInfo &info = (*inputs)[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes -> ONNX model -> QIR, through the table of libquarry-prepare: as the model is and, where inputs have
-// unknown extents, with 2 for each. A refusal has a message; what is lowered is a valid graph; nothing is left over.
+// unknown dimensions, with 2 for each. A refusal has a message; what is lowered is a valid graph; nothing is left over.
 #include <cstdlib>
 #include <cstring>
 #include <string>

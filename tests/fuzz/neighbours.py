@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import helper
 
-import judge
+import oracle
 import random_operators
 
 
@@ -63,7 +63,7 @@ class Around:
         self.value, self.array = name, array
 
     def behind(self):
-        """A node on the result; its array is told by its shape alone."""
+        """A node on the result; its array is known by its shape alone."""
         d, a = self.d, self.array
         real = a.dtype in (np.float32, np.float16)
         kind = d.r.randrange(10)
@@ -92,11 +92,11 @@ class Around:
 
 def among(rows, seed, name):
     case = random_operators.one(rows, seed, name)
-    if case is None or len({a.dtype for a in [*case.inputs.values(), *case.constants.values()] if judge.is_float(a)} - {np.dtype(np.float32), np.dtype(np.float16)}):
+    if case is None or len({a.dtype for a in [*case.inputs.values(), *case.constants.values()] if oracle.is_float(a)} - {np.dtype(np.float32), np.dtype(np.float16)}):
         return None
     d = random_operators.Draw(seed + 1, rows[name])
     try:
-        _, results = judge.expected(case)
+        _, results = oracle.expected(case)
     except Exception:
         return None
     around = Around(d, case, results)

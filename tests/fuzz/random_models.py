@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random small models with what ONNX Runtime makes of them, in the layout of ONNX's own tests, for `quarry conform`.
 
-random_models.py OUT [--count N] [--seed S]     OUT/tolerance: how `quarry conform` is to judge them
+random_models.py OUT [--count N] [--seed S]     OUT/tolerance: how `quarry conform` is to check them
 random_models.py OUT --seed S --only N          the one model rS_N, once more
 
 Operators that jump (rounding, comparing, choosing) get numbers that everybody has to the bit: inputs are multiples of
@@ -22,12 +22,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import meetings
-from judge import Case, quiet_session
+from oracle import Case, quiet_session
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 MOST = 4000  # elements of a tensor
 OPSET = 20
-# How results are judged, and what part of that a node's may move by.
+# How results are checked, and what part of that a node's may move by.
 RTOL, ATOL, RANGE_FLOOR = 1e-3, 1e-4, 1e-4
 MOVES = 0.1
 ULP = float(np.finfo(np.float32).eps)
@@ -37,7 +37,7 @@ UNARY = ("Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Fl
          "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu").split()
 EXACT = {"Abs", "Identity", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign"}  # of exact numbers
 JUMPS = {"Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"}
-# Where a function has a value; how steep it is there, `moved` tells.
+# Where a function has a value; how steep it is there, `moved` says.
 BEFORE = {"Acos": "unit", "Asin": "unit", "Atanh": "unit", "Acosh": "above", "Log": "above", "Sqrt": "above", "Reciprocal": "above", "Tan": "unit", "Exp": "unit",
           "Cosh": "unit", "Sinh": "unit"}
 
@@ -123,7 +123,7 @@ class Graph:
             return None
         if any(a.size > MOST or a.size == 0 or a.ndim > 6 or (a.dtype == np.float32 and (not np.isfinite(a).all() or np.abs(a).max() > 1e3)) for a in arrays):
             return None
-        # What is rounded to integers jumps: the case is judged by steps.
+        # What is rounded to integers jumps: the case is compared by steps.
         moved = [arrays] * len(WAYS) if self.jumps else self.moved(session, inputs, arrays, exact)
         if moved is None:
             self.ill.append(op)
@@ -354,7 +354,7 @@ def session_of(graph, opset=OPSET):
 
 
 def short_graph(seed):
-    """A Case of nodes that meet, for differential.py; None: this seed has none. Judged there."""
+    """A Case of nodes that meet, for differential.py; None: this seed has none. Checked there."""
     g = Graph(seed)
     g.opset = g.r.choice([20, 20, 22, 23])
     if g.chance(25):
@@ -389,7 +389,7 @@ def store(folder, name, values, arrays):
 
 
 def check_condition():
-    """Acos of Tanh, which lies near 1 or does not: what tells them apart still does."""
+    """Acos of Tanh, which lies near 1 or does not: what distinguishes them still does."""
     for reach, taken in ((1, True), (5, False)):
         g = Graph(1)
         x = Value("x", np.linspace(-reach, reach, 64, dtype=np.float32), True)
@@ -426,7 +426,7 @@ def main():
         graph, inputs, outputs = result
         try:
             arrays = session_of(graph).run(None, {v.name: v.array for v in inputs})
-        except Exception:  # as a whole it may have extents that ONNX Runtime reckons otherwise beforehand
+        except Exception:  # as a whole it may have shapes that ONNX Runtime infers otherwise beforehand
             continue
         if not all(np.isfinite(a).all() for a in arrays):
             continue

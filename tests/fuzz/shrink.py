@@ -6,7 +6,7 @@ import tempfile
 import numpy as np
 from onnx import helper
 
-import judge
+import oracle
 
 ROUNDS = 25
 AT_ONCE = 40  # candidates that are tried together
@@ -43,7 +43,7 @@ def parts(case):
         return
     names = [name for n in case.nodes for name in n.output if name]
     try:
-        _, arrays = judge.expected(case.with_(outputs=names))
+        _, arrays = oracle.expected(case.with_(outputs=names))
     except Exception:
         return
     values = dict(zip(names, arrays))
@@ -124,8 +124,8 @@ def smallest(case, verdicts, verdict):
             if size(candidate) >= size(best):
                 continue
             try:
-                sure, candidate.results = judge.expected(candidate)
-                if all(np.isfinite(a.astype(np.float64)).all() for a in candidate.results if judge.is_float(a)) and judge.steady(candidate, sure, np.random.default_rng(1)):
+                sure, candidate.results = oracle.expected(candidate)
+                if all(np.isfinite(a.astype(np.float64)).all() for a in candidate.results if oracle.is_float(a)) and oracle.steady(candidate, sure, np.random.default_rng(1)):
                     candidates.append(candidate)
             except Exception:
                 continue

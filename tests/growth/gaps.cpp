@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells where import, passes and compilers of a large graph go long without asking whether to stop:
+// Reports where import, passes and compilers of a large graph go long without asking whether to stop:
 //   setarch -R gaps [NODES [SHAPE [MS]]]
 // Everything is done twice: who asked before and behind a silence of more than MS (6) is looked for the second time,
 // when it is known which question that was. The addresses are for addr2line.
@@ -115,7 +115,7 @@ Status go_through(const std::string &bytes, Listener &listener) {
   }
   QR_ASSIGN_OR_RETURN(graph, qir::read_graph({written.data(), written.size()}, segments, 1));
   listener.begin("cpu-reference");
-  QR_RETURN_IF_ERROR(reference::widen_halves(*graph));
+  QR_RETURN_IF_ERROR(reference::widen_float16(*graph));
   QR_RETURN_IF_ERROR(reference::Program::build(*graph).take_status());
   listener.begin("the end");
   return {};

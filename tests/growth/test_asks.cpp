@@ -122,7 +122,7 @@ void go_through(const std::string &bytes, std::map<std::string, double> &silence
     check("cpu's blob");
   }
   static_cast<void>(listener.silence());
-  REQUIRE_OK(reference::widen_halves(*read));
+  REQUIRE_OK(reference::widen_float16(*read));
   REQUIRE_OK(reference::Program::build(*read));
   check("cpu-reference");
 }
@@ -213,7 +213,7 @@ TEST_CASE("constants whose loops are as long as a value says") {
   }
 }
 
-TEST_CASE("verifying a model ends when it is told to") {
+TEST_CASE("verifying a model ends when it is asked to") {
   const std::string bytes = test::growth_model(test::kGrowthShapes[0], 100);
   auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, OpenFd());
   REQUIRE_OK(model);

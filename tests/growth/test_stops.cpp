@@ -146,7 +146,7 @@ const LongOne kLong[] = {
      [](Pieces &p) {
        p.gives({p.of(Op::Softmax, p.input({1, kRow}))});
      }},
-    {"Softmax of one row of halves",
+    {"Softmax of one row of float16",
      [](Pieces &p) {
        p.gives({p.of(Op::Softmax, p.input({1, kRow}, DType::F16))});
      }},
@@ -209,7 +209,7 @@ const LongOne kLong[] = {
      [](Pieces &p) {
        p.gives({p.node(Op::ReduceMean, {p.input({60000000}), p.integers({0})})});
      }},
-    {"ReduceMax of halves",
+    {"ReduceMax of float16",
      [](Pieces &p) {
        reduces(p, Op::ReduceMax, {1, kRow}, DType::F16, {1});
      }},
@@ -396,7 +396,7 @@ double late(double time, const Run &run) {
 
 }  // namespace
 
-TEST_CASE("cpu: a kernel that takes long ends when it is told to") {
+TEST_CASE("cpu: a kernel that takes long ends when it is asked to") {
   for (const LongOne &one : kLong) {
     if (!chosen(one)) continue;
     INFO(std::string(one.name));
@@ -426,7 +426,7 @@ TEST_CASE("cpu: a kernel that takes long ends when it is told to") {
   }
 }
 
-TEST_CASE("cpu-reference: a kernel that takes long ends when it is told to") {
+TEST_CASE("cpu-reference: a kernel that takes long ends when it is asked to") {
   for (const LongOne &one : kLong) {
     if (one.on_cpu_alone || !chosen(one)) continue;
     INFO(std::string(one.name));

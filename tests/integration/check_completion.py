@@ -31,7 +31,7 @@ def run(*command, status=0, **kwargs):
 
 commands = re.findall(r"^  (\w+) ", run(program, "--help").stdout.split("Subcommands:")[1].split("\n\n")[0], re.M)
 if len(commands) < 13 or "completion" not in commands or "manual" in commands or "words" in commands:
-    sys.exit(f"FAILED: --help tells of {commands}")
+    sys.exit(f"FAILED: --help names {commands}")
 # What is asked, some of the words that must be offered, and one that must not.
 CASES = [(["comp"], {"compile", "completion"}, "run"), (["run", "--lay"], {"--layout"}, "--json"), (["run", "--layout", ""], {"auto", "nchw", "nhwc"}, "rgb"),
          (["run", "--layout", "nc"], {"nchw"}, "nhwc"), (["run", "--backend", "cpu"], {"cpu", "cpu-reference"}, "compile"), (["run", "dig"], {"digits.onnx"}, "run"),

@@ -22,7 +22,7 @@ def place(name):
 
 
 def constants(name, *outputs, size=(32, 32)):
-    """A model that sees [1,3,H,W] and tells (name, type, extents, values), whatever it sees."""
+    """A model that takes [1,3,H,W] and gives (name, type, shape, values), whatever it sees."""
     nodes, weights = [onnx_node("ReduceSum", ["image"], ["sum"], name="sum"), onnx_node("Mul", ["sum", "zero"], ["nothing"], name="nothing"),
                       onnx_node("Reshape", ["nothing", "one"], ["scalar"], name="scalar"), onnx_node("Cast", ["scalar"], ["whole"], b"\x2a\x09\x0a\x02to\x18\x07\xa0\x01\x02", name="whole")], []
     weights = [initializer("zero", F32, [], struct.pack("<f", 0)), initializer("one", I64, [1], struct.pack("<q", 1))]
@@ -35,7 +35,7 @@ def constants(name, *outputs, size=(32, 32)):
 
 
 def drawn(name, network, picture, *flags):
-    """What JSON tells, and the pixels written."""
+    """What JSON says, and the pixels written."""
     out = place("out.png")
     result = check(name, run("run", network, picture, "--draw", out, "--json", *flags), 0)
     if result.returncode != 0:
@@ -88,7 +88,7 @@ told, rows = drawn("boxes with masks", constants("boxes.onnx", ("b", F32, [1, 4]
 require_boxes("boxes with masks", told, "boxes", (2, .75, (0, 0, 62, 31)))
 require("boxes with masks: painted", rows and rows[16][16] == tuple((100 + c + 1) // 2 for c in BLUE) and rows[16][48] == (100, 100, 100), rows[:1])
 
-# A convolution that tells blue (kind 2) from red (kind 1) from black (kind 0): the left half of the picture is red, of the right the lower half is blue.
+# A convolution that distinguishes blue (kind 2) from red (kind 1) from black (kind 0): the left half of the picture is red, of the right the lower half is blue.
 weights = struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 0, 1)
 bias = struct.pack("<3f", .5, 0, 0)
 colours = write_png(place("colours.png"), [[(255, 0, 0)] * 16 + [(0, 0, 255) if y >= 8 else (0, 0, 0)] * 16 for y in range(16)])

@@ -80,7 +80,7 @@ for name, network, words in (("detect", "yolox_nano_416", "found 1000 labels for
         done = subprocess.run([*command, model(network), files[0], os.path.join(folder, "out.png"), os.path.join(images, "imagenet_synset_1000.txt")], capture_output=True, text=True, env=environment, timeout=300)
         require("labels that do not fit: " + command[-1], done.returncode != 0 and words in done.stderr and not os.path.exists(os.path.join(folder, "out.png")), done)
 
-# ---- segment: a convolution that tells red (kind 1) and blue (kind 2) from black, half as fine as the photograph
+# ---- segment: a convolution that distinguishes red (kind 1) and blue (kind 2) from black, half as fine as the photograph
 with open(os.path.join(folder, "colours.onnx"), "wb") as file:
     file.write(onnx_file([onnx_node("Conv", ["image", "w", "b"], ["fine"], name="conv"), onnx_node("MaxPool", ["fine"], ["scores"], b"".join(
         field(5, field(1, key) + b"\x40\x02" * 2 + b"\xa0\x01\x07") for key in (b"kernel_shape", b"strides")), name="pool")], [("image", F32, [1, 3, 32, 32])], [("scores", F32, [1, 3, 16, 16])],

@@ -61,7 +61,7 @@ check("compile to a container", run("compile", path("own.bin"), *TRUST, "-O", "c
 check("the container runs without a word", run("run", path("raw.qrm"), image, *HTP, "--save", path("qrm")), 0)
 require("with the same result", data("qrm/scores.npy") == data("own/scores.npy"))
 program = about("raw.qrm")["contexts"][0]["programs"][0]["about"]
-require("the container tells where it is from", program["origin"].startswith("EPContext of QNN") and program["binary_xxh3"] == said["about"]["binary_xxh3"], program)
+require("the container says where it is from", program["origin"].startswith("EPContext of QNN") and program["binary_xxh3"] == said["about"]["binary_xxh3"], program)
 check("in a process of its own", run("compile", path("own.bin"), *TRUST, "-O", "compile.process=child", "-O", "container.keep_graph=0", "-o", path("child.qrm")), 0)
 require("the same bytes", data("child.qrm") == data("raw.qrm"))
 environment.pop("QUARRY_QNN_PATH")
@@ -102,7 +102,7 @@ require("from memory", result.returncode == 0, result.stderr[-1000:])
 check("it runs", run("run", path("memory.qrm"), image, *HTP, "--save", path("memory")), 0)
 require("from memory: the same result", data("memory/scores.npy") == data("own/scores.npy"))
 
-# ---- binaries of ONNX Runtime's, from before metadata told the SoC
+# ---- binaries of ONNX Runtime's, from before metadata said the SoC
 GIVEN = os.path.join(shared, "models", "qnn_ctx")
 if not os.path.isdir(GIVEN):
     print(f"   skipped: ONNX Runtime's own binaries: '{GIVEN}' is not there")
@@ -148,7 +148,7 @@ for kind in ("beside", "within"):
             require("ONNX Runtime's QNN provider gives the same from " + name, result.stdout.splitlines()[-1:] == ["equal"], result.stdout[-300:] + result.stderr[-800:])
 check("a folder that is not there", run("run", path("buckets.onnx"), inputs[1], *BUCKETS, *WRITE, "-O", "ep.context_file_path=" + path("none/x.onnx")), 3, "option ep.context_file_path", "none/x_1.onnx")
 
-# Their binary by itself: all graphs, told apart by name; a part of it by the options that take parts of any model.
+# Their binary by itself: all graphs, distinguished by name; a part of it by the options that take parts of any model.
 several = about("beside_htp.bin")
 names = [g["name"] for g in several["about"]["graphs"]]
 require("both graphs", len(names) == 2 and [t["name"] for t in several["inputs"]] == [n + "/x" for n in names] and sorted(t["dims"][0] for t in several["outputs"]) == [1, 3], several)

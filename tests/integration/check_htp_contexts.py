@@ -73,7 +73,7 @@ taken("embedded", embedded)
 taken("a file beside it", beside)
 taken("what the backend wrote itself", path("own_ctx.onnx"))
 taken("the SoC that it is for", beside, "-O", "soc_model=57")
-check("check tells what it is", run("check", beside, *TRUST, "--json"), 0, "graph " + GRAPH + " of a context of others")
+check("check says what it is", run("check", beside, *TRUST, "--json"), 0, "graph " + GRAPH + " of a context of others")
 check("compile to a container of its own", run("compile", beside, *TRUST, "-o", path("foreign.qrm")), 0, "SM8650")
 taken("the container, without a word", path("foreign.qrm"))
 said = json.loads(run("inspect", path("foreign.qrm"), "--json").stdout)["contexts"][0]["programs"][0]["about"]

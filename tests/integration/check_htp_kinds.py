@@ -47,7 +47,7 @@ def floats(name, dims, low=-1.0, high=1.0):
 
 
 def graph(title, nodes, inputs, outputs, *constants, tolerance=0.01, opset=21, sqnr=10):
-    """Inputs and outputs are (name, type, extents)."""
+    """Inputs and outputs are (name, type, shape)."""
     cases.append((title, onnx_file(nodes, inputs, outputs, (), constants, opset), tolerance, sqnr))
 
 
@@ -265,7 +265,7 @@ for word in ("add", "max", "min"):
         given = onnx_node("ScatterND", ["x", "i", "u"], ["y"], text("reduction", word))
         values = (*index[0][:-1], *dims[index[0][-1]:])
         graph(f"ScatterND {word} by {kind}", [given], [("x", F32, dims), ("u", F32, values)], [("y", F32, dims)], packed("i", I64, *index))
-        graph(f"ScatterND {word} by {kind} that the run tells", [onnx_node("Cast", ["t"], ["i"], number("to", I64), name="cast"), given], [("x", F32, dims), ("u", F32, values), ("t", F32, index[0])], [("y", F32, dims)])
+        graph(f"ScatterND {word} by {kind} that the run gives", [onnx_node("Cast", ["t"], ["i"], number("to", I64), name="cast"), given], [("x", F32, dims), ("u", F32, values), ("t", F32, index[0])], [("y", F32, dims)])
 
 # ---- more axes: what is repeated, of bools, and gates of their own input
 for dims in (FIVE, SIX):
@@ -292,7 +292,7 @@ for mode in ("linear", "nearest", "cubic"):
     for edge in ("zeros", "border", "reflection"):
         for aligns in (0, 1):
             for dims, out in (((2, 3, 6, 7), (2, 3, 4, 5)),) if mode == "cubic" else ((((2, 3, 4, 6, 5), (2, 3, 2, 4, 3)),) if mode == "linear" else (((2, 3, 6, 7), (2, 3, 4, 5)), ((1, 2, 4, 6, 5), (1, 2, 2, 4, 3)))):
-                # A nearest one is told apart by no rounding of f16: positions stay away from halves.
+                # A nearest one is decided by no rounding of f16: positions stay away from ties.
                 places = [(2 * random.randrange(-1, d + 1) + random.choice((-0.6, 0, 0.5))) / max(d - 1, 1) - 1 if aligns else (2 * random.randrange(-1, d + 1) + 1 + random.choice((-0.6, 0, 0.5))) / d - 1
                           for _ in range(count_of(out) // out[1]) for d in dims[:1:-1]]
                 graph(f"GridSample {mode} of {dims}, {edge}, align_corners {aligns}", [onnx_node("GridSample", ["x", "g"], ["y"], text("mode", mode) + text("padding_mode", edge) + number("align_corners", aligns))],
@@ -344,7 +344,7 @@ graph("Clip by bounds of the run", [onnx_node("Neg", ["a"], ["low"], name="neg")
 graph("Clip by one bound of the run", [onnx_node("Clip", ["x", "", "a"], ["y"])], [("x", F32, (1, 3, 4, 5)), ("a", F32, ())], [("y", F32, (1, 3, 4, 5))])
 
 
-# ---- extents that only a run tells: to the host, where htp.tail=host asks for that
+# ---- data-dependent shapes: to the host, where htp.tail=host asks for that
 HOST = ("-O", "htp.tail=host")
 LATE = {
     "NonZero": ([onnx_node("Mul", ["x", "two"], ["z"], name="mul"), onnx_node("Greater", ["z", "zero"], ["g"], name="greater"), onnx_node("NonZero", ["g"], ["n"], name="nonzero"),
@@ -425,10 +425,10 @@ for kind in LATE if not only or only in "tail" else ():
     shapes = ("--shape", "rows=4", "--shape", "rows=7")
     refused = run("run", model, "--zeros", "--backend", "htp", "-O", "soc_model=SM8650", "--shape", "rows=4")
     check(f"{kind} without htp.tail=host", refused, 3, "htp.tail=host")
-    same_results(f"{kind}, its tail by the host", model, (4, 7), "-O", "soc_model=SM8650", *HOST, *shapes)
+    same_results(f"{kind}, its dynamic region by the host", model, (4, 7), "-O", "soc_model=SM8650", *HOST, *shapes)
     compiled = model.replace(".onnx", ".qrm")
-    check(f"{kind} compiled with its tail", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8650", *HOST, *shapes, "-o", compiled), 0)
-    same_results(f"{kind}, compiled with its tail", compiled, (4, 7))
+    check(f"{kind} compiled with its dynamic region", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8650", *HOST, *shapes, "-o", compiled), 0)
+    same_results(f"{kind}, compiled with its dynamic region", compiled, (4, 7))
     shutil.rmtree(folder)
 
 for kind in INSIDE if not only or only in "inside" else ():

@@ -14,7 +14,7 @@ from program import build, environment, finish, new_folder, require, run
 
 NODES = "/usr/share/libonnx-testdata/data/node"
 SOCS = {"v68": "SM8350", "v73": "SM8550", "v75": "SM8650", "v79": "SM8750", "v81": "SM8850"}
-# What f16 cannot give, and why; of a case that failed conform says by which of its rules it is judged.
+# What f16 cannot give, and why; of a case that failed conform says by which of its rules it is checked.
 ROUNDED = {"logsoftmax_large_number", "softmax_large_number"}  # 10000 to 10003 is one number
 A_STEP = {"dynamicquantizelinear", "dynamicquantizelinear_min_adjusted", "dynamicquantizelinear_max_adjusted", "qlinearmatmul_2D", "qlinearmatmul_3D"}
 NO_SUCH = {"reduce_prod_default_axes_keepdims_example",  # 12 factorial
@@ -24,7 +24,7 @@ LEAST = {NODES: 735}  # that pass
 
 
 def plain(name):
-    """A case's name without what says that it is the same in another spelling or type."""
+    """A case's name without what says that it is the same in another form or type."""
     for ending in ("_ver18", "_expanded", "_float32", "_int8", "_uint8"):
         name = name.removesuffix(ending)
     return name.removeprefix("test_")
@@ -59,6 +59,6 @@ for index, (arch, soc) in enumerate((arch, SOCS[arch]) for arch in archs):
     require(f"{arch}: as many pass as before", passed >= (LEAST.get(nodes, 0) if chosen is names else 0) and passed >= len(cases) // 4, passed)
     halves = {c["name"]: c["rule"] for c in cases if c.get("rule", "").startswith("f16:")}
     others = {name: rule for name, rule in halves.items() if plain(name) not in RULES.get(rule, ())}
-    require(f"{arch}: judged by what f16 has are those that are known", not others, others)
-    print(f"   {soc} ({arch}): {passed} passed, {len(failed)} failed, {len(cases) - passed - len(failed)} refused; {len(halves)} judged by what f16 has")
+    require(f"{arch}: checked against what f16 has are those that are known", not others, others)
+    print(f"   {soc} ({arch}): {passed} passed, {len(failed)} failed, {len(cases) - passed - len(failed)} refused; {len(halves)} checked against what f16 has")
 finish()

@@ -27,12 +27,12 @@ def compiled(*options, soc="SM8650", **how):
     return run("compile", model, "--backend", "htp", "-O", "soc_model=" + soc, *[a for o in options for a in ("-O", o)], "-o", container, **how)
 
 
-# ---- which of two options counts, and is told
+# ---- which of two options counts, and is reported
 told = "which soc_model names and which counts"
-check("soc_model before htp_arch, told", compiled("htp_arch=73"), 0, "warning", "htp_arch=73 is not that of SM8650 (57, v75), " + told, "for SM8650")
+check("soc_model before htp_arch, reported", compiled("htp_arch=73"), 0, "warning", "htp_arch=73 is not that of SM8650 (57, v75), " + told, "for SM8650")
 for options, soc in ((("htp_arch=75",), "SM8650"), (("htp_arch=75", "device_id=0"), "57"), (("htp_arch=79",), "0")):
-    result = check("nothing to tell", compiled(*options, soc=soc), 0, "for " + ("SM8750" if soc == "0" else "SM8650"))
-    require("nothing is told where options agree", "warning" not in result.stderr, result.stderr)
+    result = check("nothing to report", compiled(*options, soc=soc), 0, "for " + ("SM8750" if soc == "0" else "SM8650"))
+    require("nothing is reported where options agree", "warning" not in result.stderr, result.stderr)
 check("several SoCs before htp_arch", compiled("htp_arch=73", soc="SM8550,SM8650"), 0, "htp_arch=73 is not that of SM8650", told)
 check("a device that is not there, whatever the SoC", compiled("htp_arch=75", "device_id=1"), 3, "found 1 devices", "device_id 1")
 
@@ -49,7 +49,7 @@ schematics = [name for name in os.listdir(traces) if name.endswith("_schematic.b
 require("the trace is where the option says", len(schematics) == 1, os.listdir(traces))
 with open(profile) as file:
     attributes = [row["attributes"] for row in csv.DictReader(file) if row["name"] == "graphFinalize"]
-require("the profile tells the file", attributes == ["optrace=" + os.path.join(traces, schematics[0] if schematics else "?")], attributes)
+require("the profile names the file", attributes == ["optrace=" + os.path.join(traces, schematics[0] if schematics else "?")], attributes)
 
 # ---- what is compiled, as files
 dumps = made("dumps")

@@ -57,9 +57,9 @@ check("doctor without", run("doctor", env=dict(environment, QUARRY_QNN_PATH=path
 check("diff with the emulator", run("diff", model, "--backend", "htp", "--backend-b", "cpu-reference", "-O", "soc_model=SM8650", "--input", image), 0, "9 tensors agree")
 check("cut for two backends", run("cut", model, "--at", "p", "--backend", "htp,cpu", "-O", "soc_model=SM8650", "-o", path("head.qrm"), path("tail.qrm")), 0, "backend htp")
 check("run the head", run("run", path("head.qrm"), image, "--backend", "htp", "--save", path("head")), 0)
-check("run the tail", run("run", path("tail.qrm"), path("head/p.npy"), "--backend", "cpu"), 0, "     3  \n      5")
+check("run the second part", run("run", path("tail.qrm"), path("head/p.npy"), "--backend", "cpu"), 0, "     3  \n      5")
 
-# ---- inspect tells what the binary says, without the libraries
+# ---- inspect reports what the binary says, without the libraries
 check("compile a quantised model", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8650", "-o", path("one.qrm")), 0)
 bare = dict(environment, QUARRY_QNN_PATH=path("nowhere"))
 about = json.loads(check("inspect without the libraries", run("inspect", path("one.qrm"), "--json", env=bare), 0).stdout)["contexts"][0]["programs"][0]["about"]

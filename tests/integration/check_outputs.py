@@ -35,7 +35,7 @@ commands = [("--help",), ("--version",), ("run", "--help"), ("run", qrm, image),
 for command in commands:
     with open("/dev/full", "w") as full:
         result = check(f"{' '.join(command[:1] + command[2:])} > /dev/full", run(*command, stdout=full), 3, "standard output", "No space left on device")
-    require(f"{command[0]}: told once", result.stderr.count("standard output") == 1, result.stderr)
+    require(f"{command[0]}: reported once", result.stderr.count("standard output") == 1, result.stderr)
 result = check("a closed standard output", run("inspect", qrm, stdout=None, preexec_fn=lambda: os.close(1)), 3, "standard output", "Bad file descriptor")
 closed = os.path.join(folder, "closed.qrm")
 check("compile with a closed standard output", run("compile", model, "-o", closed, stdout=None, preexec_fn=lambda: os.close(1)), 3, "standard output")
@@ -164,7 +164,7 @@ os.remove(os.path.join(folder, "x.onnx"))
 
 # ---- run --save: every result has a file of its own
 def saved(name, *args, status=0):
-    """The outputs' files by run, as the program tells them."""
+    """The outputs' files by run, as the program names them."""
     result = check(name, run("run", *args, "--json"), status)
     files = [output["file"] for one in json.loads(result.stdout)["runs"] for output in one["outputs"]]
     require(name + ": files of their own", len(set(files)) == len(files) and all(os.path.isfile(f) for f in files), files)
@@ -179,7 +179,7 @@ out = os.path.join(folder, "out")
 files = saved("inputs with one name in several folders", qrm, *inputs, "--save", out)
 require("their results differ", len({open(f, "rb").read() for f in files}) == 3, files)
 require("names say where from", [os.path.basename(f) for f in files] == ["digit.png.scores.npy", "digit.png.scores-2.npy", "digit.png.scores-3.npy"], files)
-check("the file is told", run("run", qrm, image, "--save", out), 0, f"saved as {out}/scores.npy")
+check("the file is named", run("run", qrm, image, "--save", out), 0, f"saved as {out}/scores.npy")
 require("a file given twice", len(saved("a file given twice", qrm, image, image, "--save", out)) == 2)
 
 

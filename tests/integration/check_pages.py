@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages that tell how to get Quarry, followed word by word by somebody who has nothing: each in a clean root of this Debian, with the last commit as the
+"""The pages that say how to get Quarry, followed word by word by somebody who has nothing: each in a clean root of this Debian, with the last commit as the
 checkout, the commands and files as the page has them. Each ends with a program that reads a digit. By hand, as root: all pages take a release build each (--ccache DIR
 makes that one build). Rust and Go come from this machine, as the pages send their readers to a site for them.
 

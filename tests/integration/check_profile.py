@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `--profile` tells of runs and of compiling: tables, figures in JSON, and files with the events.
+"""What `--profile` reports of runs and of compiling: tables, figures in JSON, and files with the events.
 
 check_profile.py BUILD_DIR SHARED_DIR
 """
@@ -50,7 +50,7 @@ for name, args in {"run": ("run", qrm, image), "bench": ("bench", qrm, "-n", "5"
         rows = rows_of(result.stdout, title)
         require(f"{name}: shares of each {title} add up", rows and abs(sum(map(share, rows)) - 100) < 0.1 * len(rows) + 0.1, result.stdout)
         require(f"{name}: the longest {title} is first", [share(r) for r in rows] == sorted(map(share, rows), reverse=True), result.stdout)
-    # A busy machine may take the processor away in the middle of the one run that is told of: one of a few is not disturbed.
+    # A busy machine may take the processor away in the middle of the one run that is reported: one of a few is not disturbed.
     for _ in range(10):
         part = re.search(r"explain ([0-9.]+) % of a run's", result.stdout)
         if not part or 20 < float(part.group(1)) < 101:
@@ -59,7 +59,7 @@ for name, args in {"run": ("run", qrm, image), "bench": ("bench", qrm, "-n", "5"
     require(f"{name}: the nodes explain the run", part and 20 < float(part.group(1)) < 101, result.stdout)
     require(f"{name}: no event is lost", "were lost" not in result.stdout, result.stdout)
 result = check("--profile-top", run("run", qrm, image, "--profile", "--profile-top", "1"), 0, " more, together ")
-require("--profile-top 1 has one row", len(rows_of(result.stdout, "node")) == 2, result.stdout)  # and the line that tells of the others
+require("--profile-top 1 has one row", len(rows_of(result.stdout, "node")) == 2, result.stdout)  # and the line about the others
 result = check("without --profile", run("run", qrm, image), 0)
 require("no table without --profile", "share" not in result.stdout, result.stdout)
 
@@ -129,7 +129,7 @@ rows = rows_of(result.stdout, "phase")
 require("compile: its phases", rows and rows[0]["phase"] == "compile" and share(rows[0]) == 100, result.stdout)
 check("compile --check has no profile", run("compile", model, "--check", "--profile"), 2, "--check")
 result = check("run: making the session", run("run", model, image, "--profile"), 0)
-require("run: loading is told", "load" in [row.get("phase", "") for row in rows_of(result.stdout, "phase")], result.stdout)
+require("run: loading is reported", "load" in [row.get("phase", "") for row in rows_of(result.stdout, "phase")], result.stdout)
 
 shutil.rmtree(folder)
 finish()

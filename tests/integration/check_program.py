@@ -58,7 +58,7 @@ for name, model_bytes, *texts in (
     with open(path, "wb") as out:
         out.write(model_bytes)
     check(name, run("run", path, "--zeros"), 3, "error QR-O", *texts)
-# verify judges what opening does not: all data there and whole, each value made by somebody, in bodies too.
+# verify checks what opening does not: all data there and whole, each value made by somebody, in bodies too.
 made = os.path.join(folder, "made.onnx")
 def verified(what, model_bytes, code, *texts):
     with open(made, "wb") as out:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""quarry quantize as a user would: the digits network, a real one where it is there, and what goes wrong. ONNX Runtime judges the result where QUARRY_ORT_PYTHON names a Python that has it.
+"""quarry quantize as a user would: the digits network, a real one where it is there, and what goes wrong. ONNX Runtime checks the result where QUARRY_ORT_PYTHON names a Python that has it.
 
 check_quantize.py BUILD SHARED
 """

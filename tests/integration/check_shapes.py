@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which extents the `quarry` program runs a model with: those of --shape, of a container's buckets, or of the files given.
+"""Which shapes the `quarry` program runs a model with: those of --shape, of a container's buckets, or of the files given.
 
 check_shapes.py BUILD_DIR SHARED_DIR
 """
@@ -20,7 +20,7 @@ raw = os.path.join(folder, "six.raw")
 with open(raw, "wb") as out:
     out.write(b"\0" * 4 * 6 * 3)
 
-# ---- an .onnx whose extents are symbolic takes them from its files
+# ---- an .onnx whose dimensions are symbolic takes them from its files
 check("an .npy binds", run("run", made, two), 0, "y f32[2,3]")
 check("a .pb binds", run("run", made, "--input", "x=" + proto), 0, "y f32[5,3]")
 check("each file has its shape", run("run", made, two, four, two), 0, "y f32[2,3]", "y f32[4,3]")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The first minute with the `quarry` program: what it says to somebody who types nothing, or something wrong, and what `bench` tells of where it ran.
+"""The first minute with the `quarry` program: what it says to somebody who types nothing, or something wrong, and what `bench` says of where it ran.
 
 check_usage.py BUILD_DIR SHARED_DIR
 """
@@ -137,7 +137,7 @@ piped = subprocess.run([quarry, "compile", model, "-o", "-"], stdout=open("/dev/
 require("compile -o - onto a full disk", piped.returncode == 3 and "standard output" in piped.stderr, (piped.returncode, piped.stderr))
 require("compile -o - leaves nothing behind", set(os.listdir(folder)) == folders, os.listdir(folder))
 
-# ---- bench tells where it ran
+# ---- bench says where it ran
 report = json.loads(check("bench --json", run("bench", qrm, "--iterations", "3", "--json", "-"), 0).stdout)
 where = report["environment"]
 lines = open("/proc/cpuinfo").read().splitlines() if os.path.exists("/proc/cpuinfo") else []

@@ -29,14 +29,14 @@ text, data = data_of(page)
 nodes = data["graphs"][0]["nodes"]
 require("its nodes are the model's", [n["op"] for n in nodes] == ["Conv", "Relu", "Conv", "Relu", "MaxPool", "Flatten", "Gemm", "Relu", "Gemm"], nodes)
 require("each has a verdict", [n["name"] for n in data["check"]["nodes"]] == [n["name"] for n in nodes], data["check"])
-require("what is fused is told", "fused into conv1" in [n["kernel"] for n in data["check"]["nodes"]], data["check"])
+require("what is fused is shown", "fused into conv1" in [n["kernel"] for n in data["check"]["nodes"]], data["check"])
 require("attributes", nodes[0]["attributes"]["kernel_shape"] == [3, 3], nodes[0])
 tensors = data["graphs"][0]["tensors"]
 require("shapes", tensors[nodes[0]["outputs"][0]]["dims"] == [1, 16, 8, 8] and tensors[nodes[0]["inputs"][1]]["constant_bytes"] == 16 * 9 * 4, tensors)
 require("memory", data["plan"]["weights_bytes"] > 100_000, data["plan"])
 require("no other address", set(re.findall(r'(?:https?:)?//[\w.]+\.\w+[\w/.]*', re.sub(r"//[^\n]*\n", "\n", text))) <= {"http://www.w3.org/2000/svg"},
         re.findall(r"https?://\S+", text))
-require("a browser is told so too", "default-src 'none'" in text)
+require("a browser holds to it too", "default-src 'none'" in text)
 require("no path of this machine", os.path.dirname(model) not in text)
 
 check("compile", run("compile", model, "-o", qrm), 0)

@@ -31,7 +31,7 @@ def initializer(name, dtype, dims, data):
 
 
 def onnx_file(nodes, inputs, outputs, between=(), initializers=(), opset=21):
-    """Inputs, outputs and what is between are (name, type, extents)."""
+    """Inputs, outputs and what is between are (name, type, shape)."""
     graph = b"".join(nodes) + field(2, b"g") + b"".join(initializers) + b"".join(field(11, value_info(*i)) for i in inputs) + \
         b"".join(field(12, value_info(*o)) for o in outputs) + b"".join(field(13, value_info(*v)) for v in between)
     return b"\x08\x0a" + field(7, graph) + field(8, b"\x10" + varint(opset)) + field(8, field(1, b"com.microsoft") + b"\x10\x01")

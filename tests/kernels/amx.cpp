@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/pack/pack.h"
 #include "tests/kernels/emulated_amx.h"
-#include "tests/kernels/matrix.h"
+#include "tests/kernels/convolution.h"
 #include "tests/kernels/quantized.h"
 
 namespace quarry::kernels {
@@ -28,8 +28,8 @@ struct Case {
   const char *name;
   std::int32_t n, h, w, ic, oc, groups, k, step, pad, slack;
 };
-// Rows: one tile, tails of 1 to 15, more than two tiles, several blocks. Steps: less than 16, 16, 32, and what is left
-// over. Vectors: 1 to 4 and several panels, channels that end within one. In place and gathered.
+// Rows: one tile, remainders of 1 to 15, more than two tiles, several blocks. Steps: less than 16, 16, 32, and what is
+// left over. Vectors: 1 to 4 and several panels, channels that end within one. In place and gathered.
 constexpr Case kCases[] = {
     {"8 rows", 1, 1, 8, 64, 16, 1, 1, 1, 0, 0},       {"9 rows", 1, 1, 9, 64, 33, 1, 1, 1, 0, 3},
     {"16 rows", 1, 4, 4, 128, 64, 1, 1, 1, 0, 0},     {"17 rows", 1, 1, 17, 68, 50, 1, 1, 1, 0, 1},
@@ -200,7 +200,7 @@ void split_specials(const Isa &isa) {
   }
 }
 
-// Weights that f32 does not take apart without a loss, and products of other shapes, are refused.
+// Weights that three bf16 do not represent without a loss, and products of other shapes, are refused.
 void split_refusals(const Isa &isa) {
   const Isa *const base = kernels::find_isa("avx512");
   const ConvF32 good = [] {
@@ -239,14 +239,14 @@ void expect_state(kernels::Amx state, const char *best) {
     throw std::runtime_error("the system was asked " + std::to_string(kernels::amx_asked) + " times, expected once");
   const char *const note = kernels::amx_note();
   if ((note != nullptr) != (state == kernels::Amx::Refused) || (note && !std::strstr(note, "avx512 is taken")))
-    throw std::runtime_error(std::string("the user is told ") + (note ? note : "nothing"));
+    throw std::runtime_error(std::string("the user reads ") + (note ? note : "nothing"));
 }
 
 }  // namespace
 
 void register_emulated(Registry &registry) {
   if (std::getenv("QR_TEST_AMX"))
-    return registry.test("amx refused: avx512 is taken, and that is told",
+    return registry.test("amx refused: avx512 is taken, and that is reported",
                          [](const Isa &) { expect_state(kernels::Amx::Refused, "avx512"); });
   registry.test("amx is asked for once", [](const Isa &) { expect_state(kernels::Amx::Usable, "amx"); });
   for (const Case &c : kCases)

@@ -242,7 +242,7 @@ void test_rotary(const Isa &isa) {
                                     reinterpret_cast<std::byte *>(y)};
     const Threads threads;
     isa.run[static_cast<std::size_t>(Kernel::RotaryF32)](Call{&p, pointers, threads, nullptr, 0, found});
-    if (found[0] != wrong || found[1] != 1) throw std::runtime_error("a position beyond the tables was not told");
+    if (found[0] != wrong || found[1] != 1) throw std::runtime_error("a position beyond the tables was not reported");
   }
   refuse(isa, Kernel::RotaryF32, p, "more pairs than a row has", [](auto &q) { q.half = 3; });
   refuse(isa, Kernel::RotaryF32, p, "no rows", [](auto &q) { q.length = 0; });
@@ -383,7 +383,7 @@ void test_cumulate(const Isa &isa) {
   p.dtype = static_cast<std::uint32_t>(DType::F32);
   refuse(isa, Kernel::Cumulate, p, "halves", [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::F16); });
   refuse(isa, Kernel::Cumulate, p, "a flag of 2", [](auto &q) { q.product = 2; });
-  refuse(isa, Kernel::Cumulate, p, "negative extents", [](auto &q) { q.n = -1; });
+  refuse(isa, Kernel::Cumulate, p, "negative dimensions", [](auto &q) { q.n = -1; });
 }
 
 void test_dynamic_quantize(const Isa &isa) {
@@ -449,7 +449,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_lines(Registry &registry) {
+void register_axis_scans(Registry &registry) {
   registry.test("linear attention", test_linear_attention);
   registry.test("RotaryF32", test_rotary);
   registry.test("recurrent cells", test_recurrent);

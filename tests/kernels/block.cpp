@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "tests/kernels/matrix.h"
+#include "tests/kernels/convolution.h"
 
 namespace quarry::kernel_test {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices (expected: sums in f64 here, bounds as in matrix.cpp) and attention (expected: cpu-reference's
-// Attention; bound 2e-6 of the largest value and 2e-5 of the result, which the rounding of scores of some units comes
-// to).
+// Matrix multiplications (expected: sums in f64 here, bounds as in convolution.cpp) and attention (expected:
+// cpu-reference's Attention; bound 2e-6 of the largest value and 2e-5 of the result, which the rounding of scores of
+// some units comes to).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
 #include "kernels/cpu/shapes/matmul_shape.h"
-#include "tests/kernels/matrix.h"
+#include "tests/kernels/convolution.h"
 
 namespace quarry::kernel_test {
 

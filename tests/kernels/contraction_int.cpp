@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of bytes of the run: exact, whatever the types, the steps between elements and the zero points.
+// Matrix multiplications of bytes of the run: exact, whatever the types, the steps between elements and the zero
+// points.
 #include "tests/kernels/operands.h"
 
 namespace quarry::kernel_test {

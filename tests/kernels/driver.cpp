@@ -288,19 +288,19 @@ int main_of(int argc, char **argv) {
     else only = argument;
   }
   Registry registry;
-  register_matrix(registry);
-  register_image(registry);
+  register_convolution(registry);
+  register_resize(registry);
   register_elementwise(registry);
   register_chain(registry);
-  register_halves(registry);
-  register_rows(registry);
+  register_float16(registry);
+  register_normalization(registry);
   register_movement(registry);
-  register_int(registry);
+  register_quantized(registry);
   register_elements(registry);
-  register_lines(registry);
+  register_axis_scans(registry);
   register_wide(registry);
   register_matmul_int(registry);
-  register_select(registry);
+  register_selection(registry);
   register_scatter(registry);
   register_random(registry);
   if (register_emulated) register_emulated(registry);

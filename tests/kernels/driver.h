@@ -133,19 +133,19 @@ Bytes params_of(const P &params) {
 }
 
 // One per file of this folder.
-void register_matrix(Registry &registry);
-void register_image(Registry &registry);
+void register_convolution(Registry &registry);
+void register_resize(Registry &registry);
 void register_elementwise(Registry &registry);
 void register_chain(Registry &registry);
-void register_halves(Registry &registry);
-void register_rows(Registry &registry);
+void register_float16(Registry &registry);
+void register_normalization(Registry &registry);
 void register_movement(Registry &registry);
-void register_int(Registry &registry);
+void register_quantized(Registry &registry);
 void register_elements(Registry &registry);
-void register_lines(Registry &registry);
+void register_axis_scans(Registry &registry);
 void register_wide(Registry &registry);
 void register_matmul_int(Registry &registry);
-void register_select(Registry &registry);
+void register_selection(Registry &registry);
 void register_scatter(Registry &registry);
 void register_random(Registry &registry);
 // Cases of an instruction set that is emulated: in programs that have some.

@@ -152,7 +152,7 @@ void test_rotary(const Isa &isa) {
       const Bytes found =
           run(isa, Kernel::RotaryF32, &p, {{halves}, in(cosines), in(sines), out(count * (both ? 2 : 4))})[0];
       if (found != (both ? stored(values_of<float>(wide), type) : wide))
-        throw std::runtime_error("turned halves: not what f32 gives, rounded");
+        throw std::runtime_error("rotated pairs of float16: not what f32 gives, rounded");
     }
   refuse(isa, Kernel::RotaryF32, RotaryF32{}, "an unknown type",
          [](auto &q) { q.size = 2, q.half = 1, q.x_type = NumberType::Count; });
@@ -160,11 +160,11 @@ void test_rotary(const Isa &isa) {
 
 }  // namespace
 
-void register_halves(Registry &registry) {
-  registry.test("ChainF32: halves", test_chain);
-  registry.test("ReduceF32: halves", test_reduce);
-  registry.test("Elements: halves", test_elements);
-  registry.test("RotaryF32: halves", test_rotary);
+void register_float16(Registry &registry) {
+  registry.test("ChainF32: float16", test_chain);
+  registry.test("ReduceF32: float16", test_reduce);
+  registry.test("Elements: float16", test_elements);
+  registry.test("RotaryF32: float16", test_rotary);
 }
 
 }  // namespace quarry::kernel_test

@@ -170,7 +170,7 @@ void test_gather(const Isa &isa) {
                                     reinterpret_cast<std::byte *>(y)};
     const Threads threads;
     isa.run[static_cast<std::size_t>(Kernel::Gather)](Call{&p, pointers, threads, nullptr, 0, found});
-    if (found[0] != bad || found[1] != 1) throw std::runtime_error("gather: an index out of range was not told");
+    if (found[0] != bad || found[1] != 1) throw std::runtime_error("gather: an index out of range was not reported");
   }
   refuse(isa, Kernel::Gather, p, "no rows", [](auto &q) { q.rows = 0; });
   refuse(isa, Kernel::Gather, p, "indices of 2 bytes", [](auto &q) { q.index_bytes = 2; });

@@ -401,7 +401,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_int(Registry &registry) {
+void register_quantized(Registry &registry) {
   register_conv_int(registry);
   register_binary(registry);
   register_pool(registry);

@@ -344,7 +344,7 @@ void test_roi_align(const Isa &isa) {
                                     reinterpret_cast<std::byte *>(batches), reinterpret_cast<std::byte *>(y)};
     const Threads threads;
     isa.run[static_cast<std::size_t>(Kernel::RoiAlignF32)](Call{&p, pointers, threads, nullptr, 0, found});
-    if (found[0] != 2 || found[1] != batches[1]) throw std::runtime_error("a region of no image was not told");
+    if (found[0] != 2 || found[1] != batches[1]) throw std::runtime_error("a region of no image was not reported");
   }
   refuse(isa, Kernel::RoiAlignF32, p, "no regions", [](auto &q) { q.regions = 0; });
   refuse(isa, Kernel::RoiAlignF32, p, "no bins", [](auto &q) { q.rows = 0; });
@@ -481,7 +481,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_image(Registry &registry) {
+void register_resize(Registry &registry) {
   registry.test("PoolF32", test_pool);
   registry.test("PoolPlanesF32", test_pool_planes);
   registry.test("ResizeF32", test_resize);

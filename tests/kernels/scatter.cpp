@@ -77,7 +77,7 @@ void test_scatter_rows(const Isa &isa) {
     index[at] = -p.dims[s.length - 1] - 1;
     call(told);
     if (told[0] != index[at] || told[1] != static_cast<std::int64_t>(at))
-      throw std::runtime_error("scattered rows: an index out of range was not told");
+      throw std::runtime_error("scattered rows: an index out of range was not reported");
   }
   ScatterRows p;
   p.bytes = 64, p.row_bytes = 16, p.tuples = 2, p.dims[0] = 4, p.steps[0] = 16;
@@ -139,7 +139,7 @@ void test_scatter_into(const Isa &isa) {
         std::int64_t told[2] = {};
         isa.run[static_cast<std::size_t>(Kernel::ScatterInto)](Call{&p, pointers, threads, nullptr, 0, told});
         if (told[0] != index[at] || told[1] != static_cast<std::int64_t>(at))
-          throw std::runtime_error("rows scattered into: an index out of range was not told");
+          throw std::runtime_error("rows scattered into: an index out of range was not reported");
       });
   ScatterInto p;
   p.dtype = static_cast<std::uint32_t>(DType::F32);
@@ -203,14 +203,14 @@ void test_scatter_elements(const Isa &isa) {
     std::int64_t told[2] = {};
     isa.run[static_cast<std::size_t>(Kernel::ScatterElements)](Call{&p, pointers, threads, nullptr, 0, told});
     if (told[0] != bad || told[1] != 5)
-      throw std::runtime_error("scattered elements: an index out of range was not told");
+      throw std::runtime_error("scattered elements: an index out of range was not reported");
   }
   const ScatterElements p{1, 4, 3, 2, static_cast<std::uint32_t>(DType::F16), 8, 0, ElementOp::Add};
-  refuse(isa, Kernel::ScatterElements, p, "sums of halves", [](auto &q) { q.combines = 1; });
+  refuse(isa, Kernel::ScatterElements, p, "sums of float16", [](auto &q) { q.combines = 1; });
   refuse(isa, Kernel::ScatterElements, p, "a flag of 2", [](auto &q) { q.combines = 2; });
   refuse(isa, Kernel::ScatterElements, p, "indices of 2 bytes", [](auto &q) { q.index_bytes = 2; });
   refuse(isa, Kernel::ScatterElements, p, "no rows", [](auto &q) { q.rows = 0; });
-  refuse(isa, Kernel::ScatterElements, p, "a negative extent", [](auto &q) { q.count = -1; });
+  refuse(isa, Kernel::ScatterElements, p, "a negative dimension", [](auto &q) { q.count = -1; });
   refuse(isa, Kernel::ScatterElements, p, "a difference", [](auto &q) { q.op = ElementOp::Sub; });
   refuse(isa, Kernel::ScatterElements, p, "2^60 elements", [](auto &q) { q.outer = q.rows = std::int64_t{1} << 30; });
 }

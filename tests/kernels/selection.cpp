@@ -54,7 +54,7 @@ void test_top_k(const Isa &isa) {
   refuse(isa, Kernel::TopK, p, "no output", [](auto &q) { q.has_values = q.has_indices = 0; });
   refuse(isa, Kernel::TopK, p, "a flag of 2", [](auto &q) { q.least = 2; });
   refuse(isa, Kernel::TopK, p, "a line of 2^40", [](auto &q) { q.n = std::int64_t{1} << 40; });
-  refuse(isa, Kernel::TopK, p, "a negative extent", [](auto &q) { q.inner = -1; });
+  refuse(isa, Kernel::TopK, p, "a negative dimension", [](auto &q) { q.inner = -1; });
   refuse(isa, Kernel::TopK, p, "2^60 elements", [](auto &q) { q.outer = q.inner = std::int64_t{1} << 29; });
 }
 
@@ -96,7 +96,7 @@ void gather_elements(const Isa &isa, DType dtype, DType index_dtype, Random &ran
       isa.run[static_cast<std::size_t>(Kernel::GatherElements)](
           Call{&p, pointers, threads, scratch.data(), scratch.size(), told});
       if (told[0] != bad || told[1] != static_cast<std::int64_t>(at))
-        throw std::runtime_error("gathered elements: an index out of range was not told");
+        throw std::runtime_error("gathered elements: an index out of range was not reported");
     }
   }
 }
@@ -112,7 +112,7 @@ void test_gather_elements(const Isa &isa) {
   refuse(isa, Kernel::GatherElements, p, "elements of 3 bytes", [](auto &q) { q.width = 3; });
   refuse(isa, Kernel::GatherElements, p, "indices of 2 bytes", [](auto &q) { q.index_bytes = 2; });
   refuse(isa, Kernel::GatherElements, p, "no rows", [](auto &q) { q.rows = 0; });
-  refuse(isa, Kernel::GatherElements, p, "a negative extent", [](auto &q) { q.count = -1; });
+  refuse(isa, Kernel::GatherElements, p, "a negative dimension", [](auto &q) { q.count = -1; });
   refuse(isa, Kernel::GatherElements, p, "2^60 elements", [](auto &q) { q.outer = q.rows = std::int64_t{1} << 30; });
 }
 
@@ -214,7 +214,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_select(Registry &registry) {
+void register_selection(Registry &registry) {
   registry.test("TopK", test_top_k);
   registry.test("GatherElements", test_gather_elements);
   registry.test("ArgExtremeF32", test_arg_extreme);

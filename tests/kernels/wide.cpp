@@ -141,7 +141,7 @@ void test_lines(const Isa &isa) {
           else if (found != expected) throw std::runtime_error("hardmax: another place");
         }
     }
-  refuse(isa, Kernel::SoftmaxF64, SoftmaxF64{}, "a negative extent", [](auto &q) { q.n = -1; });
+  refuse(isa, Kernel::SoftmaxF64, SoftmaxF64{}, "a negative dimension", [](auto &q) { q.n = -1; });
   refuse(isa, Kernel::SoftmaxF64, SoftmaxF64{}, "a flag of 2", [](auto &q) { q.log = 2; });
   refuse(isa, Kernel::Hardmax, Hardmax{}, "integers",
          [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::I32); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gpu backend on a layer before the OpenCL library that fails as it is told (opencl/layer.cpp). Each test that
+// The gpu backend on a layer before the OpenCL library that fails as it is asked to (opencl/layer.cpp). Each test that
 // needs a device ends where there is none: PoCL is one that every machine can have.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the htp backend on the stand-in for Qualcomm's libraries share: what it is told, what it wrote
+// What the tests of the htp backend on the stand-in for Qualcomm's libraries share: its script, what it wrote
 // down, and models of which an output is the bytes of the input (that is all that the stand-in computes).
 #pragma once
 
@@ -24,7 +24,7 @@ using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
 
 class Standin {
  public:
-  // Tells the stand-in what to do from now on, and begins a log.
+  // Gives the stand-in its script from now on, and begins a log.
   explicit Standin(const std::string &script = {}) {
     setenv("QUARRY_QNN_PATH", QR_STANDIN_FOLDER, 1);
     const std::string folder = QR_STANDIN_FOLDER;

@@ -53,7 +53,7 @@ static void test_several_graphs(void **state) {
   call.profile = profile;
   ok(qr_session_create(model, f->options, &call, &session));
   assert_int_equal(find_event(profile, "graphs loaded").counters[0].value, 3);
-  /* What the backend tells is a part of the phase in which it was called. */
+  /* What the backend reports is a part of the phase in which it was called. */
   assert_int_equal(find_event(profile, "graphs loaded").parent, find_event(profile, "load context").id);
   assert_int_equal(find_event(profile, "load context").parent, find_event(profile, "load").id);
   assert_int_equal(find_event(profile, "load").parent, 0);
@@ -232,7 +232,7 @@ static int32_t on_progress(void *self, uint64_t done, uint64_t total, qr_string 
   return t->stop && t->compiled == 2 ? QR_STOP : QR_GO_ON;
 }
 
-/* A long compilation tells how far it is, its events go to the profile, and it can be stopped half way. */
+/* A long compilation reports how far it is, its events go to the profile, and it can be stopped half way. */
 static void test_watched_compilation(void **state) {
   fixture *f = *state;
   told t = {0, 0, NULL, 0};
@@ -340,7 +340,7 @@ static void test_onnx_form(void **state) {
       assert_int_equal(info.st_size, size);
       assert_int_equal(unlink(path), 0);
     }
-    /* A plugin that does it wrong is told on, and nothing is left. */
+    /* A plugin that does it wrong is reported, and nothing is left. */
     const char *const wrong[] = {"wrong=name", "wrong=short", "wrong=long"};
     for (int i = 0; i < 3 && !child; ++i) {
       set(f, "scripted.script", wrong[i]);

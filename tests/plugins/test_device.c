@@ -256,7 +256,7 @@ static void test_option_in_all_buckets_or_none(void **state) {
 
 /* ---- after fork() ---------------------------------------------------------------------------- */
 
-/* The third device is of no use in a forked child, which is told so; the parent goes on. */
+/* The third device is of no use in a forked child, which gets that error; the parent goes on. */
 static void test_fork(void **state) {
   fixture *f = *state;
   set(f, "device_id", "2");

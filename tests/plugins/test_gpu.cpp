@@ -51,7 +51,7 @@ TEST_CASE("a device is chosen by part of its name") {
              {"gpu.device", "no such", name.c_str()}));
 }
 
-TEST_CASE("a run is right, told of, and nothing is left behind") {
+TEST_CASE("a run is right and reported, and nothing is left behind") {
   if (!has_device()) return;
   const Layer layer;
   {
@@ -156,7 +156,7 @@ TEST_CASE("a device that was lost comes back with all that is on it") {
   CHECK_EQ(layer.count("objects"), 0);
 }
 
-TEST_CASE("who waits for a lost device to come back can be told to stop") {
+TEST_CASE("who waits for a lost device to come back can be stopped") {
   if (!has_device()) return;
   const Layer layer;
   {

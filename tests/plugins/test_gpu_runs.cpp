@@ -75,7 +75,7 @@ TEST_CASE("submitted runs are under way together, and each is right") {
           std::fill(job.y.begin(), job.y.end(), -1.0f);
         }
       }
-      // The end of each is told by an event of its own, and nobody waits for the whole queue.
+      // The end of each is reported by an event of its own, and nobody waits for the whole queue.
       CHECK_EQ(layer.count("Finish"), finishes);
       CHECK_EQ(layer.count("EnqueueMarkerWithWaitList"), std::string(level) == "off" ? 12 : 24);
       CHECK(run(made, 3));
@@ -231,7 +231,7 @@ TEST_CASE("registered memory in submitted runs") {
   CHECK_EQ(layer.count("objects"), 0);
 }
 
-// ---- extents of the run -------------------------------------------------------------------------
+// ---- data-dependent shapes -----------------------------------------------------------------------
 
 namespace {
 
@@ -257,7 +257,7 @@ std::string detector() {
   return text.bytes();
 }
 
-// Rows of x with a positive first element, times weights: a product behind extents of the run.
+// Rows of x with a positive first element, times weights: a matrix multiplication behind data-dependent shapes.
 std::string chooser() {
   ModelText text(13);
   text.input("x", {16, 8});
@@ -317,7 +317,7 @@ TEST_CASE("data-dependent shapes: what comes before is on the device, the rest b
   CHECK_EQ(layer.count("objects"), 0);
 }
 
-TEST_CASE("plans of the run's extents are kept, and made anew after a lost device; such runs can be submitted") {
+TEST_CASE("plans of data-dependent shapes are kept, and made anew after a lost device; such runs can be submitted") {
   if (!has_device()) return;
   const Layer layer;
   {
@@ -358,7 +358,7 @@ TEST_CASE("plans of the run's extents are kept, and made anew after a lost devic
   CHECK_EQ(layer.count("objects"), 0);
 }
 
-TEST_CASE("an operator behind such extents that the backend lacks is refused by name") {
+TEST_CASE("an operator behind such shapes that the backend lacks is refused by name") {
   if (!has_device()) return;
   const Layer layer;
   qr::Runtime runtime;

@@ -227,7 +227,7 @@ TEST_CASE("a measured run, asynchronous") {
   CHECK(says(csv, {"graphExecute", "Accelerator (execute) time=20 us"}));
 }
 
-TEST_CASE("a device that is lost with several runs in the library: all are told, and one recovery is enough") {
+TEST_CASE("a device that is lost with several runs in the library: all get the error, and one recovery is enough") {
   const Standin standin;
   qr::Runtime runtime;
   qr::Session made = session(runtime);
@@ -292,7 +292,7 @@ TEST_CASE("recovery that waits for a run ends in time, and can be asked for agai
   CHECK(run(busy));
 }
 
-TEST_CASE("recovery while others wait in the queue: none is in the library meanwhile, and they are told") {
+TEST_CASE("recovery while others wait in the queue: none is in the library meanwhile, and they get the error") {
   for (const bool submits : {false, true}) {
     CAPTURE(submits);
     const Standin standin;

@@ -128,7 +128,7 @@ TEST_CASE("the way to the device: latency, polling, the matrix unit") {
     CHECK_EQ(standin.count(vote), 1u);
 }
 
-TEST_CASE("a vote that is refused is told") {
+TEST_CASE("a vote that is refused is reported") {
   const Standin standin("fail=setPowerConfig:13002");
   qr::Runtime runtime;
   CHECK(says(failure(

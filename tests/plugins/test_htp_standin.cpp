@@ -464,7 +464,7 @@ TEST_CASE("without signals a run ends when the library does, and those that wait
   busy.join();
 }
 
-TEST_CASE("a lost device: told as such, and brought back with its sessions") {
+TEST_CASE("a lost device: reported as such, and brought back with its sessions") {
   for (const char *error : {"1011", "1007"}) {
     CAPTURE(error);
     const Standin standin;

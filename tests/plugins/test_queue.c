@@ -486,7 +486,7 @@ static void test_change_over(void **state) {
   close(fd), unlink(path);
 }
 
-/* ---- what a run tells ------------------------------------------------------------------------ */
+/* ---- what a run reports ---------------------------------------------------------------------- */
 
 static void test_profile(void **state) {
   world w;

@@ -561,6 +561,6 @@ TEST_CASE("a plugin for another C library") {
   CHECK_EQ(musl.hint(),
            "build the plugin with the C library of this system (x86_64-linux-glibc), or install one that was");
   CHECK_EQ(judged("aarch64-android-bionic", "aarch64-linux-glibc").hint(), "install the plugin built for this system");
-  CHECK_EQ(judged("x86_64-linux", "x86_64-linux-glibc").id(), "QR-L0117");  // of before the C library was told
+  CHECK_EQ(judged("x86_64-linux", "x86_64-linux-glibc").id(), "QR-L0117");  // of before the C library was stated
   CHECK_OK(judged("x86_64-windows-msvc", "x86_64-windows-msvc"));
 }

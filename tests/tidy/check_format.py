@@ -23,7 +23,7 @@ try:
     listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.c", "*.cpp", "*.h", "*.hpp"],
                             check=True, capture_output=True, text=True).stdout.splitlines()
 except (OSError, subprocess.CalledProcessError):
-    print("skipped: not a git checkout, which tells what is a source file")
+    print("skipped: not a git checkout, which knows what is a source file")
     sys.exit(77)
 listed = [f for f in listed if not f.startswith("tests/golden/")]
 found = subprocess.run([tool, "--dry-run", "-Werror", "--ferror-limit=1", *listed], cwd=root, capture_output=True, text=True)

@@ -172,7 +172,7 @@ for path in sources:
         for text in re.findall(r'"(?:[^"\\]|\\.)*"', line):
             if not in_program and re.search(r"(^|[^-\w])--[a-z]|\bquarry (run|compile|bench|conform)\b", text[1:-1]):
                 problems.append(f"{path}:{number}: {text} speaks of the command line")
-        # Through `print`, a write that fails is told.
+        # Through `print`, a write that fails is reported.
         if in_program and path.endswith(".cpp") and path != "tools/console/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
             problems.append(f"{path}:{number}: {line.strip()}: use print of output.h")
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Looks through the disassembly of every instruction set's kernels for conversions that the compiler took apart, element by element.
+"""Looks through the disassembly of every instruction set's kernels for conversions that the compiler does element by element.
 
 check_vectors.py BUILD_FOLDER
 
 gcc 12 does that to __builtin_convertvector at 64 bytes: 16 bytes are loaded one at a time (movzbl), widened, and put together again (vpinsrd), which
 takes ten times as long as the one instruction that there is. No test of results sees it. What is looked for are kMany elements that go into vectors, or
-come out of them, one at a time within kWindow instructions. Of x86-64 and optimised builds alone: others have no such code to judge.
+come out of them, one at a time within kWindow instructions. Of x86-64 and optimised builds alone: others have no such code to check.
 """
 import collections
 import glob

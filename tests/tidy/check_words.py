@@ -5,10 +5,12 @@
 check_words.py SOURCE_ROOT
 """
 import glob
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
 
 root = sys.argv[1]
 here = os.path.dirname(os.path.abspath(__file__))
@@ -61,6 +63,18 @@ def report(path, text, begin, what):
             problems.append(f'{path}:{number}: "{match[0]}" in {what}, expected: {instead} (tests/tidy/retired_words.txt)')
 
 
+def pieces_of_python(source):
+    """Comments and strings, with where each begins."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in STRINGS or token.type == tokenize.COMMENT:
+            text = re.sub(r"\{[^{}\n]*\}", lambda m: " " * len(m[0]), token.string) if token.string[:2].lower() in ('f"', "f'", "rf") else token.string
+            yield "a comment" if token.type == tokenize.COMMENT else "a text", text, starts[token.start[0] - 1] + token.start[1]
+
+
+STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 files = tracked()
 looked_at = 0
 for path in files:
@@ -81,6 +95,18 @@ for path in files:
                 report(path, match["text"], match.start(), "a text")
             elif match["comment"] and covered(path, "comments"):
                 report(path, re.sub(r'"[^"\n]*"|`[^`\n]*`', lambda m: " " * len(m[0]), match["comment"]), match.start(), "a comment")
+        looked_at += 1
+    elif path.endswith(".py") and covered(path, "scripts"):
+        source = read(path)
+        for what, text, begin in pieces_of_python(source):
+            if what == "a comment" or " " in text:
+                report(path, re.sub(r"`[^`\n]*`", lambda m: " " * len(m[0]), text), begin, what)
+        looked_at += 1
+    elif os.path.basename(path) in ("meson.build", "meson_options.txt") and covered(path, "scripts"):
+        source = read(path)
+        for match in re.finditer(r"'(?:[^'\\\n]|\\.)*'|(?P<comment>#[^\n]*)", source):
+            if match["comment"] or " " in match[0]:
+                report(path, match[0], match.start(), "a comment" if match["comment"] else "a text")
         looked_at += 1
 
 # ---- what READMEs name is there

@@ -3,7 +3,7 @@
 """Measures Quarry and ONNX Runtime on the same models in one run. Started by tools/bench.sh.
 
 Every figure comes from short processes that alternate (ours, theirs, ours, theirs, ...), so that a machine whose speed drifts is as fast
-for both. A round is one process of each; its ratio is that of their medians, and the ratio told is the median over the rounds. Rounds go
+for both. A round is one process of each; its ratio is that of their medians, and the ratio printed is the median over the rounds. Rounds go
 on until the middle half of the ratios lies within 6 % or the most rounds are done. Ours is `quarry bench`, theirs tools/bench/bench_ort.c,
 which does the same through ONNX Runtime's C API with inputs and outputs bound, all optimisations on, N threads within an operator and one
 between operators.
@@ -164,7 +164,7 @@ class Bench:
             command += ["--" + key.replace("_", "-"), str(value)]
         return json.loads(run(command) or "{}")
 
-    shapes = {}  # of .onnx files with symbolic extents: what --shape of both takes
+    shapes = {}  # of .onnx files with symbolic dimensions: what --shape of both takes
     made_from = {}  # .ort and .qrm: .onnx
     files = {}  # of .onnx files with test data: their first inputs by name, as files without their ending .npy or .raw
 
@@ -200,7 +200,7 @@ class Bench:
         return found
 
     def bind_shapes(self, path):
-        """Symbolic extents: those of the model's first test data, else 1."""
+        """Symbolic dimensions: those of the model's first test data, else 1."""
         import onnx
 
         graph = onnx.load(path, load_external_data=False).graph
@@ -221,7 +221,7 @@ class Bench:
             self.shapes[path] = ",".join(symbols)
 
     def write_inputs(self, name, path):
-        """The model's first test inputs, as both sides read them: what a run takes may hang on its values."""
+        """The model's first test inputs, as both sides read them: what a run takes may depend on its values."""
         import numpy
 
         self.files[path] = {}
@@ -819,7 +819,7 @@ def write_all(results, folder, page):
     write(page, old[: old.index(begin) + len(begin)] + index(folder) + old[old.index(end) :])
 
 
-# Hosts of virtual machines often hide which processor it is ("AMD EPYC", "Intel(R) Xeon(R) Processor"); its family and model tell the
+# Hosts of virtual machines often hide which processor it is ("AMD EPYC", "Intel(R) Xeon(R) Processor"); its family and model say the
 # generation, and one may be twice as fast as the one before it: (vendor, family, least model, greatest model, name).
 GENERATIONS = [
     ("AuthenticAMD", 23, 0x00, 0x2F, "Zen"),

@@ -60,7 +60,7 @@ BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "
 
 
 def tensors(text):
-    """"1x3x8 f32, 4 f32" as [(extents, bytes)]."""
+    """"1x3x8 f32, 4 f32" as [(shape, bytes)]."""
     found = []
     for extents, dtype in re.findall(r"([0-9x]*) ?\b([a-z]+[0-9]+|bool)\b", text):
         dims = [int(extent) for extent in extents.split("x") if extent]

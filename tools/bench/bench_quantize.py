@@ -8,7 +8,7 @@
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
 Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
-photographs of SHARED/images of even number (and their data sets) and judged on the others, as they are, mirrored and cut (classifiers on some 150 forms of each); the rest with what lies beside them. Each output is judged by ONNX Runtime
+photographs of SHARED/images of even number (and their data sets) and checked on the others, as they are, mirrored and cut (classifiers on some 150 forms of each); the rest with what lies beside them. Each output is checked by ONNX Runtime
 against the float model; a row has the least of a model's outputs. Theirs: qnn_preprocess_model, get_qnn_qdq_config (u8 activations and weights), quantize. Their models are kept in the cache.
 """
 import argparse
@@ -76,7 +76,7 @@ PICTURES = {
 
 
 def pictures(shared, name):
-    """Samples to calibrate with, and others to judge by."""
+    """Samples to calibrate with, and others to check by."""
     from PIL import Image, ImageOps
     prepare, calibrate, judge = PICTURES[name], [], []
     for at, file in enumerate(DIGITS if name == "mnist-8" else PHOTOS):
@@ -84,7 +84,7 @@ def pictures(shared, name):
         width, height = image.size
         parts = [image.crop((width // 8, height // 8, width * 7 // 8, height * 7 // 8)), image.crop((0, 0, width * 3 // 4, height * 3 // 4))]
         forms = [image, *parts] if name == "mnist-8" else [image, ImageOps.mirror(image), *parts]
-        if at % 2 and name != "mnist-8":  # more of those to judge by: the other corners, and all of them mirrored
+        if at % 2 and name != "mnist-8":  # more of those to check by: the other corners, and all of them mirrored
             parts += [image.crop((x, y, x + width * 3 // 4, y + height * 3 // 4)) for x, y in ((width // 4, 0), (0, height // 4), (width // 4, height // 4))]
             forms = [form for one in (image, *parts) for form in (one, ImageOps.mirror(one))]
             if name in CLASSIFIERS:  # a class is one answer for a whole picture: so many forms that a few near ties do not decide
@@ -124,7 +124,7 @@ def samples_of(folder, inputs):
 
 
 def data_of(shared, name, inputs):
-    """Samples to calibrate with, and to judge by: the same where there are no others."""
+    """Samples to calibrate with, and to check by: the same where there are no others."""
     given = samples_of(os.path.join(shared, "models", name), inputs)
     if name not in PICTURES:  # models for NPUs have one shape: that of the last sample
         given = [one for one in given if all(one[key].shape == value.shape for key, value in given[-1].items())]

@@ -16,7 +16,7 @@ for form, x, w, extra in (("1x1", "1,320,32,32", (320, 320, 1, 1), {}), ("3x3_un
     add(f"Conv_f16_{form}", "Conv", f"f16 {x}", half(*w), half(w[0]), **extra)
 add("GroupNormalization_f16", "GroupNormalization", "f16 1,320,32,32", half(320), half(320), opset=21, num_groups=32)
 add("InstanceNormalization_f16", "InstanceNormalization", "f16 1,64,56,56", half(64), half(64))
-add("InstanceNormalization_unet", "InstanceNormalization", "f32 1,32,40960", f(32), f(32))  # a GroupNorm as exporters spell it
+add("InstanceNormalization_unet", "InstanceNormalization", "f32 1,32,40960", f(32), f(32))  # a GroupNorm as exporters write it
 add("BatchNormalization_f16", "BatchNormalization", "f16 1,64,56,56", half(64), half(64), half(64), np.abs(half(64)) + 1)
 add("RMSNormalization_f16", "RMSNormalization", "f16 1,128,768", half(768), opset=23)
 add("SimplifiedLayerNormalization_f16_ms", "SimplifiedLayerNormalization", "f16 1,128,768", half(768), axis=-1)
@@ -106,7 +106,7 @@ add("Pow_mel", "Pow", "f32 1,201,3000 0 9", np.float32(2))
 add("Log_mel", "Log", "f32 1,80,3000 0.1 9")
 add("ReduceSum_magnitude", "ReduceSum", "f32 1,201,3000,2", i64(-1))
 
-# ---- small, large and odd extents of what moves, makes or reduces elements
+# ---- small, large and odd shapes of what moves, makes or reduces elements
 for form, x, extra in (("stem", "1,64,112,112", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("odd", "1,13,31,29", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("small", "1,8,14,14", {"kernel_shape": [2, 2], "strides": [2, 2]}),
                        ("large", "1,32,224,224", {"kernel_shape": [2, 2], "strides": [2, 2]}), ("one_channel", "1,1,512,512", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("batch", "8,16,28,28", {"kernel_shape": [2, 2], "strides": [2, 2]})):
     add(f"MaxPool_{form}", "MaxPool", f"f32 {x}", **extra)

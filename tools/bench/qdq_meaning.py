@@ -17,7 +17,7 @@ def along(values, like, axis):
 
 
 def windows(x, kernel, a, fill):
-    """For each tap of a window over the last two axes: its place, and x there. And the extents of the result."""
+    """For each tap of a window over the last two axes: its position, and x there. And the shape of the result."""
     strides, dilations, pads = a.get("strides", [1, 1]), a.get("dilations", [1, 1]), list(a.get("pads", [0] * 4))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     extents = []

@@ -27,16 +27,16 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return packed_size(tensor.dtype, count).value_or(0);
 }
 
-HashMap<std::int32_t, std::size_t> places_of(const Vector<std::int32_t> &ids) {
-  HashMap<std::int32_t, std::size_t> places;
-  for (std::size_t i = 0; i < ids.size(); ++i) places.emplace(ids[i], i);
-  return places;
+HashMap<std::int32_t, std::size_t> positions_of(const Vector<std::int32_t> &ids) {
+  HashMap<std::int32_t, std::size_t> positions;
+  for (std::size_t i = 0; i < ids.size(); ++i) positions.emplace(ids[i], i);
+  return positions;
 }
 
 // What the head's results are in the graph: its outputs, or what the dynamic region reads. Gives where each lies.
 Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &head, Plan &plan) {
   Vector<std::uint32_t> results(head.outputs.size());
-  const HashMap<std::int32_t, std::size_t> inputs = places_of(graph.inputs);
+  const HashMap<std::int32_t, std::size_t> inputs = positions_of(graph.inputs);
   for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
     Value &value = plan.values[v];
     if (value.storage == StorageKind::Input) {
@@ -44,40 +44,41 @@ Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &hea
       value.index = static_cast<std::uint32_t>(inputs.at(id));
     } else if (value.storage == StorageKind::Output) {
       results[value.index] = v;
-      const std::int32_t place = head.places[value.index];
-      if (place == qir::kAbsent) value.storage = StorageKind::Arena, value.index = 0;
-      else value.index = static_cast<std::uint32_t>(place);
+      const std::int32_t position = head.places[value.index];
+      if (position == qir::kAbsent) value.storage = StorageKind::Arena, value.index = 0;
+      else value.index = static_cast<std::uint32_t>(position);
     }
   }
   return results;
 }
 
 // The dynamic region as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
-Status add_tail(const qir::Graph &graph, const passes::Parts &parts, const Vector<std::uint32_t> &head_results,
-                qir::ConstantPool &pool, bool dry_run, Plan &plan) {
+Status add_region(const qir::Graph &graph, const passes::Parts &parts, const Vector<std::uint32_t> &head_results,
+                  qir::ConstantPool &pool, bool dry_run, Plan &plan) {
   const passes::Part &part = parts.second;
   if (!dry_run) {
-    QR_ASSIGN_OR_RETURN(plan.tail.qir, qir::write_graph(part.graph, pool));
+    QR_ASSIGN_OR_RETURN(plan.region.qir, qir::write_graph(part.graph, pool));
   }
-  for (const qir::Node &node : part.graph.nodes) plan.tail.sources.push_back(node.source);
-  plan.tail.inputs = static_cast<std::uint32_t>(part.inputs.size());
-  plan.tail.outputs = static_cast<std::uint32_t>(part.outputs.size());
+  for (const qir::Node &node : part.graph.nodes) plan.region.sources.push_back(node.source);
+  plan.region.inputs = static_cast<std::uint32_t>(part.inputs.size());
+  plan.region.outputs = static_cast<std::uint32_t>(part.outputs.size());
   Step step;
-  step.kernel = kTailStep;
+  step.kernel = kRegionStep;
   step.first_operand = static_cast<std::uint32_t>(plan.operands.size());
-  step.operand_count = plan.tail.inputs + plan.tail.outputs;
+  step.operand_count = plan.region.inputs + plan.region.outputs;
   const auto add = [&](StorageKind storage, std::ptrdiff_t index, std::uint64_t bytes) {
     plan.operands.push_back({static_cast<std::uint32_t>(plan.values.size()), 0, 0});
     plan.values.push_back({storage, static_cast<std::uint32_t>(index), 0, bytes});
   };
-  const HashMap<std::int32_t, std::size_t> inputs = places_of(graph.inputs), made = places_of(parts.first.outputs);
+  const HashMap<std::int32_t, std::size_t> inputs = positions_of(graph.inputs),
+                                           made = positions_of(parts.first.outputs);
   for (const std::int32_t id : part.inputs) {
     if (const auto input = inputs.find(id); input != inputs.end())
       add(StorageKind::Input, static_cast<std::ptrdiff_t>(input->second),
           passes::known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
     else plan.operands.push_back({head_results[made.at(id)], 0, 0});
   }
-  for (const std::int32_t place : part.places) add(StorageKind::Output, place, 0);
+  for (const std::int32_t position : part.places) add(StorageKind::Output, position, 0);
   plan.steps.push_back(step);
   plan.notes.emplace_back();  // its nodes have events of their own
   return {};
@@ -89,7 +90,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   CompiledPlan out;
   out.plan.isa = options.isa;
   out.winograd = options.winograd, out.weights = options.weights;
-  out.f32_products = options.f32_products;
+  out.f32_gemm = options.f32_gemm;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {
@@ -124,18 +125,18 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   }
   if (!whole) {
     const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);
-    QR_RETURN_IF_ERROR(add_tail(graph, parts, results, pool, options.dry_run, out.plan));
-    paths.tail(parts.second.graph);
+    QR_RETURN_IF_ERROR(add_region(graph, parts, results, pool, options.dry_run, out.plan));
+    paths.region(parts.second.graph);
   }
   QR_RETURN_IF_ERROR(stop_status("compile"));
   chain_steps(out.plan, paths);
   QR_RETURN_IF_ERROR(stop_status("compile"));
-  read_halves(out.plan, paths);
+  read_float16(out.plan, paths);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   paths.write(out.plan);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.dry_run) return out;
-  place_values(out.plan);
+  assign_offsets(out.plan);
   QR_RETURN_IF_ERROR(stop_status("compile"));
 
   // Constants: what is large and lies in a segment stays there, the rest is packed. Only what a step reads.

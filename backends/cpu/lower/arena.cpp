@@ -65,8 +65,8 @@ std::optional<std::uint32_t> same_walk(const Plan &plan, const Step &step) {
 // y = f(x) where nobody needs x any more: y lies where x lies.
 void write_in_place(Plan &plan) {
   const Vector<Lifetime> lifetimes = lifetimes_of(plan);
-  Vector<std::uint32_t> place(plan.values.size());
-  std::iota(place.begin(), place.end(), 0u);
+  Vector<std::uint32_t> alias(plan.values.size());
+  std::iota(alias.begin(), alias.end(), 0u);
   bool any = false;
   for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
     if (stop_asked()) return;
@@ -83,15 +83,15 @@ void write_in_place(Plan &plan) {
     if (lifetimes[x.value].last != s || lifetimes[y.value].first != s) continue;
     // No other operand may be another part of x.
     if (std::ranges::count_if(inputs, [&](const Operand &input) { return input.value == x.value; }) > 1) continue;
-    place[y.value] = place[x.value];
+    alias[y.value] = alias[x.value];
     any = true;
   }
   if (!any) return;
-  for (Operand &operand : plan.operands) operand.value = place[operand.value];
+  for (Operand &operand : plan.operands) operand.value = alias[operand.value];
 }
 
 // Of a great many values, in the order of time.
-void place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes) {
+void assign_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes) {
   const auto size_of = [&](std::uint32_t v) { return (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign; };
   Vector<std::uint32_t> by_end = values;
   std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
@@ -110,7 +110,7 @@ void place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime
 
 }  // namespace
 
-void place_values(Plan &plan) {
+void assign_offsets(Plan &plan) {
   write_in_place(plan);
   if (stop_asked()) return;  // compile() asks too
   Vector<Lifetime> lifetimes = lifetimes_of(plan);
@@ -125,7 +125,7 @@ void place_values(Plan &plan) {
     }
     if (lifetimes[v].used() && value.bytes > 0) order.push_back(v);
   }
-  if (order.size() > Gaps::kMany) return place_many(plan, order, lifetimes);
+  if (order.size() > Gaps::kMany) return assign_many(plan, order, lifetimes);
   // Largest first, each as low as it fits beside those that live with it.
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });

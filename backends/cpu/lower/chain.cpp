@@ -247,7 +247,7 @@ void chain_steps(Plan &plan, NodePathTable &paths) {
     Step step = before.steps[s];
     StepNote note = before.notes[s];
     std::span<const Operand> operands = std::span(before.operands).subspan(step.first_operand, step.operand_count);
-    const bool has_kernel = step.kernel != kReferenceStep && step.kernel != kTailStep;
+    const bool has_kernel = step.kernel != kReferenceStep && step.kernel != kRegionStep;
     const std::uint8_t *params = has_kernel ? before.params.data() + step.params : nullptr;
     ChainF32 chain;
     if (link.steps.size() > 1) {

@@ -60,7 +60,7 @@ Result<Lowered> lower_gemm(Lowering &l, const Group &group) {
   const kernels::FilterView<float> filter{weights, b_transposed ? k : 1, b_transposed ? 1 : n, 0, 0};
   const View y = l.new_row_major(l.tensor(group.output).shape, 4);
   l.define(group.output, y);
-  return done(emit_product(l, p, *a, filter, bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+  return done(emit_gemm(l, p, *a, filter, bias, y, group.residual == qir::kAbsent ? nullptr : &r));
 }
 
 namespace {

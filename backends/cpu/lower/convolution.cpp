@@ -141,15 +141,15 @@ bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float
 void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values, std::int64_t count) {
   p->weights = weight_type(l, values, count);
   const kernels::Isa &isa = l.isa();
-  const bool split = l.options().f32_products == F32Products::Auto    ? kernels::split_wins(*p, isa)
-                     : l.options().f32_products == F32Products::Split ? kernels::split_possible(*p, isa)
-                                                                      : false;
+  const bool split = l.options().f32_gemm == F32Gemm::Auto    ? kernels::split_wins(*p, isa)
+                     : l.options().f32_gemm == F32Gemm::Split ? kernels::split_possible(*p, isa)
+                                                              : false;
   if (split && (l.options().dry_run || kernels::split_holds(values, count)))
     p->algorithm = kernels::ConvAlgorithm::Split;
 }
 
-Status emit_product(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
-                    const Vector<float> &bias, const View &y, const View *r) {
+Status emit_gemm(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
+                 const Vector<float> &bias, const View &y, const View *r) {
   return emit_packed(l, Kernel::ConvF32, &p, x, filter, bias, r, y);
 }
 
@@ -163,7 +163,7 @@ Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const kernels::
       !std::all_of(filter.data, filter.data + weights, [](float v) { return std::isfinite(v); }))
     p.algorithm = kernels::ConvAlgorithm::Direct;
   if (p.algorithm == kernels::ConvAlgorithm::Direct) choose_numbers(l, &p, filter.data, weights);
-  return emit_product(l, p, x, filter, bias, y, r);
+  return emit_gemm(l, p, x, filter, bias, y, r);
 }
 
 Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x,

@@ -18,8 +18,8 @@ bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float
 // How the weights of a matrix multiplication are stored, and by what they are multiplied.
 void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values, std::int64_t count);
 // The step of constant weights, as `p` says.
-Status emit_product(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
-                    const Vector<float> &bias, const View &y, const View *r = nullptr);
+Status emit_gemm(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
+                 const Vector<float> &bias, const View &y, const View *r = nullptr);
 // A convolution by the quickest algorithm for it; `weights`: how many the filter has.
 Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
                  std::int64_t weights, const Vector<float> &bias, const View &y, const View *r = nullptr);

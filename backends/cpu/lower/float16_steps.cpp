@@ -46,9 +46,9 @@ std::optional<ChainF32> chain_of(const Plan &plan, const Step &step) {
   return chain;
 }
 
-class Halves {
+class Float16Steps {
  public:
-  Halves(Plan &plan, NodePathTable &paths)
+  Float16Steps(Plan &plan, NodePathTable &paths)
       : plan_(plan),
         paths_(paths),
         readers_(plan.values.size(), 0),
@@ -63,7 +63,7 @@ class Halves {
         const std::uint32_t value = plan.operands[step.first_operand + o].value;
         // What a step other than these writes is no matter here: it counts as read, so nobody is taken for the only
         // one.
-        const bool last = o + 1 == step.operand_count && (cast || takes_halves(step));
+        const bool last = o + 1 == step.operand_count && (cast || takes_float16(step));
         last ? ++writers_[value] : ++readers_[value];
       }
       if (!cast) continue;
@@ -101,7 +101,7 @@ class Halves {
   // A reduction's scratch: what it reads at a time, as f32.
   static constexpr std::int64_t kMostReduced = 16384;
 
-  bool takes_halves(const Step &step) const {
+  bool takes_float16(const Step &step) const {
     return is(step, Kernel::ChainF32) || is(step, Kernel::UnaryF32) || is(step, Kernel::BinaryF32) ||
            is(step, Kernel::ReduceF32) || is(step, Kernel::Elements) || is(step, Kernel::RotaryF32);
   }
@@ -252,6 +252,6 @@ class Halves {
 
 }  // namespace
 
-void read_halves(Plan &plan, NodePathTable &paths) { Halves(plan, paths).run(); }
+void read_float16(Plan &plan, NodePathTable &paths) { Float16Steps(plan, paths).run(); }
 
 }  // namespace quarry::cpu

@@ -39,7 +39,7 @@ bool is_per_channel(const qir::Tensor &added, const qir::Tensor &made, bool imag
          added.data.size == static_cast<std::uint64_t>(channels) * sizeof(float);
 }
 
-bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
+bool is_contraction(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
 // What a result is multiplied by, if all of it is by one constant; a quotient only where its inverse is exact.
 std::optional<float> factor_of(const qir::Graph &graph, const qir::Node &node, std::int32_t product) {
   if (node.op != Op::Mul && node.op != Op::Div) return std::nullopt;
@@ -129,7 +129,7 @@ Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
     for (std::size_t i = graph.nodes.size(); i-- > 0;) {
       if (stop_asked()) return;  // who made this asks too
       const std::size_t n = pass == 0 ? i : graph.nodes.size() - 1 - i;
-      if (taken(n) || (pass == 0 && !is_product(graph.nodes[n].op))) continue;
+      if (taken(n) || (pass == 0 && !is_contraction(graph.nodes[n].op))) continue;
       Group group;
       group.root = group.last = static_cast<std::int32_t>(n);
       group.members = {group.root};
@@ -216,7 +216,7 @@ void Fusion::grow(Group &group) {
         takes = true;
       }
     }
-    if (!takes && node.op == Op::Add && is_product(root) && group.residual_mode == Residual::None) {
+    if (!takes && node.op == Op::Add && is_contraction(root) && group.residual_mode == Residual::None) {
       const std::int32_t other = node.inputs[0] == group.output ? node.inputs[1] : node.inputs[0];
       const qir::Tensor &added = at(graph_, other), &sum = at(graph_, node.outputs[0]);
       if (other == group.output || sum.shape != made.shape) return;

@@ -48,7 +48,7 @@ void NodePathTable::reference(std::int32_t source, qir::Op op) {
   Entry *const entry = of(source);
   if (!entry) return;
   entry->reference = true;
-  add(*entry, reference::way_of(op));
+  add(*entry, reference::path_of(op));
 }
 
 void NodePathTable::fused(std::int32_t source, std::int32_t into) {
@@ -64,7 +64,7 @@ void NodePathTable::chained(std::int32_t source, std::span<const Step> left, std
   else steps(source, left);
 }
 
-void NodePathTable::tail(const qir::Graph &part) {
+void NodePathTable::region(const qir::Graph &part) {
   const Vector<bool> tells = passes::telling(part);
   const bool planned = passes::has_products(passes::cut(part, tells).second.graph);
   for (std::size_t n = 0; n < part.nodes.size(); ++n) {
@@ -78,7 +78,7 @@ void NodePathTable::tail(const qir::Graph &part) {
 
 // Whose step each is in the end; itself where it went into none.
 Vector<std::size_t> NodePathTable::ends() const {
-  constexpr std::size_t kUnknown = SIZE_MAX, kOnTheWay = SIZE_MAX - 1;
+  constexpr std::size_t kUnknown = SIZE_MAX, kVisiting = SIZE_MAX - 1;
   Vector<std::size_t> ends(paths_.size(), kUnknown), met;
   for (std::size_t i = 0; i < paths_.size() && !stop_asked(); ++i) {
     std::size_t node = i;
@@ -87,8 +87,8 @@ Vector<std::size_t> NodePathTable::ends() const {
       return ends[node] == kUnknown && !entry.native && !entry.reference && entry.into != qir::kNoSource;
     };
     for (met.clear(); goes_on(); node = static_cast<std::size_t>(paths_[node].into))
-      ends[node] = kOnTheWay, met.push_back(node);
-    const std::size_t end = ends[node] < kOnTheWay ? ends[node] : node;  // (a circle ends where it closes)
+      ends[node] = kVisiting, met.push_back(node);
+    const std::size_t end = ends[node] < kVisiting ? ends[node] : node;  // (a circle ends where it closes)
     ends[node] = end;
     for (const std::size_t one : met) ends[one] = end;
   }

@@ -36,7 +36,7 @@ class NodePathTable {
   // Steps were joined: the node has those that are `left`, or its work is done with that of the node `into`.
   void chained(std::int32_t source, std::span<const Step> left, std::int32_t into);
   // What runs when its shapes are known: data-dependent shapes.
-  void tail(const qir::Graph &part);
+  void region(const qir::Graph &part);
 
   void write(Plan &plan) const;
 

@@ -12,9 +12,9 @@ class NodePathTable;
 void chain_steps(Plan &plan, NodePathTable &paths);
 
 // Lets steps read and write f16 and bf16 themselves where Casts stand beside them (float16_steps.cpp).
-void read_halves(Plan &plan, NodePathTable &paths);
+void read_float16(Plan &plan, NodePathTable &paths);
 
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
-void place_values(Plan &plan);
+void assign_offsets(Plan &plan);
 
 }  // namespace quarry::cpu

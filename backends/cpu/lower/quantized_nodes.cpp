@@ -38,7 +38,7 @@ bool fit_16_bits(const qir::Tensor &w) {
   return true;
 }
 
-bool integer_product(const qir::Graph &graph, const qir::Node &node) {
+bool integer_contraction(const qir::Graph &graph, const qir::Node &node) {
   const qir::Tensor &x = at(graph, node.inputs[0]), &w = at(graph, node.inputs[1]);
   if (!quantized_activation(x) || !quantized_activation(at(graph, node.outputs[0]))) return false;
   if (const std::int32_t b = node.inputs[2]; b != qir::kAbsent) {
@@ -110,7 +110,7 @@ bool runs_in_integers(const qir::Graph &graph, const qir::Node &node) {
   switch (node.op) {
     case Op::Conv:
     case Op::Gemm:
-    case Op::MatMul: return integer_product(graph, node);
+    case Op::MatMul: return integer_contraction(graph, node);
     case Op::Add:
     case Op::Sub:
     case Op::Mul:

@@ -55,7 +55,7 @@ bool spelled(const qir::Graph &graph, const qir::Node &node) {
 
 Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run) {
   QR_RETURN_IF_ERROR(stop_status("compile"));
-  QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+  QR_RETURN_IF_ERROR(reference::widen_float16(graph));
   // What a pass that was stopped leaves is for no other to read.
   const auto stopped = [] { return stop_status("compile"); };
   passes::decompose_unsupported(graph, store, spelled);

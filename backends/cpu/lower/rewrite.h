@@ -20,7 +20,7 @@ inline constexpr passes::Composites kComposites = {passes::Composite::Gelu,
 
 // f16 and bf16 widened as cpu-reference does it; quantised operators without an integer kernel dequantised; Einsum of
 // two tensors as MatMul; casts and dequantisations of constants computed; composite operators. New constants lie in
-// the store; `ways` learns what went into what. `dry_run`: large constants are not computed, but zeros.
+// the store; `paths` learns what went into what. `dry_run`: large constants are not computed, but zeros.
 Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run);
 
 }  // namespace quarry::cpu

@@ -19,9 +19,9 @@ struct Header {
   std::uint32_t version, header_bytes;
   char isa[16];
   std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
-  std::uint64_t tail_bytes;  // of its QIR; 0: there is none
+  std::uint64_t region_bytes;  // of its QIR; 0: there is none
   std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, paths;
-  std::uint32_t tail_nodes, tail_winograd, tail_weights, tail_products;
+  std::uint32_t region_nodes, region_winograd, region_weights, region_f32_gemm;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -144,10 +144,11 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
   header.names_bytes = static_cast<std::uint32_t>(names.size());
   header.paths = static_cast<std::uint32_t>(plan.paths.size());
-  header.tail_bytes = plan.tail.qir.size();
-  header.tail_nodes = static_cast<std::uint32_t>(plan.tail.sources.size());
-  header.tail_winograd = compiled.winograd ? 1 : 0, header.tail_weights = static_cast<std::uint32_t>(compiled.weights);
-  header.tail_products = static_cast<std::uint32_t>(compiled.f32_products);
+  header.region_bytes = plan.region.qir.size();
+  header.region_nodes = static_cast<std::uint32_t>(plan.region.sources.size());
+  header.region_winograd = compiled.winograd ? 1 : 0,
+  header.region_weights = static_cast<std::uint32_t>(compiled.weights);
+  header.region_f32_gemm = static_cast<std::uint32_t>(compiled.f32_gemm);
   Writer writer;
   writer.reserve(plan.values.size() * sizeof plan.values[0] + plan.steps.size() * sizeof plan.steps[0] +
                  plan.notes.size() * sizeof plan.notes[0] + plan.operands.size() * sizeof plan.operands[0] +
@@ -163,8 +164,8 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   writer.table(io);
   writer.table(subgraphs);
   for (const ReferenceSubgraph &subgraph : plan.subgraphs) writer.table(subgraph.qir);
-  writer.table(plan.tail.sources);
-  writer.table(plan.tail.qir);
+  writer.table(plan.region.sources);
+  writer.table(plan.region.qir);
   return writer.take();
 }
 
@@ -187,8 +188,8 @@ class Loader {
   Status read_values();
   std::span<const qir::Bytes> subgraph_segment() const;
   Status read_subgraph(const SubgraphRow &row);
-  Status read_tail();
-  Status check_tail_step();
+  Status read_region();
+  Status check_region_step();
   Status check_outputs() const;
   Status check_step(const Step &step);
   Status check_piece_step(const Step &step);
@@ -200,7 +201,7 @@ class Loader {
   const Header *header_ = nullptr;
   Unique<LoadedPlan> plan_;
   std::span<const IoRow> io_;
-  Vector<Io> tail_outputs_;
+  Vector<Io> region_outputs_;
 };
 
 Status Loader::read_io() {
@@ -254,7 +255,7 @@ Status Loader::read_values() {
       }
       case StorageKind::Output: {
         const auto bytes = io_bytes(plan_->outputs);
-        if (!bytes || value.bytes != (plan_->tail && plan_->tail->gives(value.index) ? 0 : *bytes))
+        if (!bytes || value.bytes != (plan_->region && plan_->region->gives(value.index) ? 0 : *bytes))
           return bad("bytes of output value", value.bytes, "those of the output");
         if (value.bytes > 0 &&
             (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
@@ -278,7 +279,7 @@ Status Loader::read_subgraph(const SubgraphRow &row) {
   const std::span<const qir::Bytes> given = subgraph_segment();
   Unique<LoadedPlan::LoadedSubgraph> subgraph(new LoadedPlan::LoadedSubgraph);
   QR_ASSIGN_OR_RETURN(subgraph->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
-  QR_RETURN_IF_ERROR(reference::widen_halves(subgraph->graph));
+  QR_RETURN_IF_ERROR(reference::widen_float16(subgraph->graph));
   QR_ASSIGN_OR_RETURN(subgraph->program, reference::Program::build(subgraph->graph));
   if (subgraph->graph.inputs.size() != row.inputs || subgraph->graph.outputs.size() != row.outputs)
     return bad("operands of a subgraph", row.inputs, "those of its graph");
@@ -286,16 +287,16 @@ Status Loader::read_subgraph(const SubgraphRow &row) {
   return {};
 }
 
-Status Loader::read_tail() {
-  QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->tail_nodes));
-  QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->tail_bytes));
-  if (header_->tail_bytes == 0)
+Status Loader::read_region() {
+  QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->region_nodes));
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->region_bytes));
+  if (header_->region_bytes == 0)
     return sources.empty() ? Status() : bad("nodes of the dynamic region", sources.size(), "none");
-  plan_->tail = make_unique<LoadedTail>();
-  LoadedTail &tail = *plan_->tail;
-  tail.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
-  QR_ASSIGN_OR_RETURN(qir::Graph graph,
-                      qir::read_graph({bytes, header_->tail_bytes}, tail.constants.data(), tail.constants.size()));
+  plan_->region = make_unique<LoadedRegion>();
+  LoadedRegion &region = *plan_->region;
+  region.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({bytes, header_->region_bytes}, region.constants.data(),
+                                                        region.constants.size()));
   if (graph.nodes.size() != sources.size())
     return bad("nodes of the dynamic region", sources.size(), "those of its graph");
   for (std::size_t n = 0; n < sources.size(); ++n) {
@@ -303,52 +304,52 @@ Status Loader::read_tail() {
       return bad("node of the dynamic region", static_cast<std::uint64_t>(sources[n]), "one of the graph");
     graph.nodes[n].source = sources[n];
   }
-  if (header_->tail_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
-    return bad("weights of the dynamic region", header_->tail_weights, "0 to 2");
-  if (header_->tail_products > static_cast<std::uint32_t>(F32Products::Split))
-    return bad("multiplications of the dynamic region", header_->tail_products, "0 to 2");
-  tail.f32_products = static_cast<F32Products>(header_->tail_products);
-  tail.isa = plan_->isa, tail.winograd = header_->tail_winograd != 0;
-  tail.weights = static_cast<WeightStorage>(header_->tail_weights);
-  tail.sources = plan_->paths.size();
+  if (header_->region_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
+    return bad("weights of the dynamic region", header_->region_weights, "0 to 2");
+  if (header_->region_f32_gemm > static_cast<std::uint32_t>(F32Gemm::Split))
+    return bad("multiplications of the dynamic region", header_->region_f32_gemm, "0 to 2");
+  region.f32_gemm = static_cast<F32Gemm>(header_->region_f32_gemm);
+  region.isa = plan_->isa, region.winograd = header_->region_winograd != 0;
+  region.weights = static_cast<WeightStorage>(header_->region_weights);
+  region.sources = plan_->paths.size();
   for (const std::int32_t id : graph.inputs) {
     const qir::Tensor &tensor = at(graph, id);
-    tail.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
+    region.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
-  for (const std::int32_t id : graph.outputs) tail_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
-  return dynamic::take_pieces(graph, tail.pieces);
+  for (const std::int32_t id : graph.outputs) region_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
+  return dynamic::take_pieces(graph, region.pieces);
 }
 
 // The last step, and no other. Says which of the plan's outputs are the dynamic region's; those of unknown shape must
 // be.
-Status Loader::check_tail_step() {
+Status Loader::check_region_step() {
   for (std::size_t s = 0; s < plan_->steps.size(); ++s) {
-    if ((plan_->steps[s].kernel == kTailStep) != (plan_->tail && s + 1 == plan_->steps.size()))
+    if ((plan_->steps[s].kernel == kRegionStep) != (plan_->region && s + 1 == plan_->steps.size()))
       return bad("step of the dynamic region", s, "the last one, where there is a dynamic region");
   }
-  if (plan_->tail) {
+  if (plan_->region) {
     if (plan_->steps.empty()) return bad("steps", 0, "that of the dynamic region");
-    LoadedTail &tail = *plan_->tail;
+    LoadedRegion &region = *plan_->region;
     const Step &step = plan_->steps.back();
-    if (step.operand_count != tail.inputs.size() + tail_outputs_.size() ||
+    if (step.operand_count != region.inputs.size() + region_outputs_.size() ||
         !range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
       return bad("operands of the dynamic region", step.operand_count, "those of its graph");
     for (std::size_t i = 0; i < step.operand_count; ++i) {
       const Operand &operand = plan_->operands[step.first_operand + i];
       if (operand.value >= plan_->values.size()) return bad("operand of the dynamic region", operand.value, "a value");
       const Value &value = plan_->values[operand.value];
-      const bool reads = i < tail.inputs.size();
-      const Io &stated = reads ? tail.inputs[i] : tail_outputs_[i - tail.inputs.size()];
+      const bool reads = i < region.inputs.size();
+      const Io &stated = reads ? region.inputs[i] : region_outputs_[i - region.inputs.size()];
       if (value.storage == (reads ? StorageKind::Input : StorageKind::Output)) {
         const Vector<Io> &list = reads ? plan_->inputs : plan_->outputs;
         if (value.index >= list.size() || list[value.index].dtype != stated.dtype ||
             list[value.index].shape != stated.shape || operand.offset != 0)
           return bad("operand of the dynamic region", operand.value, "an input or output of its type and shape");
-        if (!reads && tail.gives(value.index)) return bad("output of the dynamic region", value.index, "each once");
+        if (!reads && region.gives(value.index)) return bad("output of the dynamic region", value.index, "each once");
         if (reads) continue;
-        tail.outputs.push_back(value.index);
-        tail.given.resize(plan_->outputs.size());
-        tail.given[value.index] = true;
+        region.outputs.push_back(value.index);
+        region.given.resize(plan_->outputs.size());
+        region.given[value.index] = true;
         continue;
       }
       const auto count = element_count(stated.shape.data(), stated.shape.size());
@@ -358,7 +359,7 @@ Status Loader::check_tail_step() {
     }
   }
   for (std::size_t i = 0; i < plan_->outputs.size(); ++i)
-    if (!passes::known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
+    if (!passes::known(plan_->outputs[i].shape) && !(plan_->region && plan_->region->gives(i)))
       return bad("output of unknown shape", i, "one of the dynamic region");
   return {};
 }
@@ -406,7 +407,7 @@ Status Loader::check_step(const Step &step) {
   for (std::uint32_t i = 0; i < step.operand_count; ++i)
     if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
       return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
-  if (step.kernel == kTailStep) return {};
+  if (step.kernel == kRegionStep) return {};
   if (step.kernel == kReferenceStep) return check_piece_step(step);
   const kernels::KernelRow *row = kernels::kernel_row(step.kernel);
   if (!row) return bad("kernel", step.kernel, "one that this release has");
@@ -458,9 +459,9 @@ Result<Unique<LoadedPlan>> Loader::run() {
   if (plan_->names.empty() || plan_->names.back() != '\0')
     return bad("names", header_->names_bytes, "texts that end in NUL");
   QR_ASSIGN_OR_RETURN(plan_->paths, reader_.table<NodePathRow>(header_->paths));
-  for (const NodePathRow &way : plan_->paths)
-    if (!is_name(way.text) || way.path < NodePath::Native || way.path > NodePath::None)
-      return bad("way of a node", way.text, "a path and one of the names");
+  for (const NodePathRow &row : plan_->paths)
+    if (!is_name(row.text) || row.path < NodePath::Native || row.path > NodePath::None)
+      return bad("path of a node", row.text, "a path and one of the names");
   for (const StepNote &note : plan_->notes)
     if (!is_name(note.shapes) || !is_name(note.fused)) return bad("note of a step", note.shapes, "names");
   std::uint32_t io;
@@ -472,9 +473,9 @@ Result<Unique<LoadedPlan>> Loader::run() {
     QR_RETURN_IF_ERROR(stop_status("load"));
     QR_RETURN_IF_ERROR(read_subgraph(row));
   }
-  QR_RETURN_IF_ERROR(read_tail());
+  QR_RETURN_IF_ERROR(read_region());
   if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
-  QR_RETURN_IF_ERROR(check_tail_step());
+  QR_RETURN_IF_ERROR(check_region_step());
   QR_RETURN_IF_ERROR(read_values());
   for (const Step &step : plan_->steps) {
     QR_RETURN_IF_ERROR(stop_status("load"));

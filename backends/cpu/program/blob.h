@@ -24,7 +24,7 @@ struct BlobFigures {
 Result<BlobFigures> read_figures(qir::Bytes blob);
 
 // The dynamic region of a plan (backends/dynamic).
-struct LoadedTail : HeapObject {
+struct LoadedRegion : HeapObject {
   Vector<Io> inputs;              // of the region
   Vector<std::uint32_t> outputs;  // which of the plan's each is
   dynamic::Pieces pieces;
@@ -33,7 +33,7 @@ struct LoadedTail : HeapObject {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
-  F32Products f32_products = F32Products::Auto;
+  F32Gemm f32_gemm = F32Gemm::Auto;
   Vector<bool> given;  // per output of the plan, as far as it is long
   bool gives(std::uint64_t output) const noexcept { return output < given.size() && given[output]; }
 };
@@ -56,7 +56,7 @@ struct LoadedPlan : HeapObject {
     Unique<reference::Program> program;
   };
   Vector<Unique<LoadedSubgraph>> subgraphs;
-  Unique<LoadedTail> tail;  // nullptr: all shapes are known
+  Unique<LoadedRegion> region;  // nullptr: all shapes are known
   const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
 };
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);

@@ -19,14 +19,14 @@ struct CompiledPlan {
   // With which the plans of the dynamic region will be made.
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
-  F32Products f32_products = F32Products::Auto;
+  F32Gemm f32_gemm = F32Gemm::Auto;
 };
 
 struct CompileOptions {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
-  F32Products f32_products = F32Products::Auto;
+  F32Gemm f32_gemm = F32Gemm::Auto;
   // Steps alone, to see by what each node would run: weights are not packed, nothing is placed. The result is no plan.
   bool dry_run = false;
   // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.

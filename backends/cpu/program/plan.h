@@ -16,7 +16,7 @@ namespace quarry::cpu {
 enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
 // Whether matrix multiplications of f32 are made of such of bf16 (split_shape.h): where that is quicker, never, or
 // wherever it is possible.
-enum class F32Products : std::uint8_t { Auto, Fma, Split };
+enum class F32Gemm : std::uint8_t { Auto, Fma, Split };
 
 enum class StorageKind : std::uint32_t {
   Arena,     // at `offset` of the execution's memory
@@ -42,7 +42,7 @@ struct Operand {
 
 // Instead of a kernel's number: a node that cpu-reference's kernels run; and the dynamic region, which is the last
 // step.
-inline constexpr std::uint32_t kReferenceStep = 0xffffffffu, kTailStep = 0xfffffffeu;
+inline constexpr std::uint32_t kReferenceStep = 0xffffffffu, kRegionStep = 0xfffffffeu;
 
 struct Step {
   std::uint32_t kernel = 0;  // a number of kernels.inc, or kReferenceStep
@@ -96,7 +96,7 @@ struct Plan {
   Vector<char> names;         // NUL-terminated, one after the other
   Vector<NodePathRow> paths;  // one per node of the graph that was given
   Vector<ReferenceSubgraph> subgraphs;
-  DynamicRegion tail;
+  DynamicRegion region;
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0;
   std::uint64_t scratch_bytes = 0;  // the most of any step, per worker

@@ -55,17 +55,17 @@ class Planned final : public dynamic::PlannedRun {
 }  // namespace
 
 bool DynamicExecution::wants_plan(std::int64_t elements) const {
-  return tail_.pieces.rest_has_products || elements >= kMuch;
+  return region_.pieces.rest_has_products || elements >= kMuch;
 }
 
 Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
   CompileOptions options;
-  options.isa = tail_.isa, options.winograd = tail_.winograd, options.weights = tail_.weights;
-  options.f32_products = tail_.f32_products;
-  options.sources = tail_.sources;
-  QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), tail_.constants, options));
+  options.isa = region_.isa, options.winograd = region_.winograd, options.weights = region_.weights;
+  options.f32_gemm = region_.f32_gemm;
+  options.sources = region_.sources;
+  QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), region_.constants, options));
   auto planned = quarry::make_unique<Planned>(compiled);
-  QR_RETURN_IF_ERROR(planned->load(tail_.constants, compiled.kept_segments));
+  QR_RETURN_IF_ERROR(planned->load(region_.constants, compiled.kept_segments));
   return Unique<dynamic::PlannedRun>(planned.release());
 }
 

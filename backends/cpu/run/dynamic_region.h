@@ -11,7 +11,7 @@ namespace quarry::cpu {
 class DynamicExecution : public HeapObject, private dynamic::Planner {
  public:
   // The dynamic region outlives the execution.
-  explicit DynamicExecution(const LoadedTail &tail) : tail_(tail), execution_(tail.pieces, *this) {}
+  explicit DynamicExecution(const LoadedRegion &region) : region_(region), execution_(region.pieces, *this) {}
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events) {
     return execution_.run(inputs, outputs, request, host, events);
@@ -23,7 +23,7 @@ class DynamicExecution : public HeapObject, private dynamic::Planner {
   bool wants_plan(std::int64_t elements) const override;
   Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
 
-  const LoadedTail &tail_;
+  const LoadedRegion &region_;
   dynamic::Execution execution_;
 };
 

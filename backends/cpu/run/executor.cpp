@@ -30,7 +30,7 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
   }
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
     const Io &io = plan.outputs[i];
-    const bool is_known = !plan.tail || !plan.tail->gives(i);
+    const bool is_known = !plan.region || !plan.region->gives(i);
     output_bytes_.push_back(is_known ? *packed_size(io.dtype, *element_count(io.shape.data(), io.shape.size())) : 0);
   }
   std::size_t most_inputs = 0, most_outputs = 0;
@@ -41,10 +41,10 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
   }
   subgraph_inputs_.resize(most_inputs);
   subgraph_outputs_.resize(most_outputs);
-  if (!plan.tail) return;
-  tail_ = make_unique<DynamicExecution>(*plan.tail);
-  tail_inputs_.resize(plan.tail->inputs.size());
-  tail_outputs_.resize(plan.tail->outputs.size());
+  if (!plan.region) return;
+  region_ = make_unique<DynamicExecution>(*plan.region);
+  region_inputs_.resize(plan.region->inputs.size());
+  region_outputs_.resize(plan.region->outputs.size());
 }
 
 Execution::~Execution() = default;
@@ -98,7 +98,7 @@ std::int64_t Execution::indexed_extent(const Step &step, std::int64_t at) const 
 
 Status Execution::run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    if (plan_.tail && plan_.tail->gives(i)) continue;
+    if (plan_.region && plan_.region->gives(i)) continue;
     const qr_io_buffer &io = request.outputs[i];
     if (io.data && io.wanted && io.size_bytes < output_bytes_[i])
       return Status::error(ErrorId::run_room,
@@ -113,8 +113,8 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
   std::int64_t bad_index[2] = {};
   for (const Step &step : plan_.steps) {
     if (stop.stopped()) return stop.status("run");
-    if (step.kernel == kTailStep) {  // the last one; its nodes have events of their own
-      QR_RETURN_IF_ERROR(run_tail(step, request, host, events));
+    if (step.kernel == kRegionStep) {  // the last one; its nodes have events of their own
+      QR_RETURN_IF_ERROR(run_region(step, request, host, events));
       break;
     }
     const std::uint64_t begin = profiled ? host.clock_ns(host.self) : 0;
@@ -163,7 +163,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);
   }
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    if (plan_.tail && plan_.tail->gives(i)) continue;
+    if (plan_.region && plan_.region->gives(i)) continue;
     qr_io_buffer &io = request.outputs[i];
     const Io &made = plan_.outputs[i];
     io.used_bytes = output_bytes_[i];
@@ -172,7 +172,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
   }
   for (const Patch &patch : outputs_) {
     qr_io_buffer &io = request.outputs[patch.index];
-    if (plan_.tail && plan_.tail->gives(patch.index)) continue;
+    if (plan_.region && plan_.region->gives(patch.index)) continue;
     if (!io.data && io.wanted) io.data = static_cast<std::byte *>(arena_.data) + patch.arena_offset;
   }
   return {};
@@ -225,16 +225,16 @@ Status Execution::run_subgraph(const Step &step, const qr_run_request &request, 
   return subgraphs_[step.params]->run(subgraph_inputs_.data(), inputs, subgraph_outputs_.data(), outputs, environment);
 }
 
-Status Execution::run_tail(const Step &step, const qr_run_request &request, const qr_host &host,
-                           std::uint64_t *events) {
-  const LoadedTail &tail = *plan_.tail;
-  for (std::size_t i = 0; i < tail_inputs_.size(); ++i) {
+Status Execution::run_region(const Step &step, const qr_run_request &request, const qr_host &host,
+                             std::uint64_t *events) {
+  const LoadedRegion &region = *plan_.region;
+  for (std::size_t i = 0; i < region_inputs_.size(); ++i) {
     const std::uint32_t operand = step.first_operand + static_cast<std::uint32_t>(i);
     const Value &value = plan_.values[plan_.operands[operand].value];
-    qr_io_buffer &io = tail_inputs_[i];
+    qr_io_buffer &io = region_inputs_[i];
     io = {};
     io.wanted = 1;
-    const Io &stated = tail.inputs[i];
+    const Io &stated = region.inputs[i];
     if (value.storage == StorageKind::Input) {  // its shape may be of this run
       io = request.inputs[value.index];
       continue;
@@ -246,9 +246,9 @@ Status Execution::run_tail(const Step &step, const qr_run_request &request, cons
   }
   const plugin::StopToken stop(request.signal, host);
   const StopScope scope(stop);  // it compiles
-  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[tail.outputs[i]];
-  QR_RETURN_IF_ERROR(tail_->run(tail_inputs_, tail_outputs_, request, host, events));
-  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[tail.outputs[i]] = tail_outputs_[i];
+  for (std::size_t i = 0; i < region_outputs_.size(); ++i) region_outputs_[i] = request.outputs[region.outputs[i]];
+  QR_RETURN_IF_ERROR(region_->run(region_inputs_, region_outputs_, request, host, events));
+  for (std::size_t i = 0; i < region_outputs_.size(); ++i) request.outputs[region.outputs[i]] = region_outputs_[i];
   return {};
 }
 

@@ -29,7 +29,7 @@ class Execution : public HeapObject {
 
  private:
   Status run_subgraph(const Step &step, const qr_run_request &request, const qr_host &host);
-  Status run_tail(const Step &step, const qr_run_request &request, const qr_host &host, std::uint64_t *events);
+  Status run_region(const Step &step, const qr_run_request &request, const qr_host &host, std::uint64_t *events);
   void tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
             const qr_profile_sink &profile) const;
   std::int64_t indexed_extent(const Step &step, std::int64_t at) const;
@@ -62,8 +62,8 @@ class Execution : public HeapObject {
   Vector<std::uint64_t> output_bytes_;  // of the graph's outputs; of the dynamic region's 0
   Vector<Unique<reference::Execution>> subgraphs_;
   Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs
-  Unique<DynamicExecution> tail_;
-  Vector<qr_io_buffer> tail_inputs_, tail_outputs_;
+  Unique<DynamicExecution> region_;
+  Vector<qr_io_buffer> region_inputs_, region_outputs_;
 };
 
 }  // namespace quarry::cpu

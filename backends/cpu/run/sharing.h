@@ -3,8 +3,8 @@
 // saves; one that has just helped still looks for work. So small loops are run alone, until they have taken as long
 // as makes a wake worth its while. How long loops take is measured as they run; results do not depend on it.
 // Whether the other threads come soon enough, and whether their caches are near, depends on the machine and on what
-// else it does: of short runs some are tried each way (as loops ask for it, alone, with the others woken at once), and
-// the rest are made as took least time.
+// else it does: of short runs some are tried in each mode (as loops ask for it, alone, with the others woken at once),
+// and the rest are made as took least time.
 //
 // Loops that take long are also cut into pieces of some milliseconds, between which it is asked whether to go on; where
 // one task may take long the kernel asks (kernels::Parts). One that was stopped leaves its work half done, and so
@@ -42,11 +42,11 @@ class Sharing {
     share_now_ = all_ || first_;
     first_ = false;
     const bool one = !given || given->worker_count < 2;
-    if (one) way_ = kAlone, trial_ = false;
-    else way_ = share_now_ ? kAsked : choose(measured);
+    if (one) mode_ = kAlone, trial_ = false;
+    else mode_ = share_now_ ? kAsked : choose(measured);
     run_begin_ns_ = run_end_ns_ = 0;
-    if (way_ == kAlone && !trial_ && !stop) return {};
-    return {one || (way_ == kAlone && !trial_) ? 1 : given->worker_count, this,
+    if (mode_ == kAlone && !trial_ && !stop) return {};
+    return {one || (mode_ == kAlone && !trial_) ? 1 : given->worker_count, this,
             [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
               static_cast<Sharing *>(self)->loop(count, grain, body, context);
             },
@@ -61,23 +61,23 @@ class Sharing {
   static constexpr std::uint64_t kShortRun = 1'000'000;
   // Pieces are made of such a length that they take a quarter of what they may: some of the memory may be new.
   static constexpr std::uint64_t kPiece = 4'000'000, kAim = kPiece / 4, kWorthAsking = 250'000;
-  enum Entry : std::uint32_t { kAsked, kAlone, kAtOnce, kWays };
-  // Of so many runs, the first ones are made each way in turn, for the machine's load changes. Of each way the quickest
-  // counts: interruptions say nothing.
-  static constexpr std::uint32_t kRuns = 256, kTrials = 3 * kWays;
+  enum Mode : std::uint32_t { kAsked, kAlone, kAtOnce, kModes };
+  // Of so many runs, the first ones are made in each mode in turn, for the machine's load changes. Of each mode the
+  // quickest counts: interruptions say nothing.
+  static constexpr std::uint32_t kRuns = 256, kTrials = 3 * kModes;
 
   // Takes the time of the run before, and says how this one is made.
-  Entry choose(bool measured) noexcept {
+  Mode choose(bool measured) noexcept {
     const std::uint64_t took = run_end_ns_ - run_begin_ns_;
-    if (measured && trial_ && took > 0 && took < quickest_ns_[way_]) quickest_ns_[way_] = took;
+    if (measured && trial_ && took > 0 && took < quickest_ns_[mode_]) quickest_ns_[mode_] = took;
     const std::uint32_t run = runs_++ % kRuns;
     if (run == 0)
       for (std::uint64_t &quickest : quickest_ns_) quickest = kMost;
     trial_ = run == 0 || (run < kTrials && quickest_ns_[kAsked] < kShortRun);
-    if (trial_) return static_cast<Entry>(run % kWays);
+    if (trial_) return static_cast<Mode>(run % kModes);
     // Where it makes no difference, the other threads are left alone, or as long as may be.
     const auto little = [](std::uint64_t ns) { return ns + ns / 32; };
-    const Entry shared = quickest_ns_[kAsked] <= little(quickest_ns_[kAtOnce]) ? kAsked : kAtOnce;
+    const Mode shared = quickest_ns_[kAsked] <= little(quickest_ns_[kAtOnce]) ? kAsked : kAtOnce;
     return quickest_ns_[kAlone] < kMost && quickest_ns_[kAlone] <= little(quickest_ns_[shared]) ? kAlone : shared;
   }
 
@@ -130,8 +130,8 @@ class Sharing {
     }
     if (run_begin_ns_ == 0) run_begin_ns_ = begin;
     const bool shared =
-        way_ != kAlone && (share_now_ || (last_ns_ == 0 ? way_ == kAtOnce : begin - last_ns_ < kStillAwake) ||
-                           saved_ns_ + alone_ns >= kWorthWaking);
+        mode_ != kAlone && (share_now_ || (last_ns_ == 0 ? mode_ == kAtOnce : begin - last_ns_ < kStillAwake) ||
+                            saved_ns_ + alone_ns >= kWorthWaking);
     if (shared) given_->parallel_for(given_->self, count, grain, body, context);
     else body(context, 0, count, 0);
     const std::uint64_t end = host_->clock_ns(host_->self);
@@ -160,11 +160,11 @@ class Sharing {
   bool all_ = false, first_ = true, share_now_ = false;
   std::uint64_t saved_ns_ = 0;  // of loops that were run alone since the last that was shared
   std::uint64_t last_ns_ = 0;   // when that ended; 0: not in this run
-  Entry way_ = kAsked;          // this run's
+  Mode mode_ = kAsked;          // this run's
   bool trial_ = false;          // it is one of those that are timed
   std::uint32_t runs_ = 0;      // that were chosen for
-  std::uint64_t quickest_ns_[kWays] = {kMost, kMost, kMost};  // of the trials
-  std::uint64_t run_begin_ns_ = 0, run_end_ns_ = 0;           // of this run's loops; 0: none yet
+  std::uint64_t quickest_ns_[kModes] = {kMost, kMost, kMost};  // of the trials
+  std::uint64_t run_begin_ns_ = 0, run_end_ns_ = 0;            // of this run's loops; 0: none yet
 };
 
 }  // namespace quarry::cpu

@@ -69,21 +69,21 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
 }
 
 // What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or late ones.
-void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, HostTail host_tail,
+void check_dynamic_region(const qir::Graph &region, const Vector<bool> &by_host, HostRegion host_region,
                           Vector<Status> &refused) {
-  for (std::size_t n = 0; n < tail.nodes.size(); ++n) {
-    const qir::Node &node = tail.nodes[n];
+  for (std::size_t n = 0; n < region.nodes.size(); ++n) {
+    const qir::Node &node = region.nodes[n];
     if (node.source < 0) continue;
     Status &verdict = refused[index_of(node.source)];
     if (!find_operator(node.op))
       verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
-    else if (by_host[n] && host_tail == HostTail::Refused && passes::is_control_flow(node))
+    else if (by_host[n] && host_region == HostRegion::Refused && passes::is_control_flow(node))
       verdict =
           refuse(ErrorId::backend_limit, node,
                  "found a body whose iterations or results are data-dependent, expected them known when the model is "
                  "compiled",
                  "option gpu.tail=host has the host run such nodes, and the device all before them");
-    else if (by_host[n] && host_tail == HostTail::Refused)
+    else if (by_host[n] && host_region == HostRegion::Refused)
       verdict = refuse(ErrorId::backend_limit, node,
                        "found data-dependent shapes, expected them known when the model is compiled",
                        "option gpu.tail=host has the host run such nodes, and the device all before them");
@@ -91,60 +91,60 @@ void check_dynamic_region(const qir::Graph &tail, const Vector<bool> &by_host, H
 }
 
 // Where each of a list stands; what is none of it behind all.
-class Places {
+class Positions {
  public:
-  explicit Places(const Vector<std::int32_t> &ids) : count_(static_cast<std::uint32_t>(ids.size())) {
-    for (std::uint32_t i = 0; i < count_; ++i) places_.emplace(ids[i], i);
+  explicit Positions(const Vector<std::int32_t> &ids) : count_(static_cast<std::uint32_t>(ids.size())) {
+    for (std::uint32_t i = 0; i < count_; ++i) positions_.emplace(ids[i], i);
   }
   std::uint32_t of(std::int32_t id) const {
-    const auto found = places_.find(id);
-    return found == places_.end() ? count_ : found->second;
+    const auto found = positions_.find(id);
+    return found == positions_.end() ? count_ : found->second;
   }
 
  private:
   std::uint32_t count_;
-  HashMap<std::int32_t, std::uint32_t> places_;
+  HashMap<std::int32_t, std::uint32_t> positions_;
 };
 
-Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
-  DynamicRegion &tail = out.tail;
+Status write_region(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
+  DynamicRegion &region = out.region;
   const passes::Part &first = parts.first, &second = parts.second;
   qir::ConstantPool pool;
-  QR_ASSIGN_OR_RETURN(tail.qir, qir::write_graph(second.graph, pool));
-  out.tail_constants.resize(pool.size());
-  if (pool.size() > 0) pool.write_to(out.tail_constants.data());
+  QR_ASSIGN_OR_RETURN(region.qir, qir::write_graph(second.graph, pool));
+  out.region_constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(out.region_constants.data());
   out.weights_bytes += pool.size();
-  for (const qir::Node &node : second.graph.nodes) tail.sources.push_back(node.source);
-  tail.inputs = std::move(out.plan.inputs), tail.outputs = std::move(out.plan.outputs);
+  for (const qir::Node &node : second.graph.nodes) region.sources.push_back(node.source);
+  region.inputs = std::move(out.plan.inputs), region.outputs = std::move(out.plan.outputs);
   out.plan.inputs.clear(), out.plan.outputs.clear();
-  const Places inputs(graph.inputs), made(first.outputs);
+  const Positions inputs(graph.inputs), made(first.outputs);
   for (const std::int32_t id : first.inputs) {
-    tail.plan_inputs.push_back(inputs.of(id));
-    out.plan.inputs.push_back(tail.inputs[tail.plan_inputs.back()]);
+    region.plan_inputs.push_back(inputs.of(id));
+    out.plan.inputs.push_back(region.inputs[region.plan_inputs.back()]);
   }
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
     const qir::Tensor &tensor = qir::at(graph, first.outputs[i]);
-    tail.plan_outputs.push_back(first.places[i] == qir::kAbsent ? kTailsAlone
-                                                                : static_cast<std::uint32_t>(first.places[i]));
+    region.plan_outputs.push_back(first.places[i] == qir::kAbsent ? kRegionOnly
+                                                                  : static_cast<std::uint32_t>(first.places[i]));
     out.plan.outputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
   for (const std::int32_t id : second.inputs) {
     const std::uint32_t given = inputs.of(id), count = static_cast<std::uint32_t>(graph.inputs.size());
-    tail.reads.push_back(given < count ? given : count + made.of(id));
+    region.reads.push_back(given < count ? given : count + made.of(id));
   }
-  tail.writes.assign(second.places.begin(), second.places.end());
+  region.writes.assign(second.places.begin(), second.places.end());
   return {};
 }
 
 }  // namespace
 
-bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept {
+bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept {
   return passes::has_products(rest) ||
-         std::ranges::any_of(tail.inputs, [&](std::int32_t id) { return !passes::known(qir::at(tail, id).shape); });
+         std::ranges::any_of(region.inputs, [&](std::int32_t id) { return !passes::known(qir::at(region, id).shape); });
 }
 
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
-                         HostTail host_tail, std::size_t sources) {
+                         HostRegion host_region, std::size_t sources) {
   Compiled out;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
@@ -162,19 +162,19 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   qir::Store store;
   passes::unfold_control_flow(graph, store, kMostSteps);
   QR_RETURN_IF_ERROR(stop_status("compile"));
-  const bool has_tail =
+  const bool has_region =
       std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
       std::ranges::any_of(graph.nodes, passes::is_control_flow);
-  if (has_tail) {
+  if (has_region) {
     passes::Parts parts = passes::cut(graph, passes::plannable(graph, passes::is_control_flow));
-    const qir::Graph &tail = parts.second.graph;
-    Vector<bool> by_host = passes::telling(tail);
-    if (!is_planned(tail, passes::cut(tail, by_host).second.graph)) by_host.assign(tail.nodes.size(), true);
-    check_dynamic_region(tail, by_host, host_tail, out.refused);
-    for (std::size_t n = 0; n < tail.nodes.size(); ++n)
-      if (tail.nodes[n].source >= 0)
-        late[index_of(tail.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
-    QR_RETURN_IF_ERROR(write_tail(graph, parts, out));
+    const qir::Graph &region = parts.second.graph;
+    Vector<bool> by_host = passes::telling(region);
+    if (!is_planned(region, passes::cut(region, by_host).second.graph)) by_host.assign(region.nodes.size(), true);
+    check_dynamic_region(region, by_host, host_region, out.refused);
+    for (std::size_t n = 0; n < region.nodes.size(); ++n)
+      if (region.nodes[n].source >= 0)
+        late[index_of(region.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+    QR_RETURN_IF_ERROR(write_region(graph, parts, out));
     graph = std::move(parts.first.graph);
   }
   Vector<passes::Composed> composed;
@@ -185,7 +185,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   QR_RETURN_IF_ERROR(lowering.run(out.refused));
   lowering.report_paths(names, late);
   if (is_refused(out)) return out;
-  QR_RETURN_IF_ERROR(place_values(out.plan));
+  QR_RETURN_IF_ERROR(assign_offsets(out.plan));
 
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;

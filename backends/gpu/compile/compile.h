@@ -9,14 +9,14 @@ namespace quarry::gpu {
 
 // Whether the host may run operators of data-dependent shapes, and small parts of what depends on them (option
 // gpu.tail).
-enum class HostTail : std::uint8_t { Refused, Allowed };
+enum class HostRegion : std::uint8_t { Refused, Allowed };
 
 // Whether the rest of a dynamic region, behind the operators that the host runs, is planned.
-bool is_planned(const qir::Graph &tail, const qir::Graph &rest) noexcept;
+bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept;
 
 // Where a node is refused, the plan is of no use. `sources`: the graph is a part of one of so many nodes, and its nodes
 // know theirs; 0: it is whole.
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
-                         HostTail host_tail = HostTail::Refused, std::size_t sources = 0);
+                         HostRegion host_region = HostRegion::Refused, std::size_t sources = 0);
 
 }  // namespace quarry::gpu

@@ -223,18 +223,18 @@ class Tuner {
     };
     if (fields) {
       found.tile = tile_by_rule(engine_.device(), form);
-      const std::int32_t images = image_ways(plan, step);
+      const std::int32_t images = image_layouts(plan, step);
       found.tile.images = images_ == Images::All ? images : 0;
-      const auto try_way = [&](Tile way) {
-        put(form, fields, way);
-        add(way);
+      const auto try_tile = [&](const Tile &one) {
+        put(form, fields, one);
+        add(one);
       };
-      for (const Tile &way : tiles_for(engine_.device(), form.kernel)) {
-        if (way.local != 0 && !has_local(form.kernel)) continue;
-        Tile tile = cut(way, form);
-        if (images == 0 || images_ == Images::Measured) try_way(tile);
+      for (const Tile &offered : tiles_for(engine_.device(), form.kernel)) {
+        if (offered.local != 0 && !has_local(form.kernel)) continue;
+        Tile tile = cut(offered, form);
+        if (images == 0 || images_ == Images::Measured) try_tile(tile);
         tile.images = images;
-        if (images != 0 && way.local == 0) try_way(tile);
+        if (images != 0 && offered.local == 0) try_tile(tile);
       }
     } else {
       add({});
@@ -285,20 +285,20 @@ Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &
 }
 
 Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::Bytes> segments, Target target,
-                                  HostTail host_tail, const Engine &engine, const plugin::StopToken &stop) {
+                                  HostRegion host_region, const Engine &engine, const plugin::StopToken &stop) {
   Tuner tuner(engine, target.images, stop);
   Vector<double> best;
-  Vector<std::int32_t> ways;
-  for (const std::int32_t way : {4, 2, 0}) {
-    target.winograd = way;
-    QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_tail));
+  Vector<std::int32_t> sizes;
+  for (const std::int32_t size : {4, 2, 0}) {
+    target.winograd = size;
+    QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_region));
     if (is_refused(made)) return made;
     Vector<std::uint8_t> goes(made.refused.size());
     for (const Step &step : made.plan.steps)
       if (static_cast<Kernel>(step.kernel) == Kernel::WinogradOutput && step.source >= 0)
         goes[index_of(step.source)] = 1;
-    if (way == 4) {
-      best.assign(goes.size(), 0.0), ways.assign(goes.size(), 0);
+    if (size == 4) {
+      best.assign(goes.size(), 0.0), sizes.assign(goes.size(), 0);
       // Without such convolutions there is one path.
       if (std::ranges::find(goes, 1) == goes.end()) {
         QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
@@ -310,12 +310,12 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
     QR_RETURN_IF_ERROR(tuner.measure(made.plan, &times));
     add_times(made.plan, times, of_nodes);
     for (std::size_t n = 0; n < goes.size(); ++n) {
-      if (way == 4 && goes[n]) ways[n] = way, best[n] = of_nodes[n];
-      else if (ways[n] != 0 && of_nodes[n] <= best[n]) ways[n] = way, best[n] = of_nodes[n];
+      if (size == 4 && goes[n]) sizes[n] = size, best[n] = of_nodes[n];
+      else if (sizes[n] != 0 && of_nodes[n] <= best[n]) sizes[n] = size, best[n] = of_nodes[n];
     }
   }
-  target.winograd = 0, target.winograd_of = ways;
-  QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_tail));
+  target.winograd = 0, target.winograd_of = sizes;
+  QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_region));
   QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
   QR_RETURN_IF_ERROR(finish_images(made.plan));
   return made;

@@ -17,7 +17,7 @@ void fit_tiles(Plan &plan, const opencl::Device &device);
 // A graph made into a plan whose multiplications go by the quickest of all paths on the device: convolutions by
 // Winograd's form or not, each cut as measure_tiles does.
 Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::Bytes> segments, Target target,
-                                  HostTail host_tail, const Engine &engine, const plugin::StopToken &stop);
+                                  HostRegion host_region, const Engine &engine, const plugin::StopToken &stop);
 
 // By measuring: for each different multiplication some variants are compiled and run on memory of their own; the
 // quickest stays.

@@ -234,9 +234,9 @@ Status bounds_scatter(const Form &form, Bounds &out) {
   for (std::int64_t d = 0; d < f.COUNT_OF; ++d)
     if (f.EXTENT[index_of(d)] != form.nest.dims[f.AXIS + d])
       return bad_form(form, "dimensions that are not those of the nest");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.I_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.UPDATES, f.I_STEP));
   QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 2, f.PLACES, f.U_STEP));
+  QR_RETURN_IF_ERROR(line(form, out, 2, f.UPDATES, f.U_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -258,7 +258,7 @@ Status bounds_scatter_take(const Form &form, Bounds &out) {
   const auto f = read_params<ScatterTakeParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (form.operands[1].dtype != DType::I32) return bad_form(form, "winners that are not i32");
-  QR_RETURN_IF_ERROR(line(form, out, 2, f.PLACES, f.U_STEP));  // the kernel looks at each winner
+  QR_RETURN_IF_ERROR(line(form, out, 2, f.UPDATES, f.U_STEP));  // the kernel looks at each winner
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -312,9 +312,9 @@ Status bounds_rank(const Form &form, Bounds &out) {
   const auto f = read_params<RankParams>(form);
   const std::uint32_t last = form.nest.rank - 1;
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  if (f.PLACES < 1 || f.PLACES > form.nest.dims[last] || form.nest.strides[0][last] != f.STEP)
-    return bad_form(form, "more places than elements");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.PLACES, f.Y_STEP));
+  if (f.TOP < 1 || f.TOP > form.nest.dims[last] || form.nest.strides[0][last] != f.STEP)
+    return bad_form(form, "a rank beyond the elements");
+  QR_RETURN_IF_ERROR(line(form, out, 1, f.TOP, f.Y_STEP));
   items(out, form.nest.dims[last], count_of(form, 0, last));
   return {};
 }

@@ -20,10 +20,10 @@ Status reals(const Form &form) {
 }
 
 // What a group brings into the 16 KB of local memory that every device has: so much of each step. And sums of f16.
-Status nearby(const Form &form, std::int64_t local, std::int64_t halves, std::int64_t of_a_step) {
+Status nearby(const Form &form, std::int64_t local, std::int64_t float16_steps, std::int64_t of_a_step) {
   if (local != 0 && (!is_power(local, 4, 32) || of_a_step < 2 || of_a_step > kMostLocal / local))
     return bad_form(form, "a tile that is none");
-  return halves == 0 || (is_power(halves, 4, 64) && form.operands[0].dtype == DType::F16)
+  return float16_steps == 0 || (is_power(float16_steps, 4, 64) && form.operands[0].dtype == DType::F16)
              ? Status()
              : bad_form(form, "sums of 16 bits of what is not");
 }
@@ -55,25 +55,25 @@ Status tiles(const Form &form, const TileParams &f, Bounds &out, std::int64_t ac
 
 // Operands that are read as images: each coordinate moves by whole rows, panels or texels. `steps`: of the sum;
 // `product`: of a matrix multiplication, else null.
-Status images(const Form &form, std::int64_t ways, std::int64_t local, std::int64_t cols,
+Status images(const Form &form, std::int64_t layouts, std::int64_t local, std::int64_t cols,
               const MatMulTileParams *product, Bounds &out, std::int64_t steps) {
-  if (ways == 0) return {};
-  const bool is_product = product != nullptr;
+  if (layouts == 0) return {};
+  const bool is_matmul = product != nullptr;
   const DType dtype = form.operands[0].dtype;
-  if ((ways & ~(is_product ? kConstantImages | kLineImages : kPanelsOfRight)) != 0 || local != 0 ||
+  if ((layouts & ~(is_matmul ? kConstantImages | kLineImages : kPanelsOfRight)) != 0 || local != 0 ||
       (dtype != DType::F32 && dtype != DType::F16))
     return bad_form(form, "images of what can be none");
   for (std::size_t o = 0; o < 2; ++o) {
-    const std::int64_t way = ways & images_of_operand(o);
-    if (way == 0) continue;
+    const std::int64_t layout = layouts & images_of_operand(o);
+    if (layout == 0) continue;
     const std::int64_t elements = out.ranges[o].high + 1;
-    const std::int64_t unit = way == kRowsOfLeft ? steps : way == kPanelsOfRight ? steps * kPanel : 4;
+    const std::int64_t unit = layout == kRowsOfLeft ? steps : layout == kPanelsOfRight ? steps * kPanel : 4;
     bool fits =
-        (way & (way - 1)) == 0 && form.operands[o].offset == 0 && out.ranges[o].low == 0 && elements <= INT32_MAX;
-    if (o == 0) fits = fits && product->A_K == 1 && (way == kRowsOfLeft || steps % 4 == 0);
-    else fits = fits && cols >= 4 && (!is_product || way == kLineOfRight || product->PANEL == kPanel);
+        (layout & (layout - 1)) == 0 && form.operands[o].offset == 0 && out.ranges[o].low == 0 && elements <= INT32_MAX;
+    if (o == 0) fits = fits && product->A_K == 1 && (layout == kRowsOfLeft || steps % 4 == 0);
+    else fits = fits && cols >= 4 && (!is_matmul || layout == kLineOfRight || product->PANEL == kPanel);
     std::uint32_t rank = form.nest.rank;
-    if (o == 1 && is_product && product->PANEL == 0) {
+    if (o == 1 && is_matmul && product->PANEL == 0) {
       // Its columns lie side by side, and the last vector of them begins at a whole texel.
       fits = fits && product->B_K % 4 == 0 && form.nest.dims[rank - 1] % 4 == 0;
       --rank;
@@ -81,8 +81,8 @@ Status images(const Form &form, std::int64_t ways, std::int64_t local, std::int6
     for (std::uint32_t d = 0; d < rank; ++d)
       fits = fits && (form.nest.dims[d] == 1 || form.nest.strides[o][d] % unit == 0);
     if (!fits) return bad_form(form, "images of what does not lie so");
-    if (way == kRowsOfLeft) out.images[o] = {(steps + 3) / 4, elements / steps};
-    else if (way == kPanelsOfRight) out.images[o] = {elements / unit * (kPanel / 4), steps};
+    if (layout == kRowsOfLeft) out.images[o] = {(steps + 3) / 4, elements / steps};
+    else if (layout == kPanelsOfRight) out.images[o] = {elements / unit * (kPanel / 4), steps};
     else out.images[o] = {kLine, (elements + kLine * 4 - 1) / (kLine * 4)};
   }
   return {};
@@ -109,7 +109,7 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
   const std::int64_t tile_rows = f.tile.ROWS;
   if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
   QR_RETURN_IF_ERROR(reals(form));
-  QR_RETURN_IF_ERROR(nearby(form, f.LOCAL, f.HALVES, f.tile.GROUP_X * cols + f.tile.GROUP_Y * tile_rows));
+  QR_RETURN_IF_ERROR(nearby(form, f.LOCAL, f.FLOAT16_STEPS, f.tile.GROUP_X * cols + f.tile.GROUP_Y * tile_rows));
   QR_RETURN_IF_ERROR(images(form, f.IMAGES, f.LOCAL, cols, &f, out, f.K));
   return tiles(form, f.tile, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
 }
@@ -150,7 +150,8 @@ Status bounds_conv_tile(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(window_bounds(form, out, f.window));
   QR_RETURN_IF_ERROR(taps_of(form, f.window, f.CHANNELS, taps));
   QR_RETURN_IF_ERROR(reals(form));
-  QR_RETURN_IF_ERROR(nearby(form, f.LOCAL, f.HALVES, f.tile.GROUP_X * f.tile.ROWS + f.tile.GROUP_Y * f.tile.COLS));
+  QR_RETURN_IF_ERROR(
+      nearby(form, f.LOCAL, f.FLOAT16_STEPS, f.tile.GROUP_X * f.tile.ROWS + f.tile.GROUP_Y * f.tile.COLS));
   QR_RETURN_IF_ERROR(conv_panels(form, f.tile, f.CHANNELS, f.X_CHANNEL, out, f.CHANNELS * taps));
   return images(form, f.IMAGES, f.LOCAL, f.tile.COLS, nullptr, out, f.CHANNELS * taps);
 }

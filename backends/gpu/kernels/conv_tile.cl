@@ -1,15 +1,15 @@
 // A work item has ROWS pixels of the result and a vector of COLS channels. Weights lie [panel of 16 channels][tap][channel
 // of the input][16], with zeros behind the last. With LOCAL a group brings what it reads for LOCAL steps, of taps and
-// channels, into local memory first; results are the same to the bit. HALVES: matmul_tile.cl.
+// channels, into local memory first; results are the same to the bit. FLOAT16_STEPS: matmul_tile.cl.
 // IMAGES: the weights are an image, a panel after the other and a row for each step.
 #define STEPS (WINDOW_TAPS * CHANNELS)
-#if HALVES && defined(cl_khr_fp16)
+#if FLOAT16_STEPS && defined(cl_khr_fp16)
 #define IN_HALVES 1
 #define NEAR half
 #define READ0(i) HALF0(i)
 #define READ1(i) HALF1(i)
 #define VREAD1(i) VHALF1(i)
-#define PER_PART (LOCAL ? LOCAL : HALVES)
+#define PER_PART (LOCAL ? LOCAL : FLOAT16_STEPS)
 #define READ_TEXEL read_imageh
 #else
 #define IN_HALVES 0

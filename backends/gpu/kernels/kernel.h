@@ -71,7 +71,7 @@ struct Form {
 
 // How a step reads its first two operands as images (field IMAGES): texels of four elements, which devices keep in
 // caches of their own. Where a device cannot, the same step reads the same bytes as a buffer.
-enum ImageWay : std::int32_t {
+enum ImageLayout : std::int32_t {
   kRowsOfLeft = 1,     // operand 0, a constant: a row of the image for each of the matrix
   kPanelsOfRight = 2,  // operand 1, a constant: its panels beside each other, a row for each step of the sum
   kLineOfRight = 4,    // operand 1: as it lies in memory, cut into rows of kLine texels: a view of the buffer
@@ -80,7 +80,7 @@ enum ImageWay : std::int32_t {
   kLineImages = kLineOfRight | kLineOfLeft,
 };
 inline constexpr std::int64_t kLine = 1024;
-// The paths of an operand.
+// The layouts of an operand.
 constexpr std::int32_t images_of_operand(std::size_t operand) noexcept {
   return operand == 0 ? kRowsOfLeft | kLineOfLeft : operand == 1 ? kPanelsOfRight | kLineOfRight : 0;
 }

@@ -1,10 +1,10 @@
 // y[m, n] = sum over k of a[m, k] * b[k, n]: a work item has ROWS rows and a vector of COLS columns. The columns of b lie
 // side by side, or in panels of PANEL columns, row behind row, with zeros behind the last column. With LOCAL a group
-// brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit. With HALVES, products
+// brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit. With FLOAT16_STEPS, products
 // of f16 are multiplied and so many of them (or LOCAL) summed in 16 bits, and those sums in 32, where the device does that.
 // IMAGES (kernel.h): 1: the rows of a are those of an image; 2: the panels of b lie beside each other in one, a row for each k; 4: b,
 // and 8: a, as it lies in memory, cut into rows of LINE texels.
-#if HALVES && defined(cl_khr_fp16)
+#if FLOAT16_STEPS && defined(cl_khr_fp16)
 #define IN_HALVES 1
 #define NEAR half
 #define READ_TEXEL read_imageh
@@ -112,7 +112,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     for (int i = 0; i < ROWS; ++i) part[i] += left[i].s##j * w;          \
   }
 #if IN_HALVES
-#define PER_PART HALVES
+#define PER_PART FLOAT16_STEPS
 #else
 #define PER_PART K
 #define part sum

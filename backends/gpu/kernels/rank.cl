@@ -1,4 +1,4 @@
-// Where each element of a line comes when the line is sorted: of the first K places, the element's index is stored there.
+// Where each element of a line comes when the line is sorted: of the first TOP, the element's index is stored there.
 // NaN is greater than all; of equal ones the first comes first.
 #define RANK_GREATER(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
 __kernel GROUP void KERNEL(ARGUMENTS) {
@@ -9,12 +9,12 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   y0 = (int)get_global_id(0);
   if (y0 >= INNER_LAST) return;
   const T0 own = LOAD0(x + y0 * STEP);
-  int place = 0;
+  int rank = 0;
   for (int i = 0; i < INNER_LAST; ++i) {
     const T0 v = LOAD0(x + i * STEP);
     const int same = v == own || (v != v && own != own);
-    place += (same ? i < y0 : GREATEST ? RANK_GREATER(v, own) : RANK_GREATER(own, v)) ? 1 : 0;
+    rank += (same ? i < y0 : GREATEST ? RANK_GREATER(v, own) : RANK_GREATER(own, v)) ? 1 : 0;
   }
-  if (place < PLACES) { STORE(y + place * Y_STEP, (long)y0); }
+  if (rank < TOP) { STORE(y + rank * Y_STEP, (long)y0); }
 }
 #undef RANK_GREATER

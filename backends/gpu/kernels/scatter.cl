@@ -1,5 +1,5 @@
 // Each element of the result takes the updates that go to it, in their order: of several the last counts, or all do.
-// HOW: replaces, adds, multiplies, the greatest, the least. PLACES updates lie U_STEP apart; each is named by
+// HOW: replaces, adds, multiplies, the greatest, the least. UPDATES updates lie U_STEP apart; each is named by
 // COUNT_OF indices, of the coordinates from AXIS on, which count from the end where they are negative; those outside go
 // nowhere.
 __kernel void KERNEL(ARGUMENTS) {
@@ -10,7 +10,7 @@ __kernel void KERNEL(ARGUMENTS) {
   const int extents[] = {EXTENT_0, EXTENT_1, EXTENT_2, EXTENT_3, EXTENT_4, EXTENT_5, EXTENT_6, EXTENT_7};
   const int indices = AT1, updates = AT2;
   T0 value = LOAD0(AT0);
-  for (int p = 0; p < PLACES; ++p) {
+  for (int p = 0; p < UPDATES; ++p) {
     int hit = 1;
     for (int d = 0; d < COUNT_OF; ++d) {
       const int index = (int)LOAD1(indices + p * I_STEP + d * TUPLE_STEP);

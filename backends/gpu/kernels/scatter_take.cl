@@ -5,7 +5,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   COORDINATES
   const int winner = LOAD1(AT1);
   T0 value;
-  if (winner >= 0 && winner < PLACES) value = LOAD2(AT2 + winner * U_STEP);
+  if (winner >= 0 && winner < UPDATES) value = LOAD2(AT2 + winner * U_STEP);
   else value = LOAD0(AT0);
   FINISH;
 }

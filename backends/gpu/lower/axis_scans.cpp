@@ -195,8 +195,7 @@ Status lower_top_k(Lowering &l, const qir::Node &node) {
   dims[axis] = k[0];
   const View indices = ii == qir::kAbsent ? l.between(dims, DType::I64) : l.result(ii);
   const Line from = line_of(x, axis), to = line_of(indices, axis);
-  const RankParams rank{
-      .PLACES = k[0], .GREATEST = node.get_int("largest", 1) != 0, .STEP = from.step, .Y_STEP = to.step};
+  const RankParams rank{.TOP = k[0], .GREATEST = node.get_int("largest", 1) != 0, .STEP = from.step, .Y_STEP = to.step};
   const auto whole = [](View v, std::int64_t extent, std::int64_t step) {
     v.dims.push_back(extent), v.strides.push_back(step);
     return v;
@@ -308,12 +307,12 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
     // Scale and bias as rows of their own that every row shares.
     const auto line = [&](View &v, DType dtype, std::int64_t &step, Dims &strides) -> Status {
       View whole = strided::broadcast(v, x.dims);
-      View tail{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
-                Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
-      auto flat = strided::reshaped(tail, {length});
+      View inner{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
+                 Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
+      auto flat = strided::reshaped(inner, {length});
       if (!flat) {
-        const View made = l.between(tail.dims, dtype);
-        QR_RETURN_IF_ERROR(l.copy({tail, dtype}, {made, dtype}));
+        const View made = l.between(inner.dims, dtype);
+        QR_RETURN_IF_ERROR(l.copy({inner, dtype}, {made, dtype}));
         flat = strided::reshaped(made, {length});
       }
       v = *flat, step = v.strides[0], strides = {0};

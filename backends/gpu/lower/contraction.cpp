@@ -50,7 +50,9 @@ qir::Bytes packed_columns(Lowering &l, const qir::Bytes from, const View &b, std
 
 // How many products of float16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it.
 // So few that what they lose is a thousandth of their sum.
-std::int64_t halves(const Lowering &l, DType dtype) { return l.target().halves && dtype == DType::F16 ? 16 : 0; }
+std::int64_t float16_steps(const Lowering &l, DType dtype) {
+  return l.target().float16 && dtype == DType::F16 ? 16 : 0;
+}
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
 
@@ -78,7 +80,7 @@ TileParams tile_of(std::int64_t rows, std::int64_t columns) {
 }
 
 Status lower_conv(Lowering &l, const qir::Node &node) {
-  if (is_integer_product(l, node)) return lower_integer_product(l, node);
+  if (is_integer_contraction(l, node)) return lower_integer_contraction(l, node);
   const bool transposed = node.op == qir::Op::ConvTranspose;
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], bi = node.inputs[2];
   if (l.dtype(xi) != l.dtype(wi) || !is_real(*number_of(l.dtype(xi))))
@@ -97,13 +99,13 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const Dims dims{c.batch, c.group, per_out, pixels};
   const qir::Tensor &weights = l.tensor(wi);
   // Without a window it is a matrix multiplication of weights and pixels, which lie side by side.
-  const bool is_product = !transposed && weights.is_constant && taps == 1 && pixels >= kFewestColumns &&
-                          std::ranges::equal(window.IN, window.OUT) &&
-                          std::ranges::all_of(window.STRIDE, [](auto s) { return s == 1; }) &&
-                          std::ranges::all_of(window.PAD, [](auto p) { return p == 0; }) && window.X[2] == 1 &&
-                          (window.IN[1] == 1 || window.X[1] == window.IN[2]) &&
-                          (window.IN[0] == 1 || window.X[0] == window.IN[1] * window.IN[2]);
-  const bool packed = !transposed && !is_product && weights.is_constant, tiled = packed && per_out >= kFewestColumns;
+  const bool is_gemm = !transposed && weights.is_constant && taps == 1 && pixels >= kFewestColumns &&
+                       std::ranges::equal(window.IN, window.OUT) &&
+                       std::ranges::all_of(window.STRIDE, [](auto s) { return s == 1; }) &&
+                       std::ranges::all_of(window.PAD, [](auto p) { return p == 0; }) && window.X[2] == 1 &&
+                       (window.IN[1] == 1 || window.X[1] == window.IN[2]) &&
+                       (window.IN[0] == 1 || window.X[0] == window.IN[1] * window.IN[2]);
+  const bool packed = !transposed && !is_gemm && weights.is_constant, tiled = packed && per_out >= kFewestColumns;
   std::int64_t tile = tiled ? kPanel : kTile;
   while (!tiled && tile / 2 >= per_out) tile /= 2;
   FusedExpression elements;
@@ -130,12 +132,15 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const std::int64_t per_group = transposed ? per_in * per_out * taps
                                  : packed   ? blocks * per_in * taps * tile
                                             : per_out * per_in * taps;
-  const std::int64_t along = is_product ? 1 : 0;
+  const std::int64_t along = is_gemm ? 1 : 0;
   const Arg images{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, along}}, l.dtype(xi)};
   const Arg filters{{w.value, w.offset, dims, {0, per_group, along * per_in, 0}}, l.dtype(wi)};
-  if (is_product) {
-    const MatMulTileParams p{
-        .K = per_in, .A_K = 1, .B_K = x.strides[1], .HALVES = halves(l, l.dtype(xi)), .tile = tile_of(per_out, pixels)};
+  if (is_gemm) {
+    const MatMulTileParams p{.K = per_in,
+                             .A_K = 1,
+                             .B_K = x.strides[1],
+                             .FLOAT16_STEPS = float16_steps(l, l.dtype(xi)),
+                             .tile = tile_of(per_out, pixels)};
     const Arg base[] = {filters, images};
     const View y = l.result(elements.result);
     return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
@@ -153,7 +158,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
     return l.emit(ConvTileParams{.CHANNELS = per_in,
                                  .X_CHANNEL = x.strides[1],
                                  .window = window,
-                                 .HALVES = halves(l, l.dtype(xi)),
+                                 .FLOAT16_STEPS = float16_steps(l, l.dtype(xi)),
                                  .tile = tile_of(pixels, per_out)},
                   dims, base, elements, y);
   return l.emit(
@@ -195,16 +200,19 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
   const Arg y{l.result(elements.result), l.dtype(elements.result)};
   if (!tiled) return l.emit(MatMulParams{.K = k, .A_K = a_k, .B_K = b_k}, dims, base, elements, y);
-  return l.emit(
-      MatMulTileParams{
-          .K = k, .A_K = a_k, .B_K = b_k, .PANEL = panel, .HALVES = halves(l, dtype), .tile = tile_of(m, n)},
-      dims, base, elements, y);
+  return l.emit(MatMulTileParams{.K = k,
+                                 .A_K = a_k,
+                                 .B_K = b_k,
+                                 .PANEL = panel,
+                                 .FLOAT16_STEPS = float16_steps(l, dtype),
+                                 .tile = tile_of(m, n)},
+                dims, base, elements, y);
 }
 
 }  // namespace
 
 Status lower_matmul(Lowering &l, const qir::Node &node) {
-  if (is_integer_product(l, node)) return lower_integer_product(l, node);
+  if (is_integer_contraction(l, node)) return lower_integer_contraction(l, node);
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
   qir::MatMulGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_matmul(node, l.shape(ai), l.shape(bi), &g));
@@ -237,7 +245,7 @@ Status lower_matmul(Lowering &l, const qir::Node &node) {
 }
 
 Status lower_gemm(Lowering &l, const qir::Node &node) {
-  if (is_integer_product(l, node)) return lower_integer_product(l, node);
+  if (is_integer_contraction(l, node)) return lower_integer_contraction(l, node);
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1], ci = node.inputs[2];
   const bool trans_a = node.get_int("transA", 0) != 0, trans_b = node.get_int("transB", 0) != 0;
   const View a = l.view(ai), b = l.view(bi);

@@ -23,14 +23,14 @@ std::optional<Scattering> scattering_of(const qir::Node &node) {
 }
 
 // Each element of the result reads at most so many updates; of more, the last one is found first.
-constexpr std::int64_t kFewPlaces = 16;
+constexpr std::int64_t kFewUpdates = 16;
 
 // What a scatter does: which axes its indices name, and how many updates there are.
 struct Scatter {
   bool tuples = false, whole = true;  // ScatterND; every element of the result can be named
   Scattering how = Scattering::Replace;
   std::size_t axis = 0;
-  std::int64_t of = 1, places = 1;
+  std::int64_t of = 1, count = 1;
 };
 
 Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
@@ -45,19 +45,19 @@ Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
   out.how = *how;
   if (x.empty()) return refuse(ErrorId::backend_limit, node, "found no axes");
   if (out.tuples) {
-    out.of = indices.empty() ? 1 : indices.back(), out.places = strided::count_of(indices) / out.of;
+    out.of = indices.empty() ? 1 : indices.back(), out.count = strided::count_of(indices) / out.of;
     if (out.of > static_cast<std::int64_t>(rank))
       return refuse(ErrorId::backend_limit, node, "found more indices than axes");
     std::int64_t size = 1;
     for (std::size_t d = static_cast<std::size_t>(out.of); d < rank; ++d) size *= x[d];
-    if (strided::count_of(updates) != out.places * size)
+    if (strided::count_of(updates) != out.count * size)
       return refuse(ErrorId::backend_limit, node, "found another number of updates than of indices");
     return out;
   }
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), rank, &out.axis));
   if (indices.size() != rank || updates != indices)
     return refuse(ErrorId::backend_limit, node, "found indices and updates of other dimensions");
-  out.places = indices[out.axis];
+  out.count = indices[out.axis];
   for (std::size_t d = 0; d < rank; ++d) {
     if (d == out.axis) continue;
     if (indices[d] > x[d]) return refuse(ErrorId::backend_limit, node, "found more indices than elements");
@@ -88,7 +88,7 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
   }
   const bool whole = s.whole;
   const std::size_t axis = s.axis;
-  const std::int64_t of = s.of, places = s.places;
+  const std::int64_t of = s.of, count = s.count;
   std::int64_t i_step = 0, u_step = 1, tuple_step = 0;
   View y = l.result(yi), to = y, index{indices.value, indices.offset, {}, Dims(rank, 0)},
        update{updates.value, updates.offset, {}, Dims(rank, 0)};
@@ -108,7 +108,7 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
     }
   }
   const auto extent = [&](std::size_t d) { return d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1; };
-  if (s.how == Scattering::Replace && places > kFewPlaces) {
+  if (s.how == Scattering::Replace && count > kFewUpdates) {
     // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
     const Dims named = tuples ? Dims(to.dims.begin(), to.dims.begin() + static_cast<std::ptrdiff_t>(of)) : to.dims;
     const View winners = l.between(named, DType::I32);
@@ -120,7 +120,7 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
       p.EXTENT[d] = extent(d);
       p.STEP[d] = d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0;
     }
-    View from{indices.value, indices.offset, {places}, {i_step}}, place{winners.value, winners.offset, {places}, {0}};
+    View from{indices.value, indices.offset, {count}, {i_step}}, place{winners.value, winners.offset, {count}, {0}};
     if (!tuples) {
       from = indices, place = {winners.value, winners.offset, indices.dims, winners.strides};
       place.strides[axis] = 0;
@@ -131,9 +131,9 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
     winner.strides.resize(rank, 0);
     update.dims = to.dims;
     const Arg take[] = {{x, l.dtype(xi)}, {winner, DType::I32}, {update, l.dtype(ui)}};
-    return l.emit(ScatterTakeParams{.PLACES = places, .U_STEP = u_step}, to.dims, take, {}, {to, l.dtype(yi)});
+    return l.emit(ScatterTakeParams{.UPDATES = count, .U_STEP = u_step}, to.dims, take, {}, {to, l.dtype(yi)});
   }
-  ScatterParams p{.HOW = field_of(s.how), .PLACES = places, .I_STEP = i_step, .U_STEP = u_step};
+  ScatterParams p{.HOW = field_of(s.how), .UPDATES = count, .I_STEP = i_step, .U_STEP = u_step};
   p.COUNT_OF = of, p.TUPLE_STEP = tuple_step, p.AXIS = static_cast<std::int64_t>(axis);
   for (std::size_t d = 0; d < kMaxRank; ++d) p.EXTENT[d] = extent(d);
   index.dims = update.dims = to.dims;

@@ -585,15 +585,15 @@ Status Lowering::finish_outputs() {
 
 void Lowering::report_paths(const Vector<String> &names, const Vector<NodePathRow> &late) {
   for (std::size_t i = 0; i < names.size(); ++i) {
-    NodePathRow way;
+    NodePathRow row;
     if (late[i].path != QR_PLUGIN_PATH_UNKNOWN)
-      way = {late[i].path,
+      row = {late[i].path,
              name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "data-dependent shape: planned when they are known"
                                                         : "data-dependent shape: by the host")};
-    else if (!kernels_[i].empty()) way = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
-    else if (into_[i] >= 0) way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[index_of(into_[i])])};
-    else way = {QR_PLUGIN_PATH_NONE, name("no work: a view, or folded into another node")};
-    plan_.paths.push_back(way);
+    else if (!kernels_[i].empty()) row = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
+    else if (into_[i] >= 0) row = {QR_PLUGIN_PATH_NONE, name("fused into " + names[index_of(into_[i])])};
+    else row = {QR_PLUGIN_PATH_NONE, name("no work: a view, or folded into another node")};
+    plan_.paths.push_back(row);
   }
 }
 

@@ -15,8 +15,8 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 bool scales_stored(const qir::Graph &graph, const qir::Node &node);
 
 // Conv, ConvTranspose, MatMul, Gemm on integers: multiplied and summed in integers.
-bool is_integer_product(const Lowering &l, const qir::Node &node);
-Status lower_integer_product(Lowering &l, const qir::Node &node);
+bool is_integer_contraction(const Lowering &l, const qir::Node &node);
+Status lower_integer_contraction(Lowering &l, const qir::Node &node);
 
 // The real number that a stored integer (register r) means, and back; as cpu-reference rounds it.
 std::uint32_t real_of(Lowering &l, FusedExpression &elements, const qir::Tensor &tensor, std::uint32_t r);

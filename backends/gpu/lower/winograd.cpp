@@ -73,7 +73,7 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
                      down = (c.out[0] + step - 1) / step, across = (c.out[1] + step - 1) / step,
                      patches = c.batch * down * across, panels = (patches + kPanel - 1) / kPanel;
   const View patched = l.between({numbers, panels, channels, kPanel}, DType::F32),
-             products = l.between({numbers, filters, patches}, DType::F32);
+             multiplied = l.between({numbers, filters, patches}, DType::F32);
   const qir::Bytes turned =
       turned_filters(l, static_cast<const float *>(l.tensor(node.inputs[1]).data.data), filters * channels, step);
   const View w = l.constant(turned, {numbers, filters, channels});
@@ -97,7 +97,7 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
     FusedExpression none;
     const MatMulTileParams p{
         .K = channels, .A_K = 1, .B_K = kPanel, .PANEL = kPanel, .tile = tile_of(filters, patches)};
-    QR_RETURN_IF_ERROR(l.emit(p, nest, base, none, {products, DType::F32}));
+    QR_RETURN_IF_ERROR(l.emit(p, nest, base, none, {multiplied, DType::F32}));
   }
   const WinogradOutputParams p{.STEP = step,
                                .OUT = {c.out[0], c.out[1]},
@@ -109,7 +109,7 @@ Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry
                                .PAD = {c.pad_begin[0], c.pad_begin[1]}};
   Dims images(dims.size(), 0);
   images[0] = x.strides[0];
-  const Arg base[] = {{{products.value, products.offset, dims, Dims(dims.size(), 0)}, DType::F32},
+  const Arg base[] = {{{multiplied.value, multiplied.offset, dims, Dims(dims.size(), 0)}, DType::F32},
                       {{x.value, x.offset, dims, images}, DType::F32},
                       {{w.value, w.offset, dims, Dims(dims.size(), 0)}, DType::F32}};
   return l.emit(p, dims, base, elements, {l.result(elements.result), l.dtype(elements.result)});

@@ -206,7 +206,7 @@ String describe(const Device &d) {
                                                               : "to 3 ULP, so that a quantised value may be 1 off");
   out += format("integers of 8 bits: %s\n",
                 d.computes_dots() ? "dot products (cl_khr_integer_dot_product)" : "one by one");
-  out += d.replay.way == Replay::Way::None ? "kernels of a run: handed over one by one (" + d.replay.text + ")\n"
+  out += d.replay.api == Replay::Api::None ? "kernels of a run: handed over one by one (" + d.replay.text + ")\n"
                                            : "kernels of a run: recorded (" + d.replay.text + ")\n";
   out += (d.external.create ? "dma-bufs: imported (" : "dma-bufs: mapped by the host (") + d.external.text + ")\n";
   out += "extensions: " + printable(d.extensions, 4000);

@@ -49,7 +49,7 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
       !find_function(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
       !find_function(library, platform, "clReleaseCommandBufferKHR", out.release))
     return format("%s: found not all of its functions", name);
-  out.way = Replay::Way::CommandBuffer;
+  out.api = Replay::Api::CommandBuffer;
   return name;
 }
 
@@ -62,7 +62,7 @@ String find_recordings(const Library &library, cl_platform_id platform, cl_devic
       !find_function(library, platform, "clEnqueueRecordingQCOM", out.enqueue_recording) ||
       !find_function(library, platform, "clReleaseRecordingQCOM", out.release))
     return format("%s: found not all of its functions", kRecordings);
-  out.way = Replay::Way::Qualcomm;
+  out.api = Replay::Api::Qualcomm;
   return kRecordings;
 }
 
@@ -72,7 +72,7 @@ Replay find_replay(const Library &library, cl_platform_id platform, cl_device_id
   Replay out;
   out.text = "the driver has no extension for it";
   if (names_extension(extensions, kBuffers)) out.text = find_buffers(library, platform, device, out);
-  if (out.way == Replay::Way::None && names_extension(extensions, kRecordings))
+  if (out.api == Replay::Api::None && names_extension(extensions, kRecordings))
     out.text = find_recordings(library, platform, device, out);
   return out;
 }

@@ -13,8 +13,8 @@ using RecordingObject = struct RecordingTag *;
 using SyncPoint = cl_uint;
 
 struct Replay {
-  enum class Way { None, CommandBuffer, Qualcomm };
-  Way way = Way::None;
+  enum class Api { None, CommandBuffer, Qualcomm };
+  Api api = Api::None;
   // What doctor says: "cl_khr_command_buffer 0.9.0"; where there is none, why.
   String text;
   // A recording may be handed over again before it has ended.

@@ -17,9 +17,9 @@ struct Header {
   char magic[8];
   std::uint32_t version, header_bytes;
   std::uint64_t weights_bytes, io_bytes, source_hash, binary_hash, binary_bytes;
-  std::uint64_t tail_bytes;  // of its QIR; 0: there is none
-  std::uint32_t values, operands, steps, numbers, code, names, ways, pieces, inputs, outputs, device;
-  std::uint32_t tail_nodes, tail_inputs, tail_outputs, tail_reads, tail_writes, tail_segment, reserved;
+  std::uint64_t region_bytes;  // of its QIR; 0: there is none
+  std::uint32_t values, operands, steps, numbers, code, names, paths, pieces, inputs, outputs, device;
+  std::uint32_t region_nodes, region_inputs, region_outputs, region_reads, region_writes, region_segment, reserved;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -116,36 +116,36 @@ Status check_step(const Plan &plan, const Step &step, Vector<bool> &written) {
 bool is_same(const Io &a, const Io &b) { return a.dtype == b.dtype && a.shape == b.shape; }
 
 // What goes from where to where; the dynamic region's own graph is read where it is loaded (dynamic_region.h).
-Status check_tail(const Plan &plan, const DynamicRegion &tail, std::span<const qir::Bytes> segments) {
-  if (tail.qir.empty()) {
-    if (!tail.inputs.empty() || !tail.outputs.empty() || !tail.sources.empty() || !tail.reads.empty() ||
-        !tail.writes.empty())
+Status check_region(const Plan &plan, const DynamicRegion &region, std::span<const qir::Bytes> segments) {
+  if (region.qir.empty()) {
+    if (!region.inputs.empty() || !region.outputs.empty() || !region.sources.empty() || !region.reads.empty() ||
+        !region.writes.empty())
       return bad("parts of a dynamic region that is not there");
     return {};
   }
-  if (tail.segment >= segments.size()) return bad("a dynamic region without its constants");
-  for (const std::int32_t source : tail.sources)
+  if (region.segment >= segments.size()) return bad("a dynamic region without its constants");
+  for (const std::int32_t source : region.sources)
     if (source < qir::kNoSource || source >= std::ssize(plan.paths))
       return bad("a node of the dynamic region that is none");
   for (std::size_t i = 0; i < plan.inputs.size(); ++i)
-    if (tail.plan_inputs[i] >= tail.inputs.size() || !is_same(plan.inputs[i], tail.inputs[tail.plan_inputs[i]]))
+    if (region.plan_inputs[i] >= region.inputs.size() || !is_same(plan.inputs[i], region.inputs[region.plan_inputs[i]]))
       return bad("an input that is not the model's");
-  Vector<bool> made(tail.outputs.size(), false);
+  Vector<bool> made(region.outputs.size(), false);
   const auto make = [&](std::uint32_t output) {
     if (output >= made.size() || made[output]) return false;
     made[output] = true;
     return true;
   };
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
-    const std::uint32_t to = tail.plan_outputs[i];
-    if (to != kTailsAlone && (!make(to) || !is_same(plan.outputs[i], tail.outputs[to])))
+    const std::uint32_t to = region.plan_outputs[i];
+    if (to != kRegionOnly && (!make(to) || !is_same(plan.outputs[i], region.outputs[to])))
       return bad("an output that is not the model's");
   }
-  for (const std::uint32_t to : tail.writes)
+  for (const std::uint32_t to : region.writes)
     if (!make(to)) return bad("an output of the dynamic region that is not the model's");
   if (!std::ranges::all_of(made, [](bool is) { return is; })) return bad("an output that nothing makes");
-  for (const std::uint32_t from : tail.reads)
-    if (from >= tail.inputs.size() + plan.outputs.size()) return bad("an operand of the dynamic region that is none");
+  for (const std::uint32_t from : region.reads)
+    if (from >= region.inputs.size() + plan.outputs.size()) return bad("an operand of the dynamic region that is none");
   return {};
 }
 
@@ -160,9 +160,9 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     names.push_back('\0');
     return at;
   };
-  const DynamicRegion &tail = blob.tail;
+  const DynamicRegion &region = blob.region;
   Vector<IoRow> io;
-  for (const auto *list : {&plan.inputs, &plan.outputs, &tail.inputs, &tail.outputs})
+  for (const auto *list : {&plan.inputs, &plan.outputs, &region.inputs, &region.outputs})
     for (const Io &row : *list) {
       IoRow &to = io.emplace_back();
       to = {static_cast<std::uint32_t>(row.dtype), static_cast<std::uint32_t>(row.shape.size()), {}, text(row.name), 0};
@@ -177,18 +177,20 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
   header.device = text(blob.device);
   header.values = count(plan.values), header.operands = count(plan.operands), header.steps = count(plan.steps);
   header.numbers = count(plan.numbers), header.code = count(plan.code), header.names = count(names);
-  header.ways = count(plan.paths), header.pieces = count(plan.pieces);
+  header.paths = count(plan.paths), header.pieces = count(plan.pieces);
   header.inputs = count(plan.inputs), header.outputs = count(plan.outputs);
-  header.tail_bytes = tail.qir.size(), header.tail_nodes = count(tail.sources), header.tail_segment = tail.segment;
-  header.tail_inputs = count(tail.inputs), header.tail_outputs = count(tail.outputs);
-  header.tail_reads = count(tail.reads), header.tail_writes = count(tail.writes);
+  header.region_bytes = region.qir.size(), header.region_nodes = count(region.sources),
+  header.region_segment = region.segment;
+  header.region_inputs = count(region.inputs), header.region_outputs = count(region.outputs);
+  header.region_reads = count(region.reads), header.region_writes = count(region.writes);
   Writer writer;
   writer.put(&header, sizeof header);
   writer.table(plan.values), writer.table(plan.operands), writer.table(plan.steps), writer.table(plan.code);
   writer.table(plan.pieces), writer.table(plan.paths), writer.table(io), writer.table(plan.numbers);
-  if (!tail.qir.empty())
-    for (const auto *list : {&tail.plan_inputs, &tail.plan_outputs, &tail.reads, &tail.writes}) writer.table(*list);
-  writer.table(tail.sources), writer.table(names), writer.table(tail.qir);
+  if (!region.qir.empty())
+    for (const auto *list : {&region.plan_inputs, &region.plan_outputs, &region.reads, &region.writes})
+      writer.table(*list);
+  writer.table(region.sources), writer.table(names), writer.table(region.qir);
   return writer.take();
 }
 
@@ -198,22 +200,24 @@ Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
   if (!reader.take(&header, sizeof header) || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
     return bad("another kind of blob, expected a plan of the gpu backend");
   if (header.version != kBlobVersion || header.header_bytes != sizeof(Header)) return bad("another version");
-  for (const std::uint32_t count : {header.inputs, header.outputs, header.tail_inputs, header.tail_outputs})
+  for (const std::uint32_t count : {header.inputs, header.outputs, header.region_inputs, header.region_outputs})
     if (count > kMostIo) return bad("more inputs or outputs than models have");
   Blob blob;
   Plan &plan = blob.plan;
-  DynamicRegion &tail = blob.tail;
-  const bool has_tail = header.tail_bytes > 0;
+  DynamicRegion &region = blob.region;
+  const bool has_region = header.region_bytes > 0;
   Vector<IoRow> io;
   if (!reader.table(plan.values, header.values) || !reader.table(plan.operands, header.operands) ||
       !reader.table(plan.steps, header.steps) || !reader.table(plan.code, header.code) ||
-      !reader.table(plan.pieces, header.pieces) || !reader.table(plan.paths, header.ways) ||
-      !reader.table(io, header.inputs + header.outputs + header.tail_inputs + header.tail_outputs) ||
-      !reader.table(plan.numbers, header.numbers) || !reader.table(tail.plan_inputs, has_tail ? header.inputs : 0) ||
-      !reader.table(tail.plan_outputs, has_tail ? header.outputs : 0) || !reader.table(tail.reads, header.tail_reads) ||
-      !reader.table(tail.writes, header.tail_writes) || !reader.table(tail.sources, header.tail_nodes) ||
-      !reader.table(plan.names, header.names) || header.tail_bytes != reader.left() || header.tail_bytes > UINT32_MAX ||
-      !reader.table(tail.qir, static_cast<std::uint32_t>(header.tail_bytes)))
+      !reader.table(plan.pieces, header.pieces) || !reader.table(plan.paths, header.paths) ||
+      !reader.table(io, header.inputs + header.outputs + header.region_inputs + header.region_outputs) ||
+      !reader.table(plan.numbers, header.numbers) ||
+      !reader.table(region.plan_inputs, has_region ? header.inputs : 0) ||
+      !reader.table(region.plan_outputs, has_region ? header.outputs : 0) ||
+      !reader.table(region.reads, header.region_reads) || !reader.table(region.writes, header.region_writes) ||
+      !reader.table(region.sources, header.region_nodes) || !reader.table(plan.names, header.names) ||
+      header.region_bytes != reader.left() || header.region_bytes > UINT32_MAX ||
+      !reader.table(region.qir, static_cast<std::uint32_t>(header.region_bytes)))
     return bad("tables that do not fill it");
   if (plan.names.empty() || plan.names.back() != '\0' || header.device >= plan.names.size())
     return bad("texts without an end");
@@ -231,19 +235,19 @@ Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
       if (row.dims[d] < (i < header.inputs + header.outputs ? 0 : qir::kUnknownDim))
         return bad("a dimension that is none");
     const std::size_t plans = header.inputs + header.outputs;
-    (i < header.inputs                ? plan.inputs
-     : i < plans                      ? plan.outputs
-     : i < plans + header.tail_inputs ? tail.inputs
-                                      : tail.outputs)
+    (i < header.inputs                  ? plan.inputs
+     : i < plans                        ? plan.outputs
+     : i < plans + header.region_inputs ? region.inputs
+                                        : region.outputs)
         .push_back({*dtype, qir::Shape(row.dims, row.dims + row.rank), plan.names.data() + row.name});
   }
-  tail.segment = header.tail_segment;
-  QR_RETURN_IF_ERROR(check_tail(plan, tail, segments));
+  region.segment = header.region_segment;
+  QR_RETURN_IF_ERROR(check_region(plan, region, segments));
   for (const std::uint64_t piece : plan.pieces)
     if (piece == 0 || piece > (std::uint64_t{1} << 40)) return bad("a piece of memory of no size");
   for (const Value &value : plan.values) QR_RETURN_IF_ERROR(check_value(plan, value, segments));
-  for (const NodePathRow &way : plan.paths)
-    if (way.text >= plan.names.size()) return bad("a text outside its table");
+  for (const NodePathRow &row : plan.paths)
+    if (row.text >= plan.names.size()) return bad("a text outside its table");
   Vector<bool> written(plan.values.size(), false);
   for (const Step &step : plan.steps) QR_RETURN_IF_ERROR(check_step(plan, step, written));
   // Each output is made.

@@ -11,7 +11,7 @@ inline constexpr std::uint32_t kBlobVersion = 6;
 
 struct Blob {
   Plan plan;
-  DynamicRegion tail;
+  DynamicRegion region;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
   // The program's binary is the last segment, where there is one: for which device and driver, of which source.
   String device;

@@ -11,8 +11,8 @@ struct Compiled {
   Vector<Status> refused;         // per node that was given
   std::size_t kept_segments = 0;  // all of the request's, or none
   Vector<std::uint8_t> packed;    // the segment behind them
-  DynamicRegion tail;
-  Vector<std::uint8_t> tail_constants;  // the segment behind that, where there is a region
+  DynamicRegion region;
+  Vector<std::uint8_t> region_constants;  // the segment behind that, where there is a region
   std::uint64_t weights_bytes = 0, io_bytes = 0;
 };
 

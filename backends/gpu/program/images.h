@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of matrix multiplications that kernels read as images (ImageWay): which can be, on which device, and where
-// that pays. Weights become images of their own when a plan is loaded; a value between steps is read through a view of
-// the buffer that it lies in. What a device cannot read so it reads as a buffer.
+// Operands of matrix multiplications that kernels read as images (ImageLayout): which can be, on which device, and
+// where that pays. Weights become images of their own when a plan is loaded; a value between steps is read through a
+// view of the buffer that it lies in. What a device cannot read so it reads as a buffer.
 #pragma once
 
 #include "backends/gpu/opencl/device.h"
@@ -12,17 +12,17 @@ namespace quarry::gpu {
 
 // Field IMAGES of a step of the plan's; null: its kernel reads none.
 std::int32_t *image_field(Plan &plan, const Step &step);
-std::int32_t image_ways(const Plan &plan, const Step &step);
+std::int32_t image_layouts(const Plan &plan, const Step &step);
 
 // The view of a value of the arena.
 ImageSize line_of(std::uint64_t bytes, DType dtype);
 
 // A step's form with other images than it says; `operands` and `fields` keep what the form points to.
-bool form_with_images(const Plan &plan, const Step &step, std::int32_t ways, Vector<StepOperand> &operands,
+bool form_with_images(const Plan &plan, const Step &step, std::int32_t layouts, Vector<StepOperand> &operands,
                       Vector<std::int32_t> &fields, Form &out);
 
-// All paths that fit a step, each operand by one at most. Without a device: one of the smallest limits. `why`: gets why
-// an operand that lies right is too much for the device.
+// All layouts that fit a step, one at most for each operand. Without a device: one of the smallest limits. `why`: gets
+// why an operand that lies right is too much for the device.
 std::int32_t possible_images(const Plan &plan, const Step &step, const opencl::Device *device, String *why = nullptr);
 // Of those that the step says: what the device does, for a plan whose values have their offsets.
 std::int32_t images_on(const Plan &plan, const Step &step, const opencl::Device &device);
@@ -36,7 +36,7 @@ Status finish_images(Plan &plan);
 struct ConstantImages {
   struct Entry {
     std::uint32_t value;
-    std::int32_t way;
+    std::int32_t layout;
     DType dtype;
     std::int64_t steps;  // of the sum
     ImageSize size;
@@ -46,7 +46,7 @@ struct ConstantImages {
   Vector<std::int32_t> of_operands;  // two per step: which entry; -1: none
   Vector<bool> as_buffer;            // per value
 };
-ConstantImages constant_images(const Plan &plan, std::span<const std::int32_t> ways, std::span<const Bounds> bounds);
+ConstantImages constant_images(const Plan &plan, std::span<const std::int32_t> layouts, std::span<const Bounds> bounds);
 // The texels of an image of a constant, which has all elements that bounds say.
 Vector<std::uint8_t> texels_of(const ConstantImages::Entry &entry, const std::uint8_t *from);
 // By how much the weights are more in memory (less: negative) for being images there.

@@ -70,13 +70,13 @@ struct DynamicRegion {
   Vector<std::int32_t> sources;        // per node, in the graph that was given
   Vector<Io> inputs, outputs;          // the model's
   Vector<std::uint32_t> plan_inputs;   // per input of the plan: which of the model's
-  Vector<std::uint32_t> plan_outputs;  // per output of the plan likewise, or kTailsAlone
+  Vector<std::uint32_t> plan_outputs;  // per output of the plan likewise, or kRegionOnly
   Vector<std::uint32_t>
       reads;  // per input of the region: which of the model's, or behind those: which output of the plan
   Vector<std::uint32_t> writes;  // per output of the region: which of the model's
   std::uint32_t segment = 0;     // of its constants
 };
-inline constexpr std::uint32_t kTailsAlone = UINT32_MAX;
+inline constexpr std::uint32_t kRegionOnly = UINT32_MAX;
 
 // Sub-buffers, and images that are views of them (64 texels), begin at multiples of this on every device that is known.
 inline constexpr std::uint64_t kAlign = 1024;
@@ -90,6 +90,6 @@ constexpr std::uint64_t line_bytes(std::uint64_t bytes, std::uint64_t element) n
 }
 
 // Gives values of the arena their offsets: those that live at the same time lie apart. May be done again.
-Status place_values(Plan &plan);
+Status assign_offsets(Plan &plan);
 
 }  // namespace quarry::gpu

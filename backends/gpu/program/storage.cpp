@@ -16,8 +16,8 @@ struct Lifetime {
 constexpr std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // Of a great many values, in the order of time.
-Status place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes,
-                  const Vector<std::uint64_t> &room) {
+Status assign_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes,
+                   const Vector<std::uint64_t> &room) {
   const auto size_of = [&](std::uint32_t v) { return rounded(std::max<std::uint64_t>(room[v], 1)); };
   Vector<std::uint32_t> by_end = values;
   std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
@@ -39,7 +39,7 @@ Status place_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifeti
 
 }  // namespace
 
-Status place_values(Plan &plan) {
+Status assign_offsets(Plan &plan) {
   Vector<Lifetime> lifetimes(plan.values.size());
   for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
     for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
@@ -51,7 +51,7 @@ Status place_values(Plan &plan) {
   for (const Value &value : plan.values) room.push_back(value.bytes);
   for (const Step &step : plan.steps)
     for (std::size_t o = 0; o < 2; ++o)
-      if (image_ways(plan, step) & kLineImages & images_of_operand(o)) {
+      if (image_layouts(plan, step) & kLineImages & images_of_operand(o)) {
         const Operand &operand = plan.operands[step.first_operand + o];
         room[operand.value] = line_bytes(plan.values[operand.value].bytes,
                                          operand.dtype == static_cast<std::uint32_t>(DType::F16) ? 2 : 4);
@@ -62,7 +62,7 @@ Status place_values(Plan &plan) {
       if (lifetimes[v].first != UINT32_MAX) order.push_back(v);
       else plan.values[v].bytes = 0;  // nobody wants it
     }
-  if (order.size() > Gaps::kMany) return place_many(plan, order, lifetimes, room);
+  if (order.size() > Gaps::kMany) return assign_many(plan, order, lifetimes, room);
   // The largest first, each in the first piece that has room, as low as it fits beside those that live with it.
   std::ranges::stable_sort(order, [&](auto a, auto b) { return room[a] > room[b]; });
   Vector<Vector<std::uint32_t>> placed;  // per piece, by offset

@@ -15,7 +15,7 @@ enum class Images : std::uint8_t { None, All, Measured };
 struct Target {
   bool doubles = false;  // f64
   bool dots = false;     // products of four integers of 8 bits, summed, where that pays
-  bool halves = false;   // products of float16 in 16 bits, which its user asked for
+  bool float16 = false;  // products of float16 in 16 bits, which its user asked for
   Images images = Images::None;
   // Convolutions by Winograd's form, in patches of 2 x 2 or 4 x 4 pixels, where it fits: 0, 2 or 4; and per node of the
   // graph that was given, where there is an entry.

@@ -103,7 +103,7 @@ Status LoadedContext::load_constants() {
     std::uint32_t value, piece;
     std::uint64_t offset;
   };
-  Vector<Upload> places;
+  Vector<Upload> uploads;
   Vector<std::uint64_t> sizes;
   const std::uint64_t largest =
       std::min(kLargestPiece, std::max<std::uint64_t>(engine_->device().max_allocation, kAlign));
@@ -112,23 +112,23 @@ Status LoadedContext::load_constants() {
     if (value.storage != StorageKind::Constant || value.bytes == 0 || !images.as_buffer[v]) continue;
     const std::uint64_t bytes = (value.bytes + kAlign - 1) / kAlign * kAlign;
     if (sizes.empty() || sizes.back() + bytes > largest) sizes.push_back(0);
-    places.push_back({v, static_cast<std::uint32_t>(sizes.size() - 1), sizes.back()});
+    uploads.push_back({v, static_cast<std::uint32_t>(sizes.size() - 1), sizes.back()});
     sizes.back() += bytes;
   }
   for (const std::uint64_t bytes : sizes) {
     QR_ASSIGN_OR_RETURN(opencl::Memory piece, engine_->memory(bytes, "weights"));
     pieces_.push_back(std::move(piece));
   }
-  if (places.empty()) return {};
+  if (uploads.empty()) return {};
   const opencl::Library &cl = engine_->library();
   QR_ASSIGN_OR_RETURN(const opencl::Queue queue, engine_->queue(false, "normal"));
-  for (const Upload &place : places) {
-    const Value &value = p.values[place.value];
-    QR_ASSIGN_OR_RETURN(constants_[place.value], engine_->part(pieces_[place.piece], place.offset, value.bytes));
+  for (const Upload &upload : uploads) {
+    const Value &value = p.values[upload.value];
+    QR_ASSIGN_OR_RETURN(constants_[upload.value], engine_->part(pieces_[upload.piece], upload.offset, value.bytes));
     const auto *const from = static_cast<const std::uint8_t *>(segments_[value.index].data) + value.offset;
     QR_RETURN_IF_ERROR(check("EnqueueWriteBuffer",
-                             cl->EnqueueWriteBuffer(queue.get(), constants_[place.value].get(), CL_TRUE, 0, value.bytes,
-                                                    from, 0, nullptr, nullptr),
+                             cl->EnqueueWriteBuffer(queue.get(), constants_[upload.value].get(), CL_TRUE, 0,
+                                                    value.bytes, from, 0, nullptr, nullptr),
                              "weights"));
   }
   return check("Finish", cl->Finish(queue.get()));

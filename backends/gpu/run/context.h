@@ -35,11 +35,13 @@ class LoadedContext : public HeapObject {
   const Engine &engine() const noexcept { return *engine_; }
   const std::shared_ptr<const Engine> &shared_engine() const noexcept { return engine_; }
   const Plan &plan() const noexcept { return blob_.plan; }
-  const DynamicRegion &tail() const noexcept { return blob_.tail; }
+  const DynamicRegion &region() const noexcept { return blob_.region; }
   // The model's.
-  const Vector<Io> &inputs() const noexcept { return blob_.tail.qir.empty() ? blob_.plan.inputs : blob_.tail.inputs; }
+  const Vector<Io> &inputs() const noexcept {
+    return blob_.region.qir.empty() ? blob_.plan.inputs : blob_.region.inputs;
+  }
   const Vector<Io> &outputs() const noexcept {
-    return blob_.tail.qir.empty() ? blob_.plan.outputs : blob_.tail.outputs;
+    return blob_.region.qir.empty() ? blob_.plan.outputs : blob_.region.outputs;
   }
   const PlanSource &source() const noexcept { return source_; }
   cl_program program() const noexcept { return program_.get(); }

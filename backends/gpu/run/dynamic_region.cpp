@@ -19,22 +19,22 @@ class Planned final : public dynamic::PlannedRun {
  public:
   Status load(const LoadedContext &whole, Compiled &&made, std::span<const qir::Bytes> given, const RunOptions &options,
               const qr_host &host, std::size_t sources) {
-    packed_ = std::move(made.packed), tail_constants_ = std::move(made.tail_constants);
+    packed_ = std::move(made.packed), region_constants_ = std::move(made.region_constants);
     Blob blob;
-    blob.plan = std::move(made.plan), blob.tail = std::move(made.tail);
+    blob.plan = std::move(made.plan), blob.region = std::move(made.region);
     fit_tiles(blob.plan, whole.engine().device());
     segments_.assign(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(made.kept_segments));
     segments_.push_back({packed_.data(), packed_.size()});
-    segments_.push_back({tail_constants_.data(), tail_constants_.size()});
-    blob.tail.segment = static_cast<std::uint32_t>(segments_.size() - 1);
-    if (!blob.tail.qir.empty()) {
-      QR_ASSIGN_OR_RETURN(tail_, load_tail(blob, segments_, sources));
+    segments_.push_back({region_constants_.data(), region_constants_.size()});
+    blob.region.segment = static_cast<std::uint32_t>(segments_.size() - 1);
+    if (!blob.region.qir.empty()) {
+      QR_ASSIGN_OR_RETURN(region_, load_region(blob, segments_, sources));
     }
     String note;
     QR_ASSIGN_OR_RETURN(context_,
                         LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note));
     results_.resize(context_->outputs().size());
-    QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, tail_.get(), options, host));
+    QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, region_.get(), options, host));
     return {};
   }
   // A result that nobody gave room for lies here until the next run.
@@ -52,48 +52,48 @@ class Planned final : public dynamic::PlannedRun {
   }
 
  private:
-  Vector<std::uint8_t> packed_, tail_constants_;
+  Vector<std::uint8_t> packed_, region_constants_;
   Vector<qir::Bytes> segments_;
   Vector<Vector<std::uint8_t>> results_;
-  Unique<LoadedTail> tail_;
+  Unique<LoadedRegion> region_;
   Unique<LoadedContext> context_;
   Unique<ModelExecution> execution_;
 };
 
 }  // namespace
 
-Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources) {
-  const DynamicRegion &tail = blob.tail;
-  auto loaded = quarry::make_unique<LoadedTail>();
-  loaded->constants.push_back(segments[tail.segment]);
+Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources) {
+  const DynamicRegion &region = blob.region;
+  auto loaded = quarry::make_unique<LoadedRegion>();
+  loaded->constants.push_back(segments[region.segment]);
   loaded->sources = sources;
-  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({tail.qir.data(), tail.qir.size()}, loaded->constants.data(),
-                                                        loaded->constants.size()));
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({region.qir.data(), region.qir.size()},
+                                                        loaded->constants.data(), loaded->constants.size()));
   Vector<dynamic::BlobTensorType> operands, results;
   const auto add = [](Vector<dynamic::BlobTensorType> &to, const Io &io) { to.push_back({io.dtype, &io.shape}); };
-  for (const std::size_t from : tail.reads)
-    add(operands, from < tail.inputs.size() ? tail.inputs[from] : blob.plan.outputs[from - tail.inputs.size()]);
-  for (const std::size_t to : tail.writes) add(results, tail.outputs[to]);
-  if (const char *what = dynamic::fit_to_blob(graph, tail.sources, sources, operands, results)) return bad(what);
+  for (const std::size_t from : region.reads)
+    add(operands, from < region.inputs.size() ? region.inputs[from] : blob.plan.outputs[from - region.inputs.size()]);
+  for (const std::size_t to : region.writes) add(results, region.outputs[to]);
+  if (const char *what = dynamic::fit_to_blob(graph, region.sources, sources, operands, results)) return bad(what);
   QR_RETURN_IF_ERROR(dynamic::take_pieces(graph, loaded->pieces));
   loaded->planned = is_planned(graph, loaded->pieces.rest.part.graph);
   return loaded;
 }
 
-Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context, const LoadedTail *tail,
+Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context, const LoadedRegion *region,
                                                     const RunOptions &options, const qr_host &host) {
-  auto made = quarry::make_unique<ModelExecution>(context, tail, options, host);
+  auto made = quarry::make_unique<ModelExecution>(context, region, options, host);
   const Plan &plan = context.plan();
-  if (!tail || !plan.outputs.empty()) {
+  if (!region || !plan.outputs.empty()) {
     RunOptions inner = options;
-    if (tail) inner.depth = 0;
+    if (region) inner.depth = 0;
     QR_ASSIGN_OR_RETURN(made->plan_, Execution::make(context, inner));
   }
-  if (!tail) return made;
-  const DynamicRegion &how = context.tail();
-  made->rest_ = quarry::make_unique<dynamic::Execution>(tail->pieces, static_cast<dynamic::Planner &>(*made));
+  if (!region) return made;
+  const DynamicRegion &how = context.region();
+  made->rest_ = quarry::make_unique<dynamic::Execution>(region->pieces, static_cast<dynamic::Planner &>(*made));
   made->plan_inputs_.resize(plan.inputs.size()), made->plan_outputs_.resize(plan.outputs.size());
-  made->tail_inputs_.resize(how.reads.size()), made->tail_outputs_.resize(how.writes.size());
+  made->region_inputs_.resize(how.reads.size()), made->region_outputs_.resize(how.writes.size());
   made->between_.resize(plan.outputs.size());
   made->waiting_.resize(options.depth);
   for (const std::uint32_t from : how.reads) {
@@ -112,34 +112,34 @@ Status ModelExecution::reopen() {
 }
 
 Status ModelExecution::run(const qr_run_request &request) {
-  return tail_ ? run_with_tail(request) : plan_->run(request, host_);
+  return region_ ? run_with_region(request) : plan_->run(request, host_);
 }
 
 Result<std::uint64_t> ModelExecution::submit(const qr_run_request &request) {
-  if (!tail_) return plan_->submit(request, host_);
+  if (!region_) return plan_->submit(request, host_);
   if (waiting_.empty()) return Status::error(ErrorId::internal, "submit: found a queue of depth 0");
   waiting_[submitted_ % waiting_.size()] = &request;
   return ++submitted_;
 }
 
 const qr_run_request &ModelExecution::request_of(std::uint64_t ticket) noexcept {
-  return tail_ ? *waiting_[(ticket - 1) % waiting_.size()] : plan_->request_of(ticket);
+  return region_ ? *waiting_[(ticket - 1) % waiting_.size()] : plan_->request_of(ticket);
 }
 
-bool ModelExecution::drop(std::uint64_t ticket) { return tail_ || plan_->drop(ticket); }
+bool ModelExecution::drop(std::uint64_t ticket) { return region_ || plan_->drop(ticket); }
 
 Status ModelExecution::wait(std::uint64_t ticket) {
-  return tail_ ? run_with_tail(*waiting_[(ticket - 1) % waiting_.size()]) : plan_->wait(ticket);
+  return region_ ? run_with_region(*waiting_[(ticket - 1) % waiting_.size()]) : plan_->wait(ticket);
 }
 
-Status ModelExecution::run_with_tail(const qr_run_request &request) {
-  const DynamicRegion &how = context_.tail();
+Status ModelExecution::run_with_region(const qr_run_request &request) {
+  const DynamicRegion &how = context_.region();
   QR_RETURN_IF_ERROR(plugin::check_counts(request, how.inputs.size(), how.outputs.size()));
   if (context_.engine().is_lost())
     return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
   // What goes to the caller, though the region reads it as well.
   const auto is_callers = [&](std::size_t k) {
-    return how.plan_outputs[k] != kTailsAlone && request.outputs[how.plan_outputs[k]].wanted != 0;
+    return how.plan_outputs[k] != kRegionOnly && request.outputs[how.plan_outputs[k]].wanted != 0;
   };
   if (plan_) {
     for (std::size_t i = 0; i < plan_inputs_.size(); ++i) plan_inputs_[i] = request.inputs[how.plan_inputs[i]];
@@ -156,25 +156,26 @@ Status ModelExecution::run_with_tail(const qr_run_request &request) {
     for (std::size_t k = 0; k < plan_outputs_.size(); ++k)
       if (is_callers(k)) request.outputs[how.plan_outputs[k]] = plan_outputs_[k];
   }
-  for (std::size_t i = 0; i < tail_inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < region_inputs_.size(); ++i) {
     if (how.reads[i] < how.inputs.size()) {
-      tail_inputs_[i] = request.inputs[how.reads[i]];
+      region_inputs_[i] = request.inputs[how.reads[i]];
       continue;
     }
-    tail_inputs_[i] = plan_outputs_[how.reads[i] - how.inputs.size()];
-    tail_inputs_[i].size_bytes = tail_inputs_[i].used_bytes;
+    region_inputs_[i] = plan_outputs_[how.reads[i] - how.inputs.size()];
+    region_inputs_[i].size_bytes = region_inputs_[i].used_bytes;
   }
-  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[how.writes[i]];
+  for (std::size_t i = 0; i < region_outputs_.size(); ++i) region_outputs_[i] = request.outputs[how.writes[i]];
   std::uint64_t events = context_.plan().steps.size() + 1;
-  QR_RETURN_IF_ERROR(rest_->run(tail_inputs_, tail_outputs_, request, host_, &events));
-  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[how.writes[i]] = tail_outputs_[i];
+  QR_RETURN_IF_ERROR(rest_->run(region_inputs_, region_outputs_, request, host_, &events));
+  for (std::size_t i = 0; i < region_outputs_.size(); ++i) request.outputs[how.writes[i]] = region_outputs_[i];
   return {};
 }
 
 Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   const std::uint64_t begun = host_.clock_ns(host_.self);
-  QR_ASSIGN_OR_RETURN(Compiled made, compile(std::move(graph), tail_->constants, target_of(context_.engine().device()),
-                                             HostTail::Allowed, tail_->sources));
+  QR_ASSIGN_OR_RETURN(Compiled made,
+                      compile(std::move(graph), region_->constants, target_of(context_.engine().device()),
+                              HostRegion::Allowed, region_->sources));
   for (const Status &refused : made.refused)
     if (!refused.ok()) {
       plugin::log(host_, QR_LOG_WARN, "gpu",
@@ -184,7 +185,7 @@ Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   auto planned = quarry::make_unique<Planned>();
   RunOptions inner = options_;
   inner.depth = 0;
-  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), tail_->constants, inner, host_, tail_->sources));
+  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), region_->constants, inner, host_, region_->sources));
   plugin::log(host_, QR_LOG_INFO, "gpu",
               format("what depends on data-dependent shapes was planned for those of this run in %.0f ms",
                      static_cast<double>(host_.clock_ns(host_.self) - begun) / 1e6));

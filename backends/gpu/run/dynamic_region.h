@@ -10,23 +10,24 @@
 
 namespace quarry::gpu {
 
-struct LoadedTail : HeapObject {
+struct LoadedRegion : HeapObject {
   dynamic::Pieces pieces;
   bool planned = false;
   Vector<qir::Bytes> constants;  // their segment
   std::size_t sources = 0;       // nodes of the graph that was compiled
 };
 // Of a blob that has one.
-Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources);
+Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources);
 
 // One caller's runs of a model.
 class ModelExecution : public HeapObject, private dynamic::Planner {
  public:
-  // `tail`: the dynamic region; null where there is none. Both outlive the execution.
-  static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedTail *tail,
+  // `region`: the dynamic region; null where there is none. Both outlive the execution.
+  static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedRegion *region,
                                              const RunOptions &options, const qr_host &host);
-  ModelExecution(const LoadedContext &context, const LoadedTail *tail, const RunOptions &options, const qr_host &host)
-      : context_(context), tail_(tail), options_(options), host_(host) {}
+  ModelExecution(const LoadedContext &context, const LoadedRegion *region, const RunOptions &options,
+                 const qr_host &host)
+      : context_(context), region_(region), options_(options), host_(host) {}
   Status run(const qr_run_request &request);
   Status reopen();
 
@@ -40,17 +41,17 @@ class ModelExecution : public HeapObject, private dynamic::Planner {
   bool drop(std::uint64_t ticket);
 
  private:
-  bool wants_plan(std::int64_t) const override { return tail_->planned; }
+  bool wants_plan(std::int64_t) const override { return region_->planned; }
   Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
-  Status run_with_tail(const qr_run_request &request);
+  Status run_with_region(const qr_run_request &request);
 
   const LoadedContext &context_;
-  const LoadedTail *tail_;
+  const LoadedRegion *region_;
   RunOptions options_;
   const qr_host &host_;
   Unique<Execution> plan_;  // null: nothing could be planned before the run
   Unique<dynamic::Execution> rest_;
-  Vector<qr_io_buffer> plan_inputs_, plan_outputs_, tail_inputs_, tail_outputs_;
+  Vector<qr_io_buffer> plan_inputs_, plan_outputs_, region_inputs_, region_outputs_;
   Vector<Vector<std::uint8_t>>
       between_;  // per output of the plan: what the region alone reads, or what nobody gave room for
   Vector<const qr_run_request *> waiting_;  // by ticket

@@ -27,7 +27,7 @@ Result<Unique<Execution>> Execution::make(const LoadedContext &context, const Ru
   QR_RETURN_IF_ERROR(made->prepare());
   for (std::uint64_t i = 0; i < 1 + options.depth; ++i) {
     Run &run = *made->runs_.emplace_back(quarry::make_unique<Run>());
-    run.loans.resize(made->borders_.size());
+    run.loans.resize(made->bindings_.size());
     run.events.resize(context.plan().steps.size());
   }
   made->engine_ = context.shared_engine();
@@ -45,7 +45,7 @@ Status Execution::reopen() {
   }
   last_queue_ = nullptr;
   recorder_.close();
-  kernels_.clear(), borders_.clear(), parts_.clear(), pieces_.clear();
+  kernels_.clear(), bindings_.clear(), parts_.clear(), pieces_.clear();
   queue_ = opencl::Queue(), profiled_queue_ = opencl::Queue();
   engine_ = nullptr;
   QR_RETURN_IF_ERROR(prepare());
@@ -90,13 +90,13 @@ Status Execution::prepare() {
       memory_[v] = context_.constant(v);
     } else if (value.storage == StorageKind::Arena) {
       if (value.bytes == 0) continue;
-      cl_mem &place = known[{value.index, value.offset, value.bytes}];
-      if (!place) {
+      cl_mem &known_part = known[{value.index, value.offset, value.bytes}];
+      if (!known_part) {
         QR_ASSIGN_OR_RETURN(opencl::Memory part, engine.part(pieces_[value.index], value.offset, value.bytes));
-        place = part.get();
+        known_part = part.get();
         parts_.push_back(std::move(part));
       }
-      memory_[v] = place;
+      memory_[v] = known_part;
     } else {
       std::uint32_t &own = (value.storage == StorageKind::Input ? inputs_ : outputs_)[value.index];
       if (own == kNone) {
@@ -131,47 +131,47 @@ Status Execution::prepare() {
   }
   for (const Vector<std::uint32_t> *list : {&inputs_, &outputs_})
     for (const std::uint32_t v : *list) {
-      IoBinding &border = borders_.emplace_back();
-      border.value = v;
+      IoBinding &binding = bindings_.emplace_back();
+      binding.value = v;
       if (v == kNone) continue;
-      border.own = memory_[v];
+      binding.own = memory_[v];
       for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
         for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
           const Value &value = plan.values[plan.operands[plan.steps[s].first_operand + o].value];
           if (value.storage == plan.values[v].storage && value.index == plan.values[v].index)
-            border.readers.emplace_back(s, o);
+            binding.readers.emplace_back(s, o);
         }
     }
-  places_.resize(borders_.size());
+  bound_.resize(bindings_.size());
   if (!options_.record) return {};
-  return recorder_.open(engine, kernels_, context_.source().bounds, borders_.size(), options_.depth);
+  return recorder_.open(engine, kernels_, context_.source().bounds, bindings_.size(), options_.depth);
 }
 
 // ---- the caller's memory ------------------------------------------------------------------------
 
 // To the part of the caller's memory that begins at `offset`; null: to its own.
 Status Execution::bind(std::size_t which, const SharedMemory *memory, cl_mem part, std::uint64_t offset) {
-  IoBinding &border = borders_[which];
+  IoBinding &binding = bindings_[which];
   const std::uint64_t id = memory ? memory->id() : 0;
-  if (border.id == id && border.offset == offset) return {};
+  if (binding.id == id && binding.offset == offset) return {};
   const opencl::Library &cl = context_.engine().library();
-  const cl_mem place = memory ? part : border.own;
-  for (const auto &[step, argument] : border.readers)
-    QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(kernels_[step].get(), argument, sizeof place, &place)));
-  border.parts = memory ? memory->parts() : nullptr;
-  border.id = id, border.offset = offset;
-  memory_[border.value] = place;
+  const cl_mem object = memory ? part : binding.own;
+  for (const auto &[step, argument] : binding.readers)
+    QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(kernels_[step].get(), argument, sizeof object, &object)));
+  binding.parts = memory ? memory->parts() : nullptr;
+  binding.id = id, binding.offset = offset;
+  memory_[binding.value] = object;
   return {};
 }
 
 // Memory that is registered on this device is worked on where it lies, or copied on the device from where it lies.
 Status Execution::borrow(Run &run) {
   const qr_run_request &request = *run.request;
-  for (std::size_t i = 0; i < borders_.size(); ++i) {
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const bool is_input = i < inputs_.size();
     const qr_io_buffer &buffer = is_input ? request.inputs[i] : request.outputs[i - inputs_.size()];
-    if (borders_[i].value == kNone) continue;
-    const std::uint64_t bytes = context_.plan().values[borders_[i].value].bytes;
+    if (bindings_[i].value == kNone) continue;
+    const std::uint64_t bytes = context_.plan().values[bindings_[i].value].bytes;
     // A registration is a handle of the host's for a SharedMemory (plugin.cpp).
     auto *const memory = reinterpret_cast<SharedMemory *>(buffer.memory);
     const bool is_here = memory && bytes > 0 && (is_input || buffer.wanted) && memory->engine() == &context_.engine() &&
@@ -241,7 +241,7 @@ Status Execution::begin(Run &run) {
     const Loan &loan = run.loans[i];
     if (loan.copied)
       QR_RETURN_IF_ERROR(check("EnqueueCopyBuffer",
-                               cl->EnqueueCopyBuffer(queue, loan.memory->memory().get(), borders_[i].own,
+                               cl->EnqueueCopyBuffer(queue, loan.memory->memory().get(), bindings_[i].own,
                                                      loan.memory->offset() + buffer.memory_offset, 0,
                                                      plan.values[v].bytes, 0, nullptr, nullptr),
                                "an input"));
@@ -254,9 +254,9 @@ Status Execution::begin(Run &run) {
         cl->EnqueueWriteBuffer(queue, memory_[v], CL_FALSE, 0, plan.values[v].bytes, buffer.data, 0, nullptr, nullptr),
         "an input"));
   }
-  for (std::size_t i = 0; i < borders_.size(); ++i)
-    places_[i] = {borders_[i].id, borders_[i].offset, borders_[i].parts};
-  if (!run.profiled) run.kept = recorder_.take(places_);
+  for (std::size_t i = 0; i < bindings_.size(); ++i)
+    bound_[i] = {bindings_[i].id, bindings_[i].offset, bindings_[i].parts};
+  if (!run.profiled) run.kept = recorder_.take(bound_);
   return {};
 }
 
@@ -339,7 +339,7 @@ Status Execution::take_results(Run &run) {
     if (loan.copied)
       QR_RETURN_IF_ERROR(
           check("EnqueueCopyBuffer",
-                cl->EnqueueCopyBuffer(queue, borders_[inputs_.size() + i].own, loan.memory->memory().get(), 0,
+                cl->EnqueueCopyBuffer(queue, bindings_[inputs_.size() + i].own, loan.memory->memory().get(), 0,
                                       loan.memory->offset() + buffer.memory_offset, bytes, 0, nullptr, nullptr),
                 "an output"));
     if (loan.memory) continue;

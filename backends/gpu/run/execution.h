@@ -44,7 +44,7 @@ class Execution : public HeapObject {
     std::shared_ptr<const opencl::Parts> parts;               // of which it is one
     Vector<std::pair<std::uint32_t, std::uint32_t>> readers;  // step and argument
   };
-  // The caller's memory that a run has, for a border.
+  // The caller's memory that a run has, for a binding.
   struct Loan {
     SharedMemory *memory = nullptr;
     bool copied = false;  // from or to there: it lies at an odd offset, or it is one of too many parts
@@ -54,7 +54,7 @@ class Execution : public HeapObject {
     const qr_run_request *request = nullptr;
     const qr_host *host = nullptr;
     std::optional<plugin::StopToken> stop;
-    Vector<Loan> loans;              // per border
+    Vector<Loan> loans;              // per binding
     Vector<opencl::Event> events;    // per step, while it is profiled; else the last of a batch
     opencl::Event end;               // of a submitted run
     const Engine *engine = nullptr;  // on which it was begun; none: on none, or that is lost
@@ -80,7 +80,7 @@ class Execution : public HeapObject {
   Status finish(Run &run, Status status);
   Status borrow(Run &run);
   void give_back(Run &run, Status &status);
-  Status bind(std::size_t border, const SharedMemory *memory, cl_mem part, std::uint64_t offset);
+  Status bind(std::size_t binding, const SharedMemory *memory, cl_mem part, std::uint64_t offset);
   Status enqueue(Run &run, std::size_t step);
   bool enqueue_recorded(Run &run);
   Status take_results(Run &run);
@@ -95,11 +95,11 @@ class Execution : public HeapObject {
   Vector<opencl::Memory> pieces_;
   opencl::Parts parts_;
   Vector<cl_mem> memory_;                   // per value
-  Vector<IoBinding> borders_;               // inputs, then outputs
+  Vector<IoBinding> bindings_;              // inputs, then outputs
   Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone
   Vector<opencl::Kernel> kernels_;          // per step
   Recorder recorder_;
-  Vector<Recorder::BoundBuffer> places_;     // per border, of the run that is begun
+  Vector<Recorder::BoundBuffer> bound_;      // per binding, of the run that is begun
   std::atomic<std::uint64_t> launches_ = 0;  // of the last run without a profile of nodes
   Vector<Unique<Run>> runs_;                 // run()'s, then the submitted ones'
 

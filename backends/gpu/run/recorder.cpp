@@ -38,7 +38,7 @@ class Recorder::Recording {
 
 class Recorder::Kept : public HeapObject {
  public:
-  Vector<BoundBuffer> places;
+  Vector<BoundBuffer> buffers;
   Vector<Recording> whole, batches;  // empty until a run wants them
   std::uint64_t used = 0;            // when; 0: never
   std::atomic<std::uint32_t> runs = 0;
@@ -56,11 +56,11 @@ void Recorder::close() noexcept {
 }
 
 Status Recorder::open(const Engine &engine, std::span<const opencl::Kernel> kernels, std::span<const Bounds> bounds,
-                      std::size_t places, std::uint64_t depth) {
+                      std::size_t count, std::uint64_t depth) {
   const Replay &replay = engine.device().replay;
   // One kernel is one call already.
-  if (replay.way == Replay::Way::None || replay.most < kBatch || kernels.size() < 2) return {};
-  if (replay.way == Replay::Way::Qualcomm) {
+  if (replay.api == Replay::Api::None || replay.most < kBatch || kernels.size() < 2) return {};
+  if (replay.api == Replay::Api::Qualcomm) {
     auto queue = engine.recordable_queue();
     if (!queue.ok()) {
       refusal_ = String(queue.status().message());
@@ -70,7 +70,7 @@ Status Recorder::open(const Engine &engine, std::span<const opencl::Kernel> kern
   }
   for (std::uint64_t i = 0; i < 1 + depth + kSpare; ++i) {
     Kept &kept = *kept_.emplace_back(quarry::make_unique<Kept>());
-    kept.places.resize(places);
+    kept.buffers.resize(count);
   }
   engine_ = &engine, kernels_ = kernels, bounds_ = bounds;
   return {};
@@ -80,15 +80,16 @@ std::size_t Recorder::size_of(Piece piece) const noexcept {
   return piece == Piece::Batch ? kBatch : std::min(kernels_.size(), engine_->device().replay.most);
 }
 
-Recorder::Kept *Recorder::take(std::span<const BoundBuffer> places) {
+Recorder::Kept *Recorder::take(std::span<const BoundBuffer> buffers) {
   if (!engine_) return nullptr;
   const auto is_same = [&](const Unique<Kept> &kept) {
-    return kept->used != 0 && std::ranges::equal(kept->places, places, [](const BoundBuffer &a, const BoundBuffer &b) {
+    return kept->used != 0 &&
+           std::ranges::equal(kept->buffers, buffers, [](const BoundBuffer &a, const BoundBuffer &b) {
              return a.id == b.id && a.offset == b.offset;
            });
   };
   const auto found = std::ranges::find_if(kept_, is_same);
-  const bool is_own = std::ranges::all_of(places, [](const BoundBuffer &place) { return place.id == 0; });
+  const bool is_own = std::ranges::all_of(buffers, [](const BoundBuffer &buffer) { return buffer.id == 0; });
   if (found != kept_.end()) {
     Kept &kept = **found;
     kept.used = ++clock_;
@@ -102,7 +103,7 @@ Recorder::Kept *Recorder::take(std::span<const BoundBuffer> places) {
   if (!oldest) return nullptr;
   oldest->whole.clear(), oldest->batches.clear();
   oldest->used = 0;
-  std::ranges::copy(places, oldest->places.begin());
+  std::ranges::copy(buffers, oldest->buffers.begin());
   oldest->used = ++clock_;
   if (!is_own) return nullptr;
   ++oldest->runs;
@@ -116,7 +117,7 @@ void Recorder::give_back(Kept *kept) noexcept {
 Status Recorder::record(std::size_t first, std::size_t count, cl_command_queue queue, Recording &out) {
   const opencl::Library &cl = engine_->library();
   const Replay &replay = engine_->device().replay;
-  const bool is_buffer = replay.way == Replay::Way::CommandBuffer;
+  const bool is_buffer = replay.api == Replay::Api::CommandBuffer;
   cl_int error = CL_SUCCESS;
   const std::uint64_t properties[] = {opencl::kRecordingFlags, opencl::kRecordingSimultaneous, 0};
   const opencl::RecordingObject object =
@@ -158,7 +159,7 @@ std::size_t Recorder::enqueue(Kept &kept, Piece piece, std::size_t first, cl_com
     if (list.empty()) list.resize((count + size - 1) / size);
     Recording &one = list[first / size];
     if (!one.get()) QR_RETURN_IF_ERROR(record(first, std::min(size, count - first), queue, one));
-    return replay.way == Replay::Way::CommandBuffer
+    return replay.api == Replay::Api::CommandBuffer
                ? check("EnqueueCommandBufferKHR", replay.enqueue(1, &queue, one.get(), 0, nullptr, event))
                : check("EnqueueRecordingQCOM", replay.enqueue_recording(queue, one.get(), 0, nullptr, 0, nullptr, 0,
                                                                         nullptr, 0, nullptr, 0, nullptr, event));

@@ -34,11 +34,11 @@ class Recorder {
   // Of kernels whose arguments are set, and stay where they are. Where the driver has no extension nothing is ever
   // recorded.
   Status open(const Engine &engine, std::span<const opencl::Kernel> kernels, std::span<const Bounds> bounds,
-              std::size_t places, std::uint64_t depth);
+              std::size_t count, std::uint64_t depth);
   void close() noexcept;
 
   // For a run whose kernels have these buffers as arguments; null: by plain enqueues. Given back when it has ended.
-  Kept *take(std::span<const BoundBuffer> places);
+  Kept *take(std::span<const BoundBuffer> buffers);
   static void give_back(Kept *kept) noexcept;
   // Hands over kernels from `first` on, and says how many; 0: the driver refuses, and will not be asked again.
   std::size_t enqueue(Kept &kept, Piece piece, std::size_t first, cl_command_queue queue, cl_event *event);

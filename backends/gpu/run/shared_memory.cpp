@@ -75,13 +75,13 @@ SharedMemory::~SharedMemory() {
 
 Result<cl_mem> SharedMemory::part(std::uint64_t offset, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  const std::pair place{offset, bytes};
-  if (const auto found = known_.find(place); found != known_.end()) return found->second;
+  const std::pair key{offset, bytes};
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
   if (known_.size() == kMostParts) return nullptr;
   QR_ASSIGN_OR_RETURN(opencl::Memory made, engine_->part(memory_, this->offset() + offset, bytes));
   const cl_mem part = made.get();
   parts_->push_back(std::move(made));
-  known_.emplace(place, part);
+  known_.emplace(key, part);
   return part;
 }
 

@@ -103,7 +103,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   made->refused_.resize(g.nodes.size());
   passes::unfold_control_flow(g, made->store_, kMostTimes);
   QR_RETURN_IF_ERROR(stop_status("compile"));
-  if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_tail());
+  if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_region());
   made->reals_ = take_reals_as_floats(g, made->store_, *options.soc);
   forget_axis_quantization(g);
   if (options.host_quantization) made->host_ = take_border_quantization(g, made->reals_);
@@ -154,7 +154,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
 }
 
 // Cuts the graph before the first data-dependent shapes.
-Status Prepared::take_tail() {
+Status Prepared::take_region() {
   const auto is_open = [&](std::int32_t id) { return !passes::known(qir::at(graph_, id).shape); };
   Vector<bool> in_first = passes::plannable(graph_, passes::is_control_flow);
   // The caller binds inputs of unknown shape.
@@ -164,7 +164,7 @@ Status Prepared::take_tail() {
     in_first.assign(in_first.size(), false);
     parts = passes::cut(graph_, in_first);
   }
-  QR_ASSIGN_OR_RETURN(tail_, write_tail(graph_, parts));
+  QR_ASSIGN_OR_RETURN(region_, write_region(graph_, parts));
   const auto tell = [&](const Vector<std::int32_t> &ids, Vector<BlobTensor> &list) {
     for (const std::int32_t id : ids) {
       BlobTensor &tensor = list.emplace_back();
@@ -173,9 +173,9 @@ Status Prepared::take_tail() {
     }
   };
   tell(graph_.inputs, whole_inputs_), tell(graph_.outputs, whole_outputs_);
-  in_tail_.resize(names_.size());
+  in_region_.resize(names_.size());
   for (const qir::Node &node : parts.second.graph.nodes)
-    if (node.source >= 0) in_tail_[index_of(node.source)] = true;
+    if (node.source >= 0) in_region_[index_of(node.source)] = true;
   graph_ = std::move(parts.first.graph);
   return {};
 }
@@ -229,8 +229,9 @@ Vector<BlobNode> Prepared::nodes() const {
       if (one.node >= 0) out[index_of(piece)].text = "fused into " + names_[index_of(one.node)];
   for (const std::int32_t source : host_.sources)
     if (source >= 0) out[index_of(source)].text = "on the host, at an input or output of the model";
-  for (std::size_t i = 0; i < in_tail_.size(); ++i)
-    if (in_tail_[i]) out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
+  for (std::size_t i = 0; i < in_region_.size(); ++i)
+    if (in_region_[i])
+      out[i].path = QR_PLUGIN_PATH_REFERENCE, out[i].text = "on the host, behind data-dependent shapes";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
     BlobNode &at = out[index_of(node.source)];
@@ -247,7 +248,7 @@ Vector<BlobNode> Prepared::nodes() const {
 namespace {
 
 // The context becomes a part, whose graphs are run before dynamic regions, or alone.
-void put_tails_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
+void put_regions_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
   Blob whole;
   whole.soc = blob.soc, whole.arch = blob.arch, whole.version = blob.version, whole.build_id = blob.build_id;
   whole.binary_hash = hash64(nullptr, 0);
@@ -256,10 +257,10 @@ void put_tails_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
     BlobGraph &graph = whole.graphs.emplace_back();
     graph.name = first.name, graph.on_device = false, graph.nodes = first.nodes;
     graph.layout_copies = first.layout_copies;
-    if (prepared[i]->has_tail()) {
+    if (prepared[i]->has_region()) {
       graph.inputs = prepared[i]->whole_inputs(), graph.outputs = prepared[i]->whole_outputs();
-      graph.tail = std::move(prepared[i]->tail());
-      graph.tail.part = 0, graph.tail.graph = i;
+      graph.region = std::move(prepared[i]->region());
+      graph.region.part = 0, graph.region.graph = i;
       continue;
     }
     BlobStage stage;
@@ -342,8 +343,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     QR_RETURN_IF_ERROR(
         describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));
   }
-  if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_tail(); }))
-    put_tails_behind(prepared, out.blob);
+  if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_region(); }))
+    put_regions_behind(prepared, out.blob);
   return out;
 }
 

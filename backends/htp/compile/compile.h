@@ -25,13 +25,13 @@ class Prepared {
   // One entry per node: by what it runs.
   Vector<BlobNode> nodes() const;
   // What the host runs behind the draft; no bytes of QIR: nothing. The graph's own inputs and outputs are then these.
-  BlobTail &tail() noexcept { return tail_; }
-  bool has_tail() const noexcept { return !tail_.qir.empty(); }
+  BlobRegion &region() noexcept { return region_; }
+  bool has_region() const noexcept { return !region_.qir.empty(); }
   const Vector<BlobTensor> &whole_inputs() const noexcept { return whole_inputs_; }
   const Vector<BlobTensor> &whole_outputs() const noexcept { return whole_outputs_; }
 
  private:
-  Status take_tail();
+  Status take_region();
   void give_borders();
   qir::Graph graph_;
   qir::Store store_;
@@ -41,8 +41,8 @@ class Prepared {
   Vector<passes::Composed> composed_;
   HostReals reals_;
   HostBorders host_;
-  BlobTail tail_;
-  Vector<bool> in_tail_;  // per node that was given
+  BlobRegion region_;
+  Vector<bool> in_region_;  // per node that was given
   Vector<BlobTensor> whole_inputs_, whole_outputs_;
 };
 

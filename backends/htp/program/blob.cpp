@@ -52,13 +52,14 @@ class Writer {
     for (const std::uint32_t value : list) u32(value);
   }
   void block(const Vector<std::uint8_t> &list) { text({reinterpret_cast<const char *>(list.data()), list.size()}); }
-  void tail(const BlobTail &tail) {
-    block(tail.qir);
-    if (tail.qir.empty()) return;
-    block(tail.constants);
-    numbers(Vector<std::uint32_t>(tail.sources.begin(), tail.sources.end()));
-    u32(tail.part), u32(tail.graph);
-    for (const auto *list : {&tail.first_inputs, &tail.first_outputs, &tail.reads, &tail.writes}) numbers(*list);
+  void region(const BlobRegion &region) {
+    block(region.qir);
+    if (region.qir.empty()) return;
+    block(region.constants);
+    numbers(Vector<std::uint32_t>(region.sources.begin(), region.sources.end()));
+    u32(region.part), u32(region.graph);
+    for (const auto *list : {&region.first_inputs, &region.first_outputs, &region.reads, &region.writes})
+      numbers(*list);
   }
   Vector<std::uint8_t> take() { return std::move(out_); }
 
@@ -111,14 +112,14 @@ class Reader {
     bytes(values.data(), values.size());
     return values;
   }
-  void tail(BlobTail &tail) {
-    tail.qir = block();
-    if (tail.qir.empty()) return;
-    tail.constants = block();
+  void region(BlobRegion &region) {
+    region.qir = block();
+    if (region.qir.empty()) return;
+    region.constants = block();
     const Vector<std::uint32_t> sources = numbers();
-    tail.sources.assign(sources.begin(), sources.end());
-    tail.part = u32(), tail.graph = u32();
-    for (Vector<std::uint32_t> *list : {&tail.first_inputs, &tail.first_outputs, &tail.reads, &tail.writes})
+    region.sources.assign(sources.begin(), sources.end());
+    region.part = u32(), region.graph = u32();
+    for (Vector<std::uint32_t> *list : {&region.first_inputs, &region.first_outputs, &region.reads, &region.writes})
       *list = numbers();
   }
   String text() {
@@ -244,30 +245,31 @@ Status check_stages(const Blob &blob, const BlobGraph &graph) {
   return {};
 }
 
-// What goes from where to where; the graph is read where it is loaded (tail.h).
-Status check_tail(const Blob &blob, const BlobGraph &graph) {
-  const BlobTail &tail = graph.tail;
+// What goes from where to where; the graph is read where it is loaded (run/dynamic_region.h).
+Status check_region(const Blob &blob, const BlobGraph &graph) {
+  const BlobRegion &region = graph.region;
   const auto is_open = [](const BlobTensor &tensor) {
     return std::ranges::find(tensor.shape, qir::kUnknownDim) != tensor.shape.end();
   };
   if (std::ranges::any_of(graph.inputs, is_open)) return bad("found an input without a shape");
-  if (tail.qir.empty())
+  if (region.qir.empty())
     return std::ranges::any_of(graph.outputs, is_open) ? bad("found an output without a shape and no dynamic region")
                                                        : Status();
   if (graph.on_device || !graph.stages.empty())
     return bad("found a dynamic region of a graph on the device, or of stages");
   const BlobGraph none;
-  const bool has_first = tail.part != BlobTail::kNone;
-  if (has_first && (tail.part >= blob.parts.size() || tail.graph >= blob.parts[tail.part].graphs.size()))
+  const bool has_first = region.part != BlobRegion::kNone;
+  if (has_first && (region.part >= blob.parts.size() || region.graph >= blob.parts[region.part].graphs.size()))
     return bad("found a dynamic region behind a graph that is none of its parts");
-  const BlobGraph &first = has_first ? blob.parts[tail.part].graphs[tail.graph] : none;
+  const BlobGraph &first = has_first ? blob.parts[region.part].graphs[region.graph] : none;
   const auto is_same = [](const BlobTensor &a, const BlobTensor &b) {
     return a.dtype == b.dtype && a.shape == b.shape;
   };
-  if (tail.first_inputs.size() != first.inputs.size() || tail.first_outputs.size() != first.outputs.size())
+  if (region.first_inputs.size() != first.inputs.size() || region.first_outputs.size() != first.outputs.size())
     return bad("found a dynamic region behind another graph");
   for (std::size_t i = 0; i < first.inputs.size(); ++i)
-    if (tail.first_inputs[i] >= graph.inputs.size() || !is_same(first.inputs[i], graph.inputs[tail.first_inputs[i]]))
+    if (region.first_inputs[i] >= graph.inputs.size() ||
+        !is_same(first.inputs[i], graph.inputs[region.first_inputs[i]]))
       return bad("found a dynamic region whose first part takes what is no input");
   Vector<bool> made(graph.outputs.size(), false);
   const auto make = [&](std::uint32_t to) {
@@ -276,13 +278,13 @@ Status check_tail(const Blob &blob, const BlobGraph &graph) {
     return true;
   };
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
-    const std::uint32_t to = tail.first_outputs[i];
-    if (to != BlobTail::kNone && (!make(to) || !is_same(first.outputs[i], graph.outputs[to])))
+    const std::uint32_t to = region.first_outputs[i];
+    if (to != BlobRegion::kNone && (!make(to) || !is_same(first.outputs[i], graph.outputs[to])))
       return bad("found a dynamic region whose first part gives what is no output");
   }
-  for (const std::uint32_t to : tail.writes)
+  for (const std::uint32_t to : region.writes)
     if (!make(to)) return bad("found a dynamic region that gives what is no output");
-  for (const std::uint32_t from : tail.reads)
+  for (const std::uint32_t from : region.reads)
     if (from >= graph.inputs.size() + first.outputs.size())
       return bad("found a dynamic region that reads what nothing makes");
   if (std::ranges::find(made, false) != made.end()) return bad("found an output that nothing makes");
@@ -322,7 +324,7 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
       writer.u32(stage.part), writer.u32(stage.graph);
       writer.numbers(stage.inputs), writer.numbers(stage.outputs);
     }
-    writer.tail(graph.tail);
+    writer.region(graph.region);
   }
   writer.text(blob.origin);
   writer.u32(static_cast<std::uint32_t>(blob.parts.size()));
@@ -370,7 +372,7 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
       stage.part = reader.u32(), stage.graph = reader.u32();
       stage.inputs = reader.numbers(), stage.outputs = reader.numbers();
     }
-    reader.tail(graph.tail);
+    reader.region(graph.region);
   }
   blob.origin = reader.text();
   const std::uint32_t parts = reader.count(16);
@@ -385,10 +387,10 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
       for (const BlobTensor &tensor : *list) {
         if (tensor.place == BlobPlace::Device && (!graph.on_device || blob.binary_bytes == 0))
           return bad("found a tensor of a graph that is not on the device");
-        if (tensor.place == BlobPlace::Staged && graph.stages.empty() && graph.tail.qir.empty())
+        if (tensor.place == BlobPlace::Staged && graph.stages.empty() && graph.region.qir.empty())
           return bad("found a tensor of stages in a graph that has none");
       }
-    QR_RETURN_IF_ERROR(check_tail(blob, graph));
+    QR_RETURN_IF_ERROR(check_region(blob, graph));
     if (!graph.stages.empty()) QR_RETURN_IF_ERROR(check_stages(blob, graph));
   }
   if (!reader.ok()) return bad("it ends too early");

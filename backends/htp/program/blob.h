@@ -51,7 +51,7 @@ struct BlobStage {
   Vector<std::uint32_t> inputs, outputs;  // one for each of the part's graph
 };
 // The part of a model behind the first data-dependent shape (backends/dynamic); the host runs it.
-struct BlobTail {
+struct BlobRegion {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   Vector<std::uint8_t> qir;               // empty: there is none
   Vector<std::uint8_t> constants;         // of the graph
@@ -73,7 +73,7 @@ struct BlobGraph {
   std::uint64_t spill_bytes = 0, vtcm_bytes = 0, hvx_threads = 0;
   std::uint32_t optimization = 0;
   Vector<BlobStage> stages;  // nothing else of it is on the device then; in the order in which they run
-  BlobTail tail;
+  BlobRegion region;
 };
 struct Blob {
   std::uint32_t soc = 0, arch = 0;

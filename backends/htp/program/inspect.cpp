@@ -64,9 +64,9 @@ void write_blob_text(JsonWriter &json, const Blob &blob) {
       for (const BlobStage &stage : graph.stages) json.value(blob.parts[stage.part].graphs[stage.graph].name);
       json.end_array();
     }
-    if (!graph.tail.qir.empty()) {
-      json.key("tail").begin_object().field("nodes", graph.tail.sources.size());
-      json.field("constant_bytes", graph.tail.constants.size()).end_object();
+    if (!graph.region.qir.empty()) {
+      json.key("tail").begin_object().field("nodes", graph.region.sources.size());
+      json.field("constant_bytes", graph.region.constants.size()).end_object();
     }
     json.end_object();
   }

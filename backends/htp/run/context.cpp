@@ -61,11 +61,11 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
       made->parts_.push_back(std::move(part));
     }
     for (const BlobGraph &graph : made->blob_.graphs) {
-      Unique<LoadedTail> tail;
-      if (!graph.tail.qir.empty()) {
-        QR_ASSIGN_OR_RETURN(tail, load_tail(made->blob_, graph));
+      Unique<LoadedRegion> region;
+      if (!graph.region.qir.empty()) {
+        QR_ASSIGN_OR_RETURN(region, load_region(made->blob_, graph));
       }
-      made->tails_.push_back(std::move(tail));
+      made->regions_.push_back(std::move(region));
     }
     made->request_.profile = nullptr;
     return made;

@@ -81,8 +81,8 @@ class LoadedContext : public HeapObject {
   qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
   LoadedContext &part(std::size_t index) noexcept { return *parts_[index]; }
   // Of a graph that has one; else null.
-  const LoadedTail *tail(std::size_t graph) const noexcept {
-    return graph < tails_.size() ? tails_[graph].get() : nullptr;
+  const LoadedRegion *region(std::size_t graph) const noexcept {
+    return graph < regions_.size() ? regions_[graph].get() : nullptr;
   }
   const qr_host &host() const noexcept { return *request_.host; }
   Power &power() noexcept { return power_; }
@@ -120,7 +120,7 @@ class LoadedContext : public HeapObject {
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
   Vector<Unique<LoadedContext>> parts_;
-  Vector<Unique<LoadedTail>> tails_;
+  Vector<Unique<LoadedRegion>> regions_;
   std::mutex life_;
 };
 

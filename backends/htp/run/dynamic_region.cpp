@@ -25,62 +25,64 @@ std::uint64_t bytes_of(const BlobTensor &tensor) {
 
 }  // namespace
 
-Result<BlobTail> write_tail(const qir::Graph &whole, const passes::Parts &parts) {
-  BlobTail tail;
+Result<BlobRegion> write_region(const qir::Graph &whole, const passes::Parts &parts) {
+  BlobRegion region;
   qir::ConstantPool pool;
-  QR_ASSIGN_OR_RETURN(tail.qir, qir::write_graph(parts.second.graph, pool));
-  tail.constants.resize(pool.size());
-  if (pool.size() > 0) pool.write_to(tail.constants.data());
-  for (const qir::Node &node : parts.second.graph.nodes) tail.sources.push_back(node.source);
-  for (const std::int32_t id : parts.first.inputs) tail.first_inputs.push_back(place_in(whole.inputs, id));
+  QR_ASSIGN_OR_RETURN(region.qir, qir::write_graph(parts.second.graph, pool));
+  region.constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(region.constants.data());
+  for (const qir::Node &node : parts.second.graph.nodes) region.sources.push_back(node.source);
+  for (const std::int32_t id : parts.first.inputs) region.first_inputs.push_back(place_in(whole.inputs, id));
   for (const std::int32_t place : parts.first.places)
-    tail.first_outputs.push_back(place == qir::kAbsent ? BlobTail::kNone : static_cast<std::uint32_t>(place));
+    region.first_outputs.push_back(place == qir::kAbsent ? BlobRegion::kNone : static_cast<std::uint32_t>(place));
   for (const std::int32_t id : parts.second.inputs) {
     const std::uint32_t given = place_in(whole.inputs, id), count = static_cast<std::uint32_t>(whole.inputs.size());
-    tail.reads.push_back(given < count ? given : count + place_in(parts.first.outputs, id));
+    region.reads.push_back(given < count ? given : count + place_in(parts.first.outputs, id));
   }
-  tail.writes.assign(parts.second.places.begin(), parts.second.places.end());
-  return tail;
+  region.writes.assign(parts.second.places.begin(), parts.second.places.end());
+  return region;
 }
 
-Result<Unique<LoadedTail>> load_tail(const Blob &blob, const BlobGraph &graph) {
-  const BlobTail &tail = graph.tail;
-  const qir::Bytes constants{tail.constants.data(), tail.constants.size()};
-  QR_ASSIGN_OR_RETURN(qir::Graph read, qir::read_graph({tail.qir.data(), tail.qir.size()}, &constants, 1));
+Result<Unique<LoadedRegion>> load_region(const Blob &blob, const BlobGraph &graph) {
+  const BlobRegion &region = graph.region;
+  const qir::Bytes constants{region.constants.data(), region.constants.size()};
+  QR_ASSIGN_OR_RETURN(qir::Graph read, qir::read_graph({region.qir.data(), region.qir.size()}, &constants, 1));
   Vector<dynamic::BlobTensorType> operands, results;
   const auto add = [](Vector<dynamic::BlobTensorType> &to, const BlobTensor &tensor) {
     to.push_back({tensor.dtype, &tensor.shape});
   };
   const std::size_t given = graph.inputs.size();
-  for (const std::size_t from : tail.reads)
-    add(operands, from < given ? graph.inputs[from] : blob.parts[tail.part].graphs[tail.graph].outputs[from - given]);
-  for (const std::size_t to : tail.writes) add(results, graph.outputs[to]);
-  if (const char *what = dynamic::fit_to_blob(read, tail.sources, graph.nodes.size(), operands, results))
+  for (const std::size_t from : region.reads)
+    add(operands,
+        from < given ? graph.inputs[from] : blob.parts[region.part].graphs[region.graph].outputs[from - given]);
+  for (const std::size_t to : region.writes) add(results, graph.outputs[to]);
+  if (const char *what = dynamic::fit_to_blob(read, region.sources, graph.nodes.size(), operands, results))
     return bad(what);
-  auto loaded = quarry::make_unique<LoadedTail>();
+  auto loaded = quarry::make_unique<LoadedRegion>();
   QR_RETURN_IF_ERROR(dynamic::take_pieces(read, loaded->pieces));
   return loaded;
 }
 
-TailRun::TailRun(LoadedContext &context, const BlobGraph &graph, const LoadedTail &tail, const Settings &settings)
-    : context_(context), graph_(graph), rest_(tail.pieces, static_cast<dynamic::Planner &>(*this)) {
-  const BlobTail &how = graph.tail;
+RegionRun::RegionRun(LoadedContext &context, const BlobGraph &graph, const LoadedRegion &region,
+                     const Settings &settings)
+    : context_(context), graph_(graph), rest_(region.pieces, static_cast<dynamic::Planner &>(*this)) {
+  const BlobRegion &how = graph.region;
   inputs_.resize(how.reads.size()), outputs_.resize(how.writes.size());
-  if (how.part == BlobTail::kNone) return;
+  if (how.part == BlobRegion::kNone) return;
   first_ = quarry::make_unique<Execution>(context.part(how.part), how.graph, settings);
   first_graph_ = &first_->graph();
   first_inputs_.resize(how.first_inputs.size()), first_outputs_.resize(how.first_outputs.size());
   between_.resize(how.first_outputs.size());
 }
 
-TailRun::~TailRun() = default;
+RegionRun::~RegionRun() = default;
 
-Status TailRun::set_option(std::string_view key, std::string_view value) {
+Status RegionRun::set_option(std::string_view key, std::string_view value) {
   return first_ ? first_->set_option(key, value) : Status();
 }
 
-Status TailRun::run(const qr_run_request &request, const plugin::StopToken &stop) {
-  const BlobTail &how = graph_.tail;
+Status RegionRun::run(const qr_run_request &request, const plugin::StopToken &stop) {
+  const BlobRegion &how = graph_.region;
   QR_RETURN_IF_ERROR(plugin::check_counts(request, graph_.inputs.size(), graph_.outputs.size()));
   const auto shape = [](qr_io_buffer &io, const BlobTensor &tensor) {
     io.rank = static_cast<std::uint32_t>(tensor.shape.size());
@@ -97,7 +99,7 @@ Status TailRun::run(const qr_run_request &request, const plugin::StopToken &stop
   for (std::size_t k = 0; k < first_outputs_.size(); ++k) {
     qr_io_buffer &made = first_outputs_[k];
     made = {};
-    if (how.first_outputs[k] != BlobTail::kNone) made = request.outputs[how.first_outputs[k]];
+    if (how.first_outputs[k] != BlobRegion::kNone) made = request.outputs[how.first_outputs[k]];
     const std::uint64_t bytes = bytes_of(first_graph_->outputs[k]);
     if (!made.data) {  // the dynamic region may read what the caller does not want
       between_[k].resize(std::max<std::uint64_t>(bytes, 1));
@@ -112,7 +114,7 @@ Status TailRun::run(const qr_run_request &request, const plugin::StopToken &stop
     inner.outputs = first_outputs_.data(), inner.output_count = first_outputs_.size();
     QR_RETURN_IF_ERROR(first_->run(inner, stop));
     for (std::size_t k = 0; k < first_outputs_.size(); ++k) {
-      if (how.first_outputs[k] == BlobTail::kNone) continue;
+      if (how.first_outputs[k] == BlobRegion::kNone) continue;
       qr_io_buffer &to = request.outputs[how.first_outputs[k]];
       to.used_bytes = first_outputs_[k].used_bytes;
       shape(to, first_graph_->outputs[k]);

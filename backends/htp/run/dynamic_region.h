@@ -14,18 +14,18 @@ class LoadedContext;
 class Settings;
 
 // What becomes of a graph that is cut: the dynamic region without its part and graph, which who makes the blob knows.
-Result<BlobTail> write_tail(const qir::Graph &whole, const passes::Parts &parts);
+Result<BlobRegion> write_region(const qir::Graph &whole, const passes::Parts &parts);
 
-struct LoadedTail : HeapObject {
+struct LoadedRegion : HeapObject {
   dynamic::Pieces pieces;
 };
 // Of a graph that has one. The blob outlives it.
-Result<Unique<LoadedTail>> load_tail(const Blob &blob, const BlobGraph &graph);
+Result<Unique<LoadedRegion>> load_region(const Blob &blob, const BlobGraph &graph);
 
-class TailRun : public HeapObject, private dynamic::Planner {
+class RegionRun : public HeapObject, private dynamic::Planner {
  public:
-  TailRun(LoadedContext &context, const BlobGraph &graph, const LoadedTail &tail, const Settings &settings);
-  ~TailRun();
+  RegionRun(LoadedContext &context, const BlobGraph &graph, const LoadedRegion &region, const Settings &settings);
+  ~RegionRun();
   Status run(const qr_run_request &request, const plugin::StopToken &stop);
   Status set_option(std::string_view key, std::string_view value);
 

@@ -35,8 +35,8 @@ Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &
   if (const PowerProfile *const profile = find_power_profile(settings.text("ep.dynamic.qnn_htp_performance_mode")))
     context_.power().choose(profile);
   bind_stages(settings);
-  if (const LoadedTail *const tail = context_.tail(index_))
-    tail_ = quarry::make_unique<TailRun>(context_, graph_, *tail, settings);
+  if (const LoadedRegion *const region = context_.region(index_))
+    region_ = quarry::make_unique<RegionRun>(context_, graph_, *region, settings);
 }
 
 Execution::~Execution() = default;
@@ -49,7 +49,7 @@ std::uint32_t Execution::queue_priority() const noexcept {
 
 Status Execution::set_option(std::string_view key, std::string_view value) {
   for (const auto &stage : stages_) QR_RETURN_IF_ERROR(stage->set_option(key, value));
-  if (tail_) QR_RETURN_IF_ERROR(tail_->set_option(key, value));
+  if (region_) QR_RETURN_IF_ERROR(region_->set_option(key, value));
   if (key == "qnn.htp_perf_mode") {
     power_.during = find_power_profile(value);
   } else if (key == "qnn.htp_perf_mode_post_run") {
@@ -256,7 +256,7 @@ Status Execution::call_library(const qr_run_request &request, const plugin::Stop
 
 Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {
   const plugin::DmaAccess access(request);  // of memory that only the host knows
-  if (tail_) return tail_->run(request, stop);
+  if (region_) return region_->run(request, stop);
   const std::uint32_t generation = context_.generation();
   QR_RETURN_IF_ERROR(binding_.take(context_, registers_memory_, request));
   if (!stages_.empty()) return run_stages(request, stop);

@@ -84,7 +84,7 @@ class Execution : public HeapObject {
   Vector<Unique<Execution>> stages_;
   Vector<Value> values_;
   Vector<qr_io_buffer> stage_inputs_, stage_outputs_;
-  Unique<TailRun> tail_;  // of a graph that has a dynamic region
+  Unique<RegionRun> region_;  // of a graph that has a dynamic region
 };
 
 // What a run has come to by what the library returned.

@@ -33,7 +33,7 @@ def value_info(name, dtype, dims):
 
 
 def onnx_model(op, inputs, outputs, attributes=b""):
-    """An ONNX file of one node; inputs and outputs are (name, type, extents). Field numbers are those of onnx.proto."""
+    """An ONNX file of one node; inputs and outputs are (name, type, shape). Field numbers are those of onnx.proto."""
     node = b"".join(field(1, i[0].encode()) for i in inputs) + b"".join(field(2, o[0].encode()) for o in outputs) + field(4, op.encode()) + attributes
     graph = field(1, node) + field(2, b"g") + b"".join(field(11, value_info(*i)) for i in inputs) + b"".join(field(12, value_info(*o)) for o in outputs)
     return b"\x08\x0a" + field(7, graph) + field(8, b"\x10" + varint(21))

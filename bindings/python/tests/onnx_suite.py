@@ -22,7 +22,7 @@ program, work = sys.argv[1:3]
 
 
 class Suite(onnx.backend.test.BackendTest):
-    """Judges as `quarry conform` does: of random numbers the type and shape; differences under 1e-5 of the outputs' range agree."""
+    """Checks as `quarry conform` does: of random numbers the type and shape; differences under 1e-5 of the outputs' range agree."""
 
     @classmethod
     def assert_similar_outputs(cls, ref_outputs, outputs, rtol, atol, model_dir=None):

@@ -348,7 +348,7 @@ shape = [side, side]
 ones = np.ones(shape, np.float32)
 session = quarry.Session(onnx_model("MatMul", [("a", 1, shape), ("b", 1, shape)], [("c", 1, shape)]), backend="cpu-reference", threads=1)
 if {unknown}:
-    session._out.sizes[0] = None  # as of a model whose extents only the run tells
+    session._out.sizes[0] = None  # as of a model of data-dependent shapes
 async def main():
     print("ready", flush=True)
     await session.run_async([ones, ones])

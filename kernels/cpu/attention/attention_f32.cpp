@@ -109,7 +109,7 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
               bool skip_hidden, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
   const std::int64_t step = h.s.padded + 16;
-  Product job;
+  Gemm job;
   job.rows = rows;
   job.x = h.q + row * p.q[2], job.x_step = p.q[2];
   job.k = p.qk_cols;
@@ -119,7 +119,7 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
   for (std::int64_t c = 0; c < count; c += kPanel) {
     job.w = scratch.k + c * p.qk_cols;
     job.y = scratch.scores + c;
-    product(job);
+    run_gemm(job);
   }
   const bool first = begin == 0;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -158,7 +158,7 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
       job.tail = static_cast<int>(columns - (job.vectors - 1) * kLanes);
       job.w = scratch.v + c * count;
       job.y = h.y + row * p.y[2] + c;
-      product(job);
+      run_gemm(job);
     }
   }
   if (begin + count < p.kv_rows) return;

@@ -205,7 +205,7 @@ namespace {
 
 // Dimensions and strides of batched matrix multiplications, elements of `width` bytes; bytes: of a, b and y.
 template <class P>
-Status check_products(const char *kernel, const P &p, std::uint64_t width, std::uint64_t (&bytes)[3]) {
+Status check_gemm(const char *kernel, const P &p, std::uint64_t width, std::uint64_t (&bytes)[3]) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (p.m < 0 || p.m > kMost) return refuse(kernel, "rows", p.m, "0 to 2^31");
   if (p.n < 0 || p.n > kMost) return refuse(kernel, "columns", p.n, "0 to 2^31");
@@ -244,7 +244,7 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.residual >= Residual::Count)
     return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
   std::uint64_t bytes[3] = {};
-  QR_RETURN_IF_ERROR(check_products("MatMulF32", p, 4, bytes));
+  QR_RETURN_IF_ERROR(check_gemm("MatMulF32", p, 4, bytes));
   add(needs, bytes[0]);
   add(needs, bytes[1]);
   if (p.has_bias) add(needs, bytes[2] > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
@@ -263,7 +263,7 @@ Status check_MatMulWide(const void *params, const Isa &isa, Needs &needs) {
     return refuse("MatMulWide", "dtype", p.dtype, "f64, i32, u32, i64 or u64");
   if (p.reserved != 0) return refuse("MatMulWide", "reserved field", p.reserved, "0");
   std::uint64_t bytes[3] = {};
-  QR_RETURN_IF_ERROR(check_products("MatMulWide", p, dtype_bits(dtype) / 8, bytes));
+  QR_RETURN_IF_ERROR(check_gemm("MatMulWide", p, dtype_bits(dtype) / 8, bytes));
   add(needs, bytes[0]), add(needs, bytes[1]), add(needs, bytes[2], true);
   needs.scratch_bytes = std::uint64_t{isa.f32_lanes} * 4 * 2 * kWideDepth;  // two vectors of columns
   return {};
@@ -277,7 +277,7 @@ Status check_MatMulInt(const void *params, const Isa &isa, Needs &needs) {
     if (zeros >= ByteZeros::Count)
       return refuse("MatMulInt", "zero points", static_cast<std::int64_t>(zeros), "none, one or one each");
   std::uint64_t bytes[3] = {};
-  QR_RETURN_IF_ERROR(check_products("MatMulInt", p, 1, bytes));
+  QR_RETURN_IF_ERROR(check_gemm("MatMulInt", p, 1, bytes));
   add(needs, bytes[0]), add(needs, bytes[1]);
   if (p.a_zeros != ByteZeros::None) add(needs, static_cast<std::uint64_t>(p.a_zeros == ByteZeros::One ? 1 : p.m));
   if (p.b_zeros != ByteZeros::None) add(needs, static_cast<std::uint64_t>(p.b_zeros == ByteZeros::One ? 1 : p.n));

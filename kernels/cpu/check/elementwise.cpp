@@ -150,7 +150,7 @@ Status check_Hardmax(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const Hardmax *>(params);
   std::uint64_t count = 0;
   QR_RETURN_IF_ERROR(check_block("Hardmax", p.outer, p.n, p.inner, &count));
-  if (p.n > INT32_MAX) return refuse("Hardmax", "elements of a line", p.n, "less than 2^31");
+  if (p.n > INT32_MAX) return refuse("Hardmax", "elements of a row", p.n, "less than 2^31");
   QR_RETURN_IF_ERROR(check_reserved("Hardmax", p.reserved));
   const auto dtype = static_cast<DType>(p.dtype);
   if (p.dtype > 255 || (dtype != DType::F32 && dtype != DType::F64))

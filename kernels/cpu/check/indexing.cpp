@@ -22,8 +22,8 @@ Status check_TopK(const void *params, const Isa &, Needs &needs) {
   for (const std::uint32_t flag : {p.least, p.has_values, p.has_indices})
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   if (p.has_values + p.has_indices == 0) return refuse(kName, "outputs", 0, "1 or 2");
-  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a line", p.n, "1 to 2^30");
-  if (p.k < 1 || p.k > p.n) return refuse(kName, "k", p.k, "1 to the elements of a line");
+  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a row", p.n, "1 to 2^30");
+  if (p.k < 1 || p.k > p.n) return refuse(kName, "k", p.k, "1 to the elements of a row");
   if (p.outer < 1 || p.inner < 1) return refuse(kName, "extent", p.outer < 1 ? p.outer : p.inner, "1 or more");
   const std::int64_t from[3] = {p.outer, p.n, p.inner}, to[3] = {p.outer, p.k, p.inner};
   const auto count = element_count(from, 3), chosen = element_count(to, 3);
@@ -134,9 +134,9 @@ Status check_ArgExtreme(const void *params, const Isa &, Needs &needs) {
   for (const std::uint32_t flag : {p.least, p.last})
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
-  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a line", p.n, "1 to 2^30");
-  const std::int64_t dims[3] = {p.outer, p.n, p.inner}, lines[2] = {p.outer, p.inner};
-  const auto count = element_count(dims, 3), made = element_count(lines, 2);
+  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a row", p.n, "1 to 2^30");
+  const std::int64_t dims[3] = {p.outer, p.n, p.inner}, rows[2] = {p.outer, p.inner};
+  const auto count = element_count(dims, 3), made = element_count(rows, 2);
   if (!count || !made || *count > std::int64_t{1} << 48)
     return refuse(kName, "rows (outer size given)", p.outer, "none negative, and at most 2^48 elements");
   add(needs, static_cast<std::uint64_t>(*count) * dtype_bits(dtype) / 8);

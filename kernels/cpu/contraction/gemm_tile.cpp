@@ -11,7 +11,7 @@ namespace {
 
 // One register tile; what does not change within a product stays in `p`.
 struct Tile {
-  const Product &p;
+  const Gemm &p;
   const float *const *x;
   std::ptrdiff_t x_tap;  // pointers
   std::ptrdiff_t x_offset;
@@ -37,7 +37,7 @@ constexpr bool kTails = false;
 // other tiles are little more than their loops.
 template <int MR, int NV, int KS, WeightType type>
 void tile(const Tile &t) noexcept {
-  const Product &p = t.p;
+  const Gemm &p = t.p;
   constexpr bool kFinishes = KS == 1 && type == WeightType::F32;
   // Where sums begin and end.
   const bool in_room = !kFinishes || t.room;
@@ -175,7 +175,7 @@ QR_INLINE void put(float *to, VecF v, int count) noexcept {
 
 // What becomes of the sums of `rows` rows, which lie in `room`.
 void finish_sums(const Tile &t, const float *room, std::int64_t rows) noexcept {
-  const Product &p = t.p;
+  const Gemm &p = t.p;
   const std::ptrdiff_t y_step = p.y_step, r_step = p.end.step, room_step = p.vectors * kLanes;
   const bool act = p.finish && t.clip;
   const VecF low = splat(act ? p.end.act->a : 0.0f), high = splat(act ? p.end.act->b : 0.0f);
@@ -199,7 +199,7 @@ void finish_sums(const Tile &t, const float *room, std::int64_t rows) noexcept {
 }
 // What they begin with.
 void begin_sums(const Tile &t, float *room, std::int64_t rows) noexcept {
-  const Product &p = t.p;
+  const Gemm &p = t.p;
   if (!p.accumulate) {
     std::memset(room, 0, static_cast<std::size_t>(rows * p.vectors * kBytes));
     return;
@@ -245,13 +245,13 @@ constexpr int kRoomVectors = 24;  // of the largest tile
 
 // What there are of one type, by rows.
 template <WeightType W>
-const TileFunction *tiles_of(const Product &p) noexcept {
+const TileFunction *tiles_of(const Gemm &p) noexcept {
   if constexpr (W == WeightType::F32 || kWidensInTiles) {
     if (!p.few_rows) return kTiles<W>[p.vectors];
   }
   return kFewTiles<W>[p.vectors];
 }
-const TileFunction *tiles_of(const Product &p) noexcept {
+const TileFunction *tiles_of(const Gemm &p) noexcept {
   switch (p.weights) {
     case WeightType::F16: return tiles_of<WeightType::F16>(p);
     case WeightType::BF16: return tiles_of<WeightType::BF16>(p);
@@ -288,8 +288,8 @@ void activate_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::
 
 }  // namespace
 
-void product(const Product &given) noexcept {
-  Product p = given;
+void run_gemm(const Gemm &given) noexcept {
+  Gemm p = given;
   if (p.w_step == 0) p.w_step = p.vectors * kLanes;
   const bool clip = p.end.act && p.end.act->kind == Act::Clip,
              separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;

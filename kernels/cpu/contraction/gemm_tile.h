@@ -26,7 +26,7 @@ struct Finish {
 };
 
 // y[row, 0 .. columns) (+)= sum over taps and k of x[row, tap, k] * w[tap, k, columns]
-struct Product {
+struct Gemm {
   const float *const *table = nullptr;  // pointers to the runs of the rows, tap after tap; or nullptr: rows are x_step
                                         // apart and there is one tap
   std::ptrdiff_t table_step = 0;        // pointers from one tap to the next
@@ -49,7 +49,7 @@ struct Product {
   const void *ahead = nullptr;  // weights that will be needed next; or nullptr
   Finish end;
 };
-void product(const Product &product) noexcept;
+void run_gemm(const Gemm &gemm) noexcept;
 
 // act(y) (+ r) in place, for activations that the tiles do not do themselves.
 void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns,

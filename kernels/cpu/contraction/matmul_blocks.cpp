@@ -203,13 +203,13 @@ void panels(const Weights &s, std::byte *scratch, std::int64_t begin, std::int64
               store(to + (place * vectors + v) * kLanes, (weights_at<bits>(from, place) - shift) * scale);
           }
       }
-      Product job;
+      Gemm job;
       job.x = s.x + k, job.x_step = p.k, job.rows = p.m, job.k = min_of(depth, p.k - k);
       job.vectors = vectors, job.tail = static_cast<int>(columns - (vectors - 1) * kLanes);
       job.w = panel, job.y = s.y + n, job.y_step = p.n;
       job.accumulate = k > 0, job.finish = k + depth >= p.k;
       if (s.bias) job.bias = bias;
-      product(job);
+      run_gemm(job);
     }
   }
 }

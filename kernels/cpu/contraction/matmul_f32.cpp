@@ -105,7 +105,7 @@ void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::in
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.
   const bool b_in_place = p.b_col == 1 && p.alpha == 1 && rows <= 8;
-  Product job;
+  Gemm job;
   job.rows = rows;
   job.y_step = p.y_row;
   job.few_rows = p.m <= kFewRows;
@@ -159,7 +159,7 @@ void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::in
     job.y = g.y + at;
     job.end.before = p.residual == Residual::BeforeAct ? g.r + at : nullptr;
     job.end.after = p.residual == Residual::AfterAct ? g.r + at : nullptr;
-    product(job);
+    run_gemm(job);
   }
 }
 

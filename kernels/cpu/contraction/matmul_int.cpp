@@ -2,7 +2,7 @@
 // Matrix multiplications of bytes of which neither is known before the run. Panels of b are packed as dot products read
 // them, and rows of a pass over them; what the zero points make of the sums comes off behind that:
 // sum (a - za)(b - zb) = sum a b - za * sum b - zb * (sum a - k za).
-#include "kernels/cpu/contraction/int_product.h"
+#include "kernels/cpu/contraction/int_gemm.h"
 #include "kernels/cpu/shapes/matmul_shape.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -246,7 +246,7 @@ struct Matrices {
   std::int32_t *y;
 };
 
-struct Product {
+struct IntGemm {
   const MatMulInt &p;
   const MatMulIntShape s;
   const Sort &sort;
@@ -254,9 +254,9 @@ struct Product {
   std::uint8_t a_flip, b_flip;
 
   // What is taken off b's bytes when they are packed is 128 where their type is not the one that weights have.
-  Product(const Call &call, const MatMulInt &params, const MatMulIntShape &shape, const Sort &products,
+  IntGemm(const Call &call, const MatMulInt &params, const MatMulIntShape &shape, const Sort &kind,
           bool signed_weights) noexcept
-      : p(params), s(shape), sort(products) {
+      : p(params), s(shape), sort(kind) {
     std::size_t next = 2;
     a_zeros = p.a_zeros != ByteZeros::None ? call.operand<const std::uint8_t>(next++) : nullptr;
     b_zeros = p.b_zeros != ByteZeros::None ? call.operand<const std::uint8_t>(next++) : nullptr;
@@ -352,7 +352,7 @@ void run_as(const Call &call, const MatMulInt &p, const MatMulIntShape &s, const
   std::int64_t batches = 1;
   for (const std::int64_t dim : p.batch) batches *= dim;
   if (batches == 0 || p.m == 0 || p.n == 0) return;
-  const Product product(call, p, s, sort, signed_weights);
+  const IntGemm gemm(call, p, s, sort, signed_weights);
   const std::size_t y_at = 2 + std::size_t{p.a_zeros != ByteZeros::None} + std::size_t{p.b_zeros != ByteZeros::None};
   // Tasks: matrices, then parts of the panels, then parts of the rows.
   // Where weights are read once, that takes as long as many operations.
@@ -387,7 +387,7 @@ void run_as(const Call &call, const MatMulInt &p, const MatMulIntShape &s, const
                                           first = s.panels * panel_part / panel_parts,
                                           last = s.panels * (panel_part + 1) / panel_parts;
                        for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk)
-                         product.run(m, row, rows, first, last, chunk, call.worker_scratch(worker));
+                         gemm.run(m, row, rows, first, last, chunk, call.worker_scratch(worker));
                      }
                    });
 }

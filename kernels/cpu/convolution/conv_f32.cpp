@@ -108,7 +108,7 @@ void run_panels(const Conv &conv, Asker &asker, std::int64_t begin, std::int64_t
                 std::int64_t first, std::int64_t last, float *panel_at) noexcept {
   const ConvF32 &p = conv.p;
   const ConvShape &s = conv.s;
-  Product job;
+  Gemm job;
   job.rows = count;
   job.taps = s.taps;
   job.table = table;
@@ -155,7 +155,7 @@ void run_panels(const Conv &conv, Asker &asker, std::int64_t begin, std::int64_t
         else if (next_chunk < s.run) job.ahead = conv.ahead(s.weights(group, first - group * s.panels, next_chunk));
         else if (end < last) job.ahead = conv.ahead(s.weights(end / s.panels, end % s.panels, 0));
         else job.ahead = nullptr;
-        product(job);
+        run_gemm(job);
       }
     }
     first = end;

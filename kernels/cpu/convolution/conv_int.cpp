@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer convolutions as products of gathered rows (conv_int_shape.h) with packed weights; sums are exact.
-#include "kernels/cpu/contraction/int_product.h"
+#include "kernels/cpu/contraction/int_gemm.h"
 #include "kernels/cpu/convolution/conv_int_dense.h"
 #include "kernels/cpu/quantization/finish_rows.h"
 

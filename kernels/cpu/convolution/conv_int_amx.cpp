@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kTileRows = 16, kTileSteps = 16;
 
 // One or two tiles of rows times one or two vectors of channels.
-struct TileProduct {
+struct TileGemm {
   const std::byte *a[2];
   std::int64_t row_bytes;
   const std::byte *b;
@@ -37,8 +37,7 @@ TileShapes shapes_of(std::int64_t rows, std::int64_t left) noexcept {
 }
 
 template <int A, int B, int M, int N>
-QR_INLINE void add_in_turn(const TileProduct &p, const std::byte *a0, const std::byte *a1,
-                           const std::byte *b) noexcept {
+QR_INLINE void add_in_turn(const TileGemm &p, const std::byte *a0, const std::byte *a1, const std::byte *b) noexcept {
   tile_load<A>(a0, p.row_bytes);
   tile_load<B>(b, p.b_stride);
   tile_add_bytes<0, A, B>();
@@ -57,8 +56,8 @@ QR_INLINE void add_in_turn(const TileProduct &p, const std::byte *a0, const std:
 }
 
 template <int M, int N>
-__attribute__((noinline)) void multiply_tiles(const TileProduct &given) noexcept {
-  const TileProduct p = given;
+__attribute__((noinline)) void multiply_tiles(const TileGemm &given) noexcept {
+  const TileGemm p = given;
   const std::byte *a0 = p.a[0], *a1 = p.a[1], *b = p.b, *ahead = p.ahead;
   const auto prefetch = [&]() __attribute__((always_inline)) {
     for (std::int64_t i = 0; i < p.lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
@@ -129,16 +128,16 @@ class Worker {
       const bool two = m + rows < panel.count;
       const std::int64_t at[2] = {min_of(m, panel.count - rows), min_of(m + rows, panel.count - rows)};
       const std::int64_t begin = at[0];
-      TileProduct t{{panel.rows + at[0] * panel.row_bytes, panel.rows + at[1] * panel.row_bytes},
-                    panel.row_bytes,
-                    panel.w,
-                    width * 4,
-                    d_.shape.steps,
-                    {sums, sums + (at[1] - begin) * width},
-                    width * 4,
-                    bias,
-                    ahead,
-                    lines};
+      TileGemm t{{panel.rows + at[0] * panel.row_bytes, panel.rows + at[1] * panel.row_bytes},
+                 panel.row_bytes,
+                 panel.w,
+                 width * 4,
+                 d_.shape.steps,
+                 {sums, sums + (at[1] - begin) * width},
+                 width * 4,
+                 bias,
+                 ahead,
+                 lines};
       for (int v = 0; v < panel.vectors; v += 2, t.b += 128, t.c[0] += 32, t.c[1] += 32, t.bias += 32) {
         t.ahead = ahead, t.lines = ahead < fetched ? lines : 0;
         if (v + 1 < panel.vectors) two ? multiply_tiles<2, 2>(t) : multiply_tiles<1, 2>(t);

@@ -293,10 +293,10 @@ void finish_row(const Row &row, float *final_y) noexcept {
   }
 }
 
-constexpr int kLineTaps = 25;  // of a window that goes by lines, at most
+constexpr int kRowTaps = 25;  // of a window that goes by rows, at most
 
-bool goes_by_lines(const DepthwiseF32 &p) noexcept {
-  return p.c < kLanes && kLanes % p.c == 0 && std::int64_t{p.window.kh} * p.window.kw <= kLineTaps &&
+bool goes_by_rows(const DepthwiseF32 &p) noexcept {
+  return p.c < kLanes && kLanes % p.c == 0 && std::int64_t{p.window.kh} * p.window.kw <= kRowTaps &&
          p.x_stride == p.c && p.y_stride == p.c && (p.residual == Residual::None || p.r_stride == p.c);
 }
 
@@ -329,8 +329,8 @@ void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end, floa
       room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
   const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
   columns.tiles = form.tiles && p.c >= kLanes && w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2;
-  columns.line = form.tiles && w.sw == 1 && goes_by_lines(p);
-  alignas(64) float repeated[(kLineTaps + 1) * kLanes];  // the weights of each tap, then the bias
+  columns.line = form.tiles && w.sw == 1 && goes_by_rows(p);
+  alignas(64) float repeated[(kRowTaps + 1) * kLanes];  // the weights of each tap, then the bias
   if (columns.line) {
     const std::int64_t taps = std::int64_t{w.kh} * w.kw;
     const auto repeat = [&](const float *from, float *to) {

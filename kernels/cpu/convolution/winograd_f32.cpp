@@ -120,10 +120,10 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
 }
 
 // Products [begin, end) of points * groups * panels, n tiles each.
-void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from,
-              float *to) noexcept {
+void multiply_points(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from,
+                     float *to) noexcept {
   const WinogradShape &s = g.s;
-  Product job;
+  Gemm job;
   job.rows = n;
   job.k = s.group_inputs;
   job.x_step = s.in_step;
@@ -142,7 +142,7 @@ void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_
     job.w = weights(i);
     job.ahead = i + 1 < s.points * g.p.groups * s.panels ? weights(i + 1) : nullptr;
     job.y = to + plane * s.out_plane + group * s.group_outputs + column;
-    product(job);
+    run_gemm(job);
   }
 }
 
@@ -317,7 +317,7 @@ void run_winograd(const Call &call) noexcept {
           for (; block < end; ++block) {
             const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
             inputs(g, first, 0, n, zeros, in);
-            products(g, n, 0, s.points * p.groups * s.panels, in, out);
+            multiply_points(g, n, 0, s.points * p.groups * s.panels, in, out);
             outputs(g, first, 0, n, out);
           }
         });
@@ -338,7 +338,7 @@ void run_winograd(const Call &call) noexcept {
         2.0 * static_cast<double>(s.points) * static_cast<double>(n) * static_cast<double>(s.group_inputs) * p.oc;
     call.threads.run(count, grain_of(flops / static_cast<double>(count)),
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                       products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
+                       multiply_points(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
                      });
     call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.oc),
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {

@@ -2,7 +2,7 @@
 // 3x3 ConvInt by Winograd F(2x2, 3x3), in integers and exact (conv_int_shape.h). Blocks of tiles: patches of 4x4 pixels
 // are transformed into 16 matrices of tiles x input channels, each is multiplied with its weights, and the products of
 // a panel are transformed into 2x2 sums.
-#include "kernels/cpu/contraction/int_product.h"
+#include "kernels/cpu/contraction/int_gemm.h"
 #include "kernels/cpu/quantization/requantise.h"
 
 namespace quarry::kernels::QR_ISA {

@@ -45,8 +45,8 @@ Nest nest_of(const Copy &p) noexcept {
 
 // `count` units, one after the other.
 template <class T>
-QR_INLINE void copy_line_as(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
-                            std::int64_t to_step) noexcept {
+QR_INLINE void copy_row_as(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
+                           std::int64_t to_step) noexcept {
   if (from_step == 0) {
     const T value = *reinterpret_cast<const T *>(from);
     if (to_step == static_cast<std::int64_t>(sizeof(T)))
@@ -64,14 +64,14 @@ QR_INLINE void copy_units(const std::byte *from, std::byte *to, std::int64_t cou
                           std::int64_t to_step) noexcept {
   for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, bytes);
 }
-void copy_line(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
-               std::int64_t to_step) noexcept {
+void copy_row(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
+              std::int64_t to_step) noexcept {
   switch (unit) {
-    case 1: return copy_line_as<Unit1>(from, to, count, from_step, to_step);
-    case 2: return copy_line_as<Unit2>(from, to, count, from_step, to_step);
-    case 4: return copy_line_as<Unit4>(from, to, count, from_step, to_step);
-    case 8: return copy_line_as<Unit8>(from, to, count, from_step, to_step);
-    case 16: return copy_line_as<Unit16>(from, to, count, from_step, to_step);
+    case 1: return copy_row_as<Unit1>(from, to, count, from_step, to_step);
+    case 2: return copy_row_as<Unit2>(from, to, count, from_step, to_step);
+    case 4: return copy_row_as<Unit4>(from, to, count, from_step, to_step);
+    case 8: return copy_row_as<Unit8>(from, to, count, from_step, to_step);
+    case 16: return copy_row_as<Unit16>(from, to, count, from_step, to_step);
     case 3: return copy_units<3>(from, to, count, from_step, to_step);
     case 6: return copy_units<6>(from, to, count, from_step, to_step);
     case 12: return copy_units<12>(from, to, count, from_step, to_step);
@@ -105,7 +105,7 @@ struct Tasks {
                   end - begin, part.end - part.begin, from_step, column_step);
     else if (unit == 1 && from_step == 1 && to_step == 1)
       std::memmove(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-    else copy_line(unit, from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step);
+    else copy_row(unit, from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step);
   }
   // The tasks [first, last).
   void run(const Threads &threads, const std::byte *x, std::byte *y, std::int64_t first,
@@ -199,8 +199,8 @@ void run_Fill(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(p.count), static_cast<std::uint64_t>(2 * kGrainBytes / p.width),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      const auto count = static_cast<std::int64_t>(end - begin);
-                     copy_line(p.width, reinterpret_cast<const std::byte *>(&p.value), y + begin * p.width, count, 0,
-                               p.width);
+                     copy_row(p.width, reinterpret_cast<const std::byte *>(&p.value), y + begin * p.width, count, 0,
+                              p.width);
                    });
 }
 
@@ -272,8 +272,8 @@ void run_Gather(const Call &call) {
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
                        std::int64_t index = index_at(at);
                        if (index < 0) index += p.rows;
-                       copy_line(p.row_bytes, table + (outer * p.rows + index) * p.row_bytes, y + task * p.row_bytes, 1,
-                                 p.row_bytes, p.row_bytes);
+                       copy_row(p.row_bytes, table + (outer * p.rows + index) * p.row_bytes, y + task * p.row_bytes, 1,
+                                p.row_bytes, p.row_bytes);
                        if (++at == p.count) at = 0, ++outer;
                      }
                    });

@@ -53,8 +53,8 @@ struct Matrix {
 
 // Of a block of lanes, the gates' sums over R rows that lie `row_step` bytes apart.
 template <int R>
-QR_INLINE void products(const Matrix &m, std::int64_t block, const std::byte *rows, std::int64_t row_step,
-                        const Factors *factors, VecF (&sums)[R][kGates]) noexcept {
+QR_INLINE void gemm_block(const Matrix &m, std::int64_t block, const std::byte *rows, std::int64_t row_step,
+                          const Factors *factors, VecF (&sums)[R][kGates]) noexcept {
   VecI high[R][kGates], low[R][kGates];
   QR_UNROLL for (int g = 0; g < kGates; ++g) {
     const VecI correction = load(m.corrections + g * m.padded + block * kLanes);
@@ -145,7 +145,7 @@ struct Cell8 {
   template <int R>
   void input_rows(std::int64_t block, std::int64_t first) const noexcept {
     VecF sums[R][kGates];
-    products<R>(w, block, rows + first * 2 * w.row_bytes, 2 * w.row_bytes, factors + first, sums);
+    gemm_block<R>(w, block, rows + first * 2 * w.row_bytes, 2 * w.row_bytes, factors + first, sums);
     QR_UNROLL for (int r = 0; r < R; ++r) QR_UNROLL for (int g = 0; g < kGates; ++g) {
       const std::int64_t at = g * s.padded + block * kLanes;
       store(gates + (first + r) * s.columns + at, sums[r][g] + load(biases + at));
@@ -156,7 +156,7 @@ struct Cell8 {
   void block(std::int64_t step, std::int64_t block, std::int64_t entry, const std::byte *states,
              const Factors *of) const noexcept {
     VecF sums[R][kGates] = {};
-    if (!layer.from_nothing(step)) products<R>(r, block, states, 2 * r.row_bytes, of, sums);
+    if (!layer.from_nothing(step)) gemm_block<R>(r, block, states, 2 * r.row_bytes, of, sums);
     for (int i = 0; i < R; ++i) finish(step, block, entry + i, sums[i]);
   }
   // (Once, and not for each number of rows.)

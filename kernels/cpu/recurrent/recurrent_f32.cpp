@@ -19,7 +19,7 @@ constexpr int kEntries = 2;
 // sums[r][g] = sum over k of state[r][k] * w[k][g]. Several sums at a time where there are few, so that they need not
 // wait for each other.
 template <int R, int G>
-QR_INLINE void products(const float *const *state, const float *w, std::int64_t count, VecF (&sums)[R][G]) noexcept {
+QR_INLINE void gemm_block(const float *const *state, const float *w, std::int64_t count, VecF (&sums)[R][G]) noexcept {
   constexpr int kParts = R * G >= 8 ? 1 : R * G >= 4 ? 2 : R * G >= 2 ? 4 : 8;
   VecF part[kParts][R][G] = {};
   std::int64_t k = 0;
@@ -78,7 +78,7 @@ struct Layer {
     }
     VecF sums[R][G] = {};
     if (!layer.from_nothing(step))
-      products<R, G>(states, w + (second ? s.second : 0) + block * hidden * G * kLanes, hidden, sums);
+      gemm_block<R, G>(states, w + (second ? s.second : 0) + block * hidden * G * kLanes, hidden, sums);
     for (int r = 0; r < R; ++r) layer.finish<G>(step, block, entry + r, second, states[r], sums[r]);
   }
 

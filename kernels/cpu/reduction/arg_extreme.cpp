@@ -232,15 +232,15 @@ std::int64_t place_in_row(const Threads &threads, const std::byte *from, std::in
   }
 }
 
-// Lines side by side: `count` of them, whose rows are visited in the order in which the first of equal ones is wanted.
-struct Lines {
+// Columns: `count` of them, whose rows are visited in the order in which the first of equal ones is wanted.
+struct Columns {
   const std::byte *x;          // the row that is visited first
   std::int64_t n, step, room;  // rows, bytes from one to the next, bytes from x to the tensor's end
   std::int64_t count;
   bool last;
 };
 // Where row `at` of those visited stands.
-QR_INLINE std::int64_t place_of_row(const Lines &l, std::int64_t at) noexcept { return l.last ? l.n - 1 - at : at; }
+QR_INLINE std::int64_t place_of_row(const Columns &l, std::int64_t at) noexcept { return l.last ? l.n - 1 - at : at; }
 
 // Places among rows are counted in lanes of the elements' width, so many rows at a time.
 template <class T>
@@ -254,13 +254,13 @@ __attribute__((noinline)) void copy_row(const std::byte *x, std::int64_t bytes, 
   std::memcpy(to, x, static_cast<std::size_t>(bytes));
 }
 template <class Place>
-__attribute__((noinline)) void put_places(const Lines &l, const Place *at, std::int64_t *y) noexcept {
+__attribute__((noinline)) void put_places(const Columns &l, const Place *at, std::int64_t *y) noexcept {
   const std::int64_t first = l.last ? l.n : 0, turn = l.last ? -1 : 0;
   for (std::int64_t j = 0; j < l.count; ++j) y[j] = first + (static_cast<std::int64_t>(at[j]) ^ turn);
 }
 // What rows behind others found, where it is better.
 template <class T>
-__attribute__((noinline)) void put_better(const Lines &l, std::int64_t from, const T *found, const PlaceOf<T> *at,
+__attribute__((noinline)) void put_better(const Columns &l, std::int64_t from, const T *found, const PlaceOf<T> *at,
                                           T *best, std::int64_t *y) noexcept {
   for (std::int64_t j = 0; j < l.count; ++j)
     if (found[j] > best[j]) best[j] = found[j], y[j] = place_of_row(l, from + static_cast<std::int64_t>(at[j]));
@@ -276,7 +276,7 @@ QR_INLINE T least_of() noexcept {
 // Of the last two of `vectors` as many lines are meant as `count` leaves; where it leaves none of the last one, that
 // does the first one's work again.
 template <class T, int vectors>
-void places_of_lines(const Threads &threads, const Lines &l, std::int64_t bits, std::int64_t *y) noexcept {
+void positions_in_columns(const Threads &threads, const Columns &l, std::int64_t bits, std::int64_t *y) noexcept {
   using V = typename Of<T>::Vec;
   using Place = PlaceOf<T>;
   using P = typename Of<Place>::Vec;
@@ -325,13 +325,13 @@ struct Kind {
   std::int64_t width;
   std::int64_t (*row)(const Threads &threads, const std::byte *x, std::int64_t n, std::int64_t bits,
                       bool last) noexcept;
-  using OfLines = void (*)(const Threads &threads, const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;
-  OfLines few_lines;  // of up to 2 vectors
-  OfLines lines;      // of 3 or 4
+  using OfColumns = void (*)(const Threads &threads, const Columns &l, std::int64_t bits, std::int64_t *y) noexcept;
+  OfColumns few_columns;  // of up to 2 vectors
+  OfColumns columns;      // of 3 or 4
 };
 // Rows are taken as T, lines side by side as Side.
 template <class T, class Side = T>
-constexpr Kind kKind = {sizeof(T), place_in_row<T>, places_of_lines<Side, 2>, places_of_lines<Side, 4>};
+constexpr Kind kKind = {sizeof(T), place_in_row<T>, positions_in_columns<Side, 2>, positions_in_columns<Side, 4>};
 
 const Kind &kind_of(DType dtype) noexcept {
   switch (dtype) {
@@ -355,7 +355,7 @@ void run_rows(const Call &call, const Kind &kind, std::int64_t bits, bool last) 
                        y[i] = kind.row(call.threads, call.operands[0] + i * p.n * kind.width, p.n, bits, last);
                    });
 }
-void run_lines(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
+void run_columns(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
   const auto &p = call.as<ArgExtreme>();
   auto *const y = call.operand<std::int64_t>(1);
   const std::int64_t vector = kBytes / kind.width, together = 4 * vector, parts = ceil_div(p.inner, together),
@@ -366,8 +366,8 @@ void run_lines(const Call &call, const Kind &kind, std::int64_t bits, bool last)
         for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
           const std::int64_t outer = task / parts, j = task % parts * together, count = min_of(p.inner - j, together),
                              at = (outer * p.n + (last ? p.n - 1 : 0)) * step + j * kind.width;
-          (count > 2 * vector ? kind.lines : kind.few_lines)(
-              call.threads, Lines{call.operands[0] + at, p.n, last ? -step : step, bytes - at, count, last}, bits,
+          (count > 2 * vector ? kind.columns : kind.few_columns)(
+              call.threads, Columns{call.operands[0] + at, p.n, last ? -step : step, bytes - at, count, last}, bits,
               y + outer * p.inner + j);
         }
       });
@@ -390,7 +390,7 @@ void run_ArgExtreme(const Call &call) {
   const auto &p = call.as<ArgExtreme>();
   const Kind &kind = kind_of(static_cast<DType>(p.dtype));
   if (p.inner == 1) run_rows(call, kind, change_to_order(static_cast<DType>(p.dtype), p.least != 0), p.last != 0);
-  else run_lines(call, kind, change_to_order(static_cast<DType>(p.dtype), p.least != 0), p.last != 0);
+  else run_columns(call, kind, change_to_order(static_cast<DType>(p.dtype), p.least != 0), p.last != 0);
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -8,8 +8,8 @@ namespace quarry::kernels::QR_ISA {
 namespace {
 
 template <class T, bool product>
-void lines(const Cumulate &p, const Threads &threads, const T *x, T *y, std::int64_t outer, std::int64_t begin,
-           std::int64_t end) noexcept {
+void scan_rows(const Cumulate &p, const Threads &threads, const T *x, T *y, std::int64_t outer, std::int64_t begin,
+               std::int64_t end) noexcept {
   const auto combine = [](T a, T b) { return product ? static_cast<T>(a * b) : static_cast<T>(a + b); };
   const auto at = [&](std::int64_t i) { return (outer * p.n + (p.backwards ? p.n - 1 - i : i)) * p.inner; };
   if (p.inner == 1) {
@@ -60,8 +60,8 @@ void run_as(const Call &call) noexcept {
       static_cast<std::uint64_t>(p.outer * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
         for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
           const std::int64_t outer = task / parts, from = task % parts * part, to = min_of(p.inner, from + part);
-          if (p.product) lines<T, true>(p, call.threads, x, y, outer, from, to);
-          else lines<T, false>(p, call.threads, x, y, outer, from, to);
+          if (p.product) scan_rows<T, true>(p, call.threads, x, y, outer, from, to);
+          else scan_rows<T, false>(p, call.threads, x, y, outer, from, to);
         }
       });
 }

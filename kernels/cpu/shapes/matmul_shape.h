@@ -31,7 +31,7 @@ struct MatMulShape {
   return s;
 }
 
-// The same for bytes, as int_product.h reads them: a panel of b as [step][vector][lane][elements], rows of a as they
+// The same for bytes, as int_gemm.h reads them: a panel of b as [step][vector][lane][elements], rows of a as they
 // lie or, where they do not lie so, copied.
 struct MatMulIntShape {
   std::int64_t elements;  // of a step of four bytes: bytes or s16

@@ -2,7 +2,7 @@
 // A layer before the real OpenCL library that does what a script says: the environment variable CL_SCRIPT, or
 // cl_layer_script(text) at any time, holds settings with ';' between:
 //   platforms=0          no driver is installed          devices=0     no device is there
-//   version=OpenCL 1.1   what the device tells           driver=9.9    likewise
+//   version=OpenCL 1.1   what the device says            driver=9.9    likewise
 //   fail=CreateBuffer:-4:2   this call returns -4 from its second time on (1 where no number stands)
 //   slow=20000           microseconds that handing over a kernel or a recording takes
 //   log=...              what the compiler says
@@ -15,10 +15,10 @@
 //   with=cl_qcom_recordable_queues,...   that it has; Qualcomm's recordings are played by the layer itself
 //   hidden=clEndRecordingQCOM           a function that the driver does not have
 //   with=cl_khr_external_memory_dma_buf  descriptors are mapped by the layer, which copies the pages and checks the
-//   order of calls recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
+//   order of calls recording_version=8392704            what the device says as the version of cl_khr_command_buffer
 //   images=0                             the device has no images; images=4: none wider or higher than that
 // The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
-// cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
+// cl_layer_count("BuildProgram") says how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet;
 // "parts out of order": sub-buffers, since the process began, that were released before a later one that overlaps
 // them, which ends NVIDIA's driver;

@@ -233,7 +233,7 @@ Error add_node(qnn::Handle handle, qnn::Op op) {
   static_cast<Graph *>(handle)->nodes.push_back(op.name);
   return meet("graphAddNode");
 }
-// Waits for as long as it is told not to end.
+// Waits for as long as the script says that it does not end.
 Error wait_while_hanging(const char *call, qnn::Handle signal) {
   const auto begin = std::chrono::steady_clock::now();
   while (hangs(call)) {

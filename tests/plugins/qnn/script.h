@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stand-in for Qualcomm's libraries is told to do, and what it writes down.
+// What the stand-in for Qualcomm's libraries is to do, and what it writes down.
 //
 // The environment variable QNN_STANDIN (or qnn_standin_script(), which replaces it at any time) holds settings with
 // `;` between:
-//   core=2.40.0  htp=5.51.0  system=1.15.0  build=v9  backend=6    versions that the libraries tell (when opened)
+//   core=2.40.0  htp=5.51.0  system=1.15.0  build=v9  backend=6    versions that the libraries report (when opened)
 //   slots=62                       later slots of the table hold rubbish, as behind the end of a short one
 //   null=graphExecute              this slot is null (when opened)
 //   fail=graphExecute:1011:2:1     this call fails with 1011 from its second time on, once (0: for ever)
@@ -28,9 +28,9 @@ std::string setting(const char *key, const char *fallback);
 quarry::qnn::Version version(const char *key, const char *fallback);
 bool is_listed(const char *key, const std::string &value);
 
-// At the beginning of each call: waits if told to, and gives the error to return; 0: none.
+// At the beginning of each call: waits if the script says so, and gives the error to return; 0: none.
 Error meet(const char *call);
-// Whether it is told never to end.
+// Whether the script says that it never ends.
 bool hangs(const char *call);
 // A line of the log; costs nothing without one.
 __attribute__((format(printf, 1, 2))) void record(const char *pattern, ...);

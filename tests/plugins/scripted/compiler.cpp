@@ -110,7 +110,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
     const qr_compile_request known = plugin::incoming(*request);
-    // In four parts, so that there is progress to tell.
+    // In four parts, so that there is progress to report.
     for (std::uint64_t part = 0; part < 4; ++part) {
       if (known.progress) known.progress->report(known.progress->self, part, 4, text("pretends"));
       QR_RETURN_IF_ERROR(
@@ -123,8 +123,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (script.stuck_compile) usleep(static_cast<useconds_t>(1000 * script.stuck_compile));
     if (script.die_compile) raise(static_cast<int>(script.die_compile));
     report_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
-    if (script.fail_compile == 2) return Status::error(ErrorId::backend_op, "option script: fail_compile=2, as told");
-    if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
+    if (script.fail_compile == 2) return Status::error(ErrorId::backend_op, "option script: fail_compile=2, as asked");
+    if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as asked");
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK ? Status()
              : code == QR_RESOURCE_EXHAUSTED

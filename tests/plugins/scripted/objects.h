@@ -48,7 +48,7 @@ namespace quarry::scripted {
 // Takes its time in small steps and stops when the signal says so.
 Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, const qr_host &host, const char *what);
 
-// Tells an event with one counter, where somebody listens.
+// Reports an event with one counter, where somebody listens.
 void report_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
                   std::uint64_t value);
 

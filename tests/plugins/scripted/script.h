@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scripted backend is told to do: the option "scripted.script", words with ';' between, each `word` or
+// What the scripted backend is to do: the option "scripted.script", words with ';' between, each `word` or
 // `word=value`.
 //
 //   grade=N              compile: the context will be graded N (1 optimal ... 4 incompatible)
@@ -15,7 +15,7 @@
 //   stay_lost=N          the first N recoveries fail
 //   no_memory            registering and importing memory fails
 //   wrong=WAY            run: "unset" leaves output 0 unset, "silent" fails without a reason, "bytes" lies about
-//                        used_bytes, "moved" puts output 0 elsewhere than told; export_onnx: "name" gives a file the
+//                        used_bytes, "moved" puts output 0 elsewhere than asked; export_onnx: "name" gives a file the
 //                        name of a path, "short" leaves out its last byte, "long" writes one too many
 #pragma once
 

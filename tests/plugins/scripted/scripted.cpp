@@ -3,8 +3,8 @@
 // "scripted.script" says (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add
 // of equal shapes in f32, and NonZero (an output whose shape only the run knows); and, as a package would, the custom
 // operator test.scripted::Tabled of version 1: y[i] = x[i] * table[i % n] + offset, with the tensor `table`, f32[n],
-// and the float `offset` (0) as its attributes. What it notices it tells as profile events: see `tell` in run(). Built
-// a second time with SCRIPTED_SUBMITS, it queues runs itself (queue.h).
+// and the float `offset` (0) as its attributes. What it notices it reports as profile events: see `tell` in run().
+// Built a second time with SCRIPTED_SUBMITS, it queues runs itself (queue.h).
 #include <poll.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"scripted.script", "text", "", "What to do: see tests/plugins/scripted/script.h", true,
      QR_PLUGIN_OPTION_LOAD | QR_PLUGIN_OPTION_RUN},
-    {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"",
+    {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Reported back as the profile event \"priority\"",
      true, QR_PLUGIN_OPTION_RUN},
     {"scripted.fixed", "integer 0..7", "3", "An option that does not change at run time", false,
      QR_PLUGIN_OPTION_COMPILE},
@@ -357,7 +357,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
     QR_RETURN_IF_ERROR(stop.status("run"));
   }
   if (script.fail_at && execution.runs == script.fail_at)
-    return Status::error(ErrorId::internal, "option script: fail_at is this run, as told");
+    return Status::error(ErrorId::internal, "option script: fail_at is this run, as asked");
 
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     execution.write[i] = execution.buffers[i].data();
@@ -479,7 +479,7 @@ extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, 
                                         QR_PLUGIN_MAGIC,
                                         "scripted",
                                         "1.0",
-                                        "does what a test tells it to",
+                                        "does what a test asks",
                                         4,
                                         QR_PLUGIN_ABI_MINOR_MIN,
                                         &kDevice,

@@ -382,7 +382,7 @@ static qr_plugin_code execution_submit(qr_execution *execution, const qr_run_req
 
 static void execution_destroy(qr_execution *execution) { execution->context = NULL; }
 
-/* Memory is the backend's, which gets no options: its lies are told by size. */
+/* Memory is the backend's, which gets no options: its lies go by size. */
 static qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
                                       qr_plugin_memory_info *out_info, qr_registration **out,
                                       const qr_error_sink *errors) {

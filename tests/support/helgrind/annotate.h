@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What helgrind must be told: it knows threads and locks, and takes an atomic object for plain memory. A build that it
+// What helgrind must know: it knows threads and locks, and takes an atomic object for plain memory. A build that it
 // is to look at includes this before everything else (-include; tools/fuzz.sh), and no source has to know of it: behind
 // the headers of the standard library `std::atomic` is a class that says of each operation what it orders, and that the
 // object itself is no race. The same for the builtins that our sources use.

@@ -161,7 +161,7 @@ TEST_CASE("a scope inside has the blocks of its own allocator, and one without m
   if (kPools) CHECK_EQ(outer.given.load(), given);
 }
 
-TEST_CASE("no memory is told of small blocks too") {
+TEST_CASE("out of memory is reported for small blocks too") {
   for (std::size_t left = 0; left < 6; ++left) {
     Counting counting(true);
     {

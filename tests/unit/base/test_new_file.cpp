@@ -98,7 +98,7 @@ TEST_CASE("long runs of zeros are holes, and read as zeros") {
   CHECK_EQ(fs::file_size(folder.file("zeros")), 1u << 20);
 }
 
-TEST_CASE("nobody can tell the name that it has meanwhile") {
+TEST_CASE("nobody can guess the name that it has meanwhile") {
   const Folder folder;
   std::string names[2];
   for (std::string &name : names) {
@@ -285,8 +285,8 @@ TEST_CASE("a descriptor of this process is written on from where it is") {
   CHECK_OK(write("/dev/fd/" + std::to_string(fd), ", more"));
   fs::create_symlink(own(fd), folder.file("link"));
   CHECK_OK(write(folder.file("link"), ", and more"));
-  CHECK_EQ(::write(fd, ", tail", 6), 6);
-  CHECK_EQ(contents(folder.file("out")), "head, text, more, and more, tail");
+  CHECK_EQ(::write(fd, ", last", 6), 6);
+  CHECK_EQ(contents(folder.file("out")), "head, text, more, and more, last");
   ::close(fd);
   CHECK_FALSE(write(own(fd), "text").ok());
 

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 
 #include "tests/unit/cpu/random_graph.h"
-#include "tests/unit/cpu/tail_graphs.h"
+#include "tests/unit/cpu/dynamic_graphs.h"
 
 using namespace quarry;
 using namespace quarry::test;
@@ -107,7 +107,7 @@ TEST_CASE("blobs with bytes changed") {
   CHECK((loaded > 1000 && refused > 1000));
 }
 
-TEST_CASE("tails with bytes changed, or cut short") {
+TEST_CASE("dynamic regions with bytes changed, or cut short") {
   int loaded = 0, refused = 0;
   for (const bool detector : {true, false}) {
     const Sample sample(detector ? Detector().graph : ChosenRows(true).graph);
@@ -122,7 +122,7 @@ TEST_CASE("tails with bytes changed, or cut short") {
     const auto size = static_cast<std::int64_t>(sample.bytes.size());
     for (int round = 0; round < 3000; ++round) {
       std::memcpy(changed.data(), sample.bytes.data(), sample.bytes.size());
-      // The tail's tables are at the end, the header and values at the beginning.
+      // The dynamic region's tables are at the end, the header and values at the beginning.
       const auto at = static_cast<std::size_t>(random.chance(50)   ? random.integer(0, 2047)
                                                : random.chance(50) ? random.integer(size * 2 / 3, size - 1)
                                                                    : random.integer(0, size - 1));
@@ -153,7 +153,7 @@ TEST_CASE("blobs that lie") {
            "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");
 }
 
-TEST_CASE("tails that lie") {
+TEST_CASE("dynamic regions that lie") {
   const Detector detector;
   const Sample sample(detector.graph);
   REQUIRE(sample.plan.ok());
@@ -166,8 +166,8 @@ TEST_CASE("tails that lie") {
     auto loaded = cpu::read_blob(copy.bytes(), sample.plan.segments());
     return loaded.ok() ? "" : std::string(loaded.status().message());
   };
-  const std::uint32_t tail = cpu::kTailStep;
-  CHECK_EQ(message(&steps[0].kernel, tail),
+  const std::uint32_t region = cpu::kRegionStep;
+  CHECK_EQ(message(&steps[0].kernel, region),
            "cpu blob: step of the dynamic region: found 0, expected the last one, where there is a dynamic region");
   CHECK_EQ(
       message(&steps.back().kernel, cpu::kReferenceStep),
@@ -178,7 +178,7 @@ TEST_CASE("tails that lie") {
   // An operand that has less room than its tensor, and an output that is given twice.
   const cpu::Operand *const operands = &sample.plan.loaded().operands[steps.back().first_operand];
   CHECK_EQ(message(&operands[0].offset, std::uint64_t{4}).substr(0, 40), "cpu blob: operand of the dynamic region:");
-  const std::size_t inputs = sample.plan.loaded().tail->inputs.size();
+  const std::size_t inputs = sample.plan.loaded().region->inputs.size();
   CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 40),
            "cpu blob: operand of the dynamic region:");
 }

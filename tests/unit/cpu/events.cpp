@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor tells profiles of a step: the node, what ran it, what was fused into it, shapes and bytes.
+// What the executor reports of a step: the node, what ran it, what was fused into it, shapes and bytes.
 #include "backends/common/node_event.h"
 #include "tests/unit/cpu/random_graph.h"
 
@@ -148,7 +148,7 @@ TEST_CASE("a level gets what it asks for") {
               {"n0 | " + kernel("UnaryF32") + " | 3 f32 -> 3 f32 |  | 12 12"});
 }
 
-TEST_CASE("a graph of unknown extents says the shapes of its run") {
+TEST_CASE("a graph of unknown dimensions says the shapes of its run") {
   Builder builder;
   const i32 x = builder.input(DType::F32, {-1, 3}), y = builder.tensor(DType::F32, {-1, 3});
   builder.node(Op::Relu, {x}, {y});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What networks hold seldom: infinities and numbers near the greatest, rows of equal numbers, extents that no kernel
+// What networks hold seldom: infinities and numbers near the greatest, rows of equal numbers, dimensions that no kernel
 // has room for, targets that are no class.
 #include <cmath>
 #include <limits>

@@ -300,7 +300,7 @@ TEST_CASE("quantisation along axes, by blocks and by scales of the run") {
   }
 }
 
-TEST_CASE("quantisation of halves") {
+TEST_CASE("quantisation of float16") {
   std::uint64_t seed = 100;
   for (const DType half : {DType::F16, DType::BF16})
     for (const DType dtype : {DType::U8, DType::I8, DType::U16})
@@ -336,7 +336,7 @@ TEST_CASE("pairs turned by positions") {
         }
 }
 
-TEST_CASE("a position that no table has is told") {
+TEST_CASE("a position that no table has is reported") {
   OneNode one(1);
   const i32 positions = one.input(DType::I64, {1, 2}), y = one.shaped(DType::F32, {1, 2, 2, 4});
   const i32 x = one.constant(DType::F32, {1, 2, 2, 4}), table = one.constant(DType::F32, {3, 2});
@@ -425,7 +425,7 @@ TEST_CASE("products with weights in blocks") {
   }
 }
 
-TEST_CASE("steps read and write halves themselves") {
+TEST_CASE("steps read and write float16 themselves") {
   const struct {
     const char *what, *steps;
     Op op;

@@ -128,7 +128,7 @@ std::string PlanCase::steps() const {
   for (const cpu::Step &step : plan().steps) {
     if (!text.empty()) text += " ";
     text += step.kernel == cpu::kReferenceStep ? "reference"
-            : step.kernel == cpu::kTailStep    ? "tail"
+            : step.kernel == cpu::kRegionStep  ? "region"
                                                : kernels::kernel_row(std::uint64_t{step.kernel})->name;
   }
   return text;
@@ -211,7 +211,7 @@ Status PlanCase::run(const Data &inputs, Data &outputs, std::uint32_t workers, b
 
 Status PlanCase::run_reference(const Data &inputs, Data &outputs, const Vector<qir::Shape> *shapes) const {
   qir::Graph graph = graph_;  // as its plugin does
-  QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+  QR_RETURN_IF_ERROR(reference::widen_float16(graph));
   QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
   reference::Execution execution(*program);
   Vector<reference::IoBuffer> in(inputs.size()), out(graph_.outputs.size());

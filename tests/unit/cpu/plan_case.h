@@ -83,7 +83,7 @@ class PlanCase {
   int reference_steps() const;
   std::string steps() const;  // their names, "ConvF32 PoolF32"
 
-  // Input i has `shapes[i]` where that is given; indices lie within the smallest extent of the graph's tensors.
+  // Input i has `shapes[i]` where that is given; indices lie within the smallest dimension of the graph's tensors.
   Data random_inputs(Random &random, const Vector<qir::Shape> *shapes = nullptr) const;
   // Outputs in the caller's memory, or (room = false) in the execution's.
   Status run(const Data &inputs, Data &outputs, std::uint32_t workers = 1, bool room = true,

@@ -28,7 +28,7 @@ TEST_CASE("random graphs of reals") {
   }
 }
 
-TEST_CASE("random graphs of halves") {
+TEST_CASE("random graphs of float16") {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= seeds(120) && wrong < 5; ++seed) {
     const RandomGraph graph(seed, DType::F16);

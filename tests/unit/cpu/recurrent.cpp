@@ -57,7 +57,7 @@ TEST_CASE("recurrent operators") {
   }
 }
 
-TEST_CASE("a length of a sequence that is none is told") {
+TEST_CASE("a length of a sequence that is none is reported") {
   OneNode one(1);
   const i32 lengths = one.input(DType::I32, {2}), y = one.shaped(DType::F32, {3, 1, 2, 4});
   const i32 x = one.constant(DType::F32, {3, 2, 5}), w = one.constant(DType::F32, {1, 12, 5}),

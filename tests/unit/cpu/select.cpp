@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that choose elements, or move them, run by kernels on elements of their own type: halves stay halves. And
-// linear attention.
+// Operators that choose elements, or move them, run by kernels on elements of their own type: float16 stays float16.
+// And linear attention.
 #include "tests/unit/cpu/one_node.h"
 
 using namespace quarry;
@@ -24,7 +24,7 @@ std::string steps_of(OneNode &one, Op op, const Vector<i32> &inputs, const Vecto
 
 }  // namespace
 
-TEST_CASE("halves are split as such") {
+TEST_CASE("float16 is split as such") {
   for (const DType half : {DType::F16, DType::BF16}) {
     OneNode one(1);
     const i32 x = one.input(half, {4, 6, 10}), sizes = one.constant(DType::I64, {2}, 1);
@@ -35,7 +35,7 @@ TEST_CASE("halves are split as such") {
   }
 }
 
-TEST_CASE("rows of halves are replaced as such") {
+TEST_CASE("rows of float16 are replaced as such") {
   for (const DType half : {DType::F16, DType::BF16, DType::F32}) {
     OneNode one(2);
     const i32 x = one.input(half, {9, 4, 10}), at = one.constant(DType::I64, {3, 1}, 9),
@@ -46,7 +46,7 @@ TEST_CASE("rows of halves are replaced as such") {
   }
 }
 
-TEST_CASE("pairs of halves are turned as such") {
+TEST_CASE("pairs of float16 are turned as such") {
   for (const DType half : {DType::F16, DType::BF16}) {
     OneNode one(4);
     const i32 x = one.input(half, {2, 3, 20, 10}), cosines = one.constant(half, {2, 20, 5}),
@@ -61,7 +61,7 @@ TEST_CASE("pairs of halves are turned as such") {
   }
 }
 
-TEST_CASE("elements of halves are picked as such") {
+TEST_CASE("elements of float16 are picked as such") {
   for (const DType half : {DType::F16, DType::BF16}) {
     OneNode one(3);
     const i32 x = one.input(half, {5, 7}), at = one.constant(DType::I64, {5, 3}, 7);

@@ -26,7 +26,7 @@ Vector<std::int64_t> places(const Nest &nest, std::size_t which, std::int64_t of
   return places(View{0, offset, nest.dims, nest.strides[which]});
 }
 
-// Any view: dense in some order, gaps, repeated extents.
+// Any view: dense in some order, gaps, repeated dimensions.
 View random_view(Random &random) {
   View view{0, random.integer(0, 5), {}, {}};
   const std::int64_t rank = random.integer(0, 5);
@@ -48,7 +48,7 @@ View random_view(Random &random) {
   return view;
 }
 
-// Extents with the same product.
+// Dimensions with the same product.
 Dims random_shape(Random &random, std::int64_t count) {
   Dims dims;
   while (count > 1) {
@@ -87,7 +87,7 @@ TEST_CASE("views move as their operators do") {
     for (std::size_t i = 0; i < part.size(); ++i) REQUIRE_EQ(part[i], before[static_cast<std::size_t>(kept[i])]);
     CHECK(places(without(view, axis, start)) == places(sliced(view, axis, start, 1)));
 
-    View narrow = view;  // an extent of 1 is repeated, and new ones stand in front
+    View narrow = view;  // a dimension of 1 is repeated, and new ones stand in front
     narrow.dims[axis] = 1;
     Dims wide(narrow.dims);
     wide[axis] = 3;
@@ -120,7 +120,7 @@ TEST_CASE("reshapes keep the elements in order or refuse") {
   CHECK(reshaped(empty, {0, 7})->dims == (Dims{0, 7}));
 }
 
-TEST_CASE("what is dense is told") {
+TEST_CASE("what is dense is found") {
   Random random(3);
   int dense = 0, images = 0;
   for (int round = 0; round < 6000; ++round) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PoCL gives as a program's binary is known to be whole, and however a part of it is cut that is told before the
-// driver sees it: it would end the process.
+// What PoCL gives as a program's binary is known to be whole, and however a part of it is cut, that is reported before
+// the driver sees it: it would end the process.
 #include <cstring>
 
 #include "backends/gpu/run/binary.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs a program on the OpenCL driver that QUARRY_TEST_OPENCL_DRIVER names, beside the machine's own: a folder with `vendors` (the driver's .icd file) and `lib` (its
-libraries). Intel's for processors, which computes halves and dot products of integers, makes such a folder of the wheels intel-opencl-rt, intel-cmplr-lib-rt and tbb: their
+libraries). Intel's for processors, which computes float16 and dot products of integers, makes such a folder of the wheels intel-opencl-rt, intel-cmplr-lib-rt and tbb: their
 files lib*/*.so* and *.rtl go into lib, and a file vendors/intel.icd has the path of lib/libintelocl.so.
 
 check_driver.py PROGRAM [ARGUMENTS]"""

@@ -18,7 +18,7 @@ library, layer, program = sys.argv[1], sys.argv[2], sys.argv[3:]
 
 
 def check(cases, more):
-    """(It ended well, what Oclgrind told) of some of the cases."""
+    """(It ended well, what Oclgrind reported) of some of the cases."""
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log")
         environment = dict(os.environ, QUARRY_OPENCL_PATH=layer, CL_REAL=library, CL_SCRIPT="whole=1", OCLGRIND_CHECK_API="1", OCLGRIND_DATA_RACES="1", OCLGRIND_LOG=log,

@@ -13,7 +13,7 @@
 
 namespace quarry::test {
 
-// Null: there is none, which is told.
+// Null: there is none, which is reported.
 std::shared_ptr<const gpu::Engine> engine_under_test();
 inline bool has_device() { return engine_under_test() != nullptr; }
 

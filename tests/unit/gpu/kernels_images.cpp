@@ -29,8 +29,8 @@ Cases::Change with_images(std::int32_t rows, std::int32_t cols, const opencl::De
     auto note = gpu::fit_images(plan, kAll, device);
     REQUIRE_OK(note);
     for (const gpu::Step &step : plan.steps) {
-      found |= gpu::image_ways(plan, step);
-      if (device) CHECK_EQ(gpu::images_on(plan, step, *device), gpu::image_ways(plan, step));
+      found |= gpu::image_layouts(plan, step);
+      if (device) CHECK_EQ(gpu::images_on(plan, step, *device), gpu::image_layouts(plan, step));
     }
     const std::int32_t lines = device && !device->views_images() ? gpu::kLineImages : 0;
     CHECK_EQ(found, wanted & ~lines);
@@ -111,7 +111,7 @@ TEST_CASE("products of f16 in 16 bits that read images") {
     MESSAGE("Oclgrind says cl_khr_fp16 and has no constants of f16 (src/core/common.cpp): not tested");
     return;
   }
-  const gpu::Target target{.doubles = false, .halves = true};
+  const gpu::Target target{.doubles = false, .float16 = true};
   Cases cases(target, with_images(4, 8, &engine_under_test()->device(), gpu::kConstantImages | gpu::kLineImages));
   products(cases, DType::F16);
   cases.run();
@@ -145,7 +145,7 @@ TEST_CASE("what is too large for an image, and a device without images: buffers"
   auto whole = gpu::fit_images(plan, kAll, &engine_under_test()->device());
   REQUIRE_OK(whole);
   CHECK(whole->empty());
-  CHECK_EQ(gpu::image_ways(plan, plan.steps[0]), gpu::kPanelsOfRight);
+  CHECK_EQ(gpu::image_layouts(plan, plan.steps[0]), gpu::kPanelsOfRight);
   CHECK_EQ(gpu::source_of(plan, &small).images, Vector<std::int32_t>({0, gpu::kPanelsOfRight}));
   opencl::Device none = small;
   none.has_images = false;
@@ -176,19 +176,19 @@ TEST_CASE("a plan says which images it reads, and one that does not fit is refus
   gpu::Plan &plan = compiled->plan;
   REQUIRE_OK(gpu::fit_images(plan, kAll, nullptr).status());
   CHECK_EQ(String(plan.names.data() + plan.paths[0].text), "matmul_tile, images");
-  for (const std::int32_t ways : {3, 6, 9, 16, -1, static_cast<int>(gpu::kLineOfLeft)}) {
-    CAPTURE(ways);
+  for (const std::int32_t layouts : {3, 6, 9, 16, -1, static_cast<int>(gpu::kLineOfLeft)}) {
+    CAPTURE(layouts);
     Vector<gpu::StepOperand> operands;
     Vector<std::int32_t> fields;
     gpu::Form form;
-    REQUIRE(gpu::form_with_images(plan, plan.steps[1], ways, operands, fields, form));
+    REQUIRE(gpu::form_with_images(plan, plan.steps[1], layouts, operands, fields, form));
     gpu::Bounds bounds;
     // Of an operand of 16 steps a line would be right.
-    CHECK_EQ(gpu::find_bounds(form, bounds).ok(), ways == gpu::kLineOfLeft || ways == 3);
+    CHECK_EQ(gpu::find_bounds(form, bounds).ok(), layouts == gpu::kLineOfLeft || layouts == 3);
   }
 }
 
-TEST_CASE("images among the ways that are measured") {
+TEST_CASE("images among the layouts that are measured") {
   if (!has_images()) return;
   Pieces p;
   two_products(p);
@@ -196,12 +196,12 @@ TEST_CASE("images among the ways that are measured") {
   const plugin::StopToken stop(nullptr, host);
   for (const gpu::Images images : {gpu::Images::All, gpu::Images::Measured, gpu::Images::None}) {
     auto compiled =
-        gpu::compile_measured(p.graph, {}, {.images = images}, gpu::HostTail::Refused, *engine_under_test(), stop);
+        gpu::compile_measured(p.graph, {}, {.images = images}, gpu::HostRegion::Refused, *engine_under_test(), stop);
     REQUIRE_OK(compiled);
     for (const gpu::Step &step : compiled->plan.steps) {
-      const std::int32_t ways = gpu::image_ways(compiled->plan, step);
-      if (images == gpu::Images::All) CHECK_EQ(ways, gpu::kPanelsOfRight);
-      else CHECK((ways == 0 || (images == gpu::Images::Measured && ways == gpu::kPanelsOfRight)));
+      const std::int32_t layouts = gpu::image_layouts(compiled->plan, step);
+      if (images == gpu::Images::All) CHECK_EQ(layouts, gpu::kPanelsOfRight);
+      else CHECK((layouts == 0 || (images == gpu::Images::Measured && layouts == gpu::kPanelsOfRight)));
     }
   }
 }

@@ -32,28 +32,28 @@ void check_images(const gpu::Plan &plan) {
   opencl::Device device;
   device.has_images = true, device.image_width = device.image_height = 16384;
   device.extensions = "cl_khr_image2d_from_buffer", device.image_pitch = device.image_base = 64;
-  Vector<std::int32_t> ways;
+  Vector<std::int32_t> layouts;
   Vector<gpu::Bounds> bounds;
   Vector<gpu::StepOperand> operands;
   Vector<std::int32_t> fields;
   for (const gpu::Step &step : plan.steps) {
-    ways.push_back(gpu::images_on(plan, step, device));
+    layouts.push_back(gpu::images_on(plan, step, device));
     gpu::Form form;
-    REQUIRE(gpu::form_with_images(plan, step, ways.back(), operands, fields, form));
+    REQUIRE(gpu::form_with_images(plan, step, layouts.back(), operands, fields, form));
     REQUIRE_OK(gpu::find_bounds(form, bounds.emplace_back()));
     for (std::size_t o = 0; o < 2; ++o) {
-      if ((ways.back() & gpu::kLineImages & gpu::images_of_operand(o)) == 0) continue;
+      if ((layouts.back() & gpu::kLineImages & gpu::images_of_operand(o)) == 0) continue;
       const gpu::Value &value = plan.values[plan.operands[step.first_operand + o].value];
       REQUIRE_EQ(value.storage, gpu::StorageKind::Arena);
       const std::uint64_t element = operands[o].dtype == DType::F16 ? 2 : 4;
       CHECK_LE(value.offset + gpu::line_bytes(value.bytes, element), plan.pieces[value.index]);
     }
   }
-  for (const gpu::ConstantImages::Entry &entry : gpu::constant_images(plan, ways, bounds).entries) {
+  for (const gpu::ConstantImages::Entry &entry : gpu::constant_images(plan, layouts, bounds).entries) {
     const gpu::Value &value = plan.values[entry.value];
     REQUIRE_EQ(value.storage, gpu::StorageKind::Constant);
     const std::int64_t element = entry.dtype == DType::F16 ? 2 : 4;
-    const std::int64_t lines = entry.way == gpu::kRowsOfLeft ? entry.size.height : entry.size.width * 4;
+    const std::int64_t lines = entry.layout == gpu::kRowsOfLeft ? entry.size.height : entry.size.width * 4;
     CHECK_LE(static_cast<std::uint64_t>(lines * entry.steps * element), value.bytes);
   }
 }

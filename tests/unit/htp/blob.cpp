@@ -27,8 +27,8 @@ Blob sample() {
   return blob;
 }
 
-// Of a graph whose second output has extents that only a run tells.
-Blob with_tail() {
+// Of a graph whose second output has data-dependent shapes.
+Blob with_region() {
   Blob whole;
   whole.soc = 57, whole.arch = 75, whole.build_id = "v2.0";
   Blob part = sample();
@@ -40,48 +40,48 @@ Blob with_tail() {
   graph.inputs.push_back({"x", DType::F32, {6}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
   graph.outputs.push_back({"z", DType::F32, {6}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
   graph.outputs.push_back({"y", DType::I64, {1, qir::kUnknownDim}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
-  graph.tail.qir = {1, 2, 3}, graph.tail.constants = {4}, graph.tail.sources = {-1, 1};
-  graph.tail.part = 0, graph.tail.graph = 0;
-  graph.tail.first_inputs = {0}, graph.tail.first_outputs = {0, BlobTail::kNone};
-  graph.tail.reads = {2, 0}, graph.tail.writes = {1};
+  graph.region.qir = {1, 2, 3}, graph.region.constants = {4}, graph.region.sources = {-1, 1};
+  graph.region.part = 0, graph.region.graph = 0;
+  graph.region.first_inputs = {0}, graph.region.first_outputs = {0, BlobRegion::kNone};
+  graph.region.reads = {2, 0}, graph.region.writes = {1};
   whole.parts.push_back(std::move(part));
   return whole;
 }
 
 }  // namespace
 
-TEST_CASE("a tail is read as it was written, and fits what is before it") {
-  const auto read = read_blob(write_blob(with_tail()));
+TEST_CASE("a dynamic region is read as it was written, and fits what is before it") {
+  const auto read = read_blob(write_blob(with_region()));
   REQUIRE_OK(read);
-  const BlobTail &tail = read.value().graphs[0].tail;
-  CHECK((tail.qir == Vector<std::uint8_t>{1, 2, 3}));
-  CHECK((tail.constants == Vector<std::uint8_t>{4}));
-  CHECK((tail.sources == Vector<std::int32_t>{-1, 1}));
-  CHECK((tail.first_outputs == Vector<std::uint32_t>{0, BlobTail::kNone}));
-  CHECK((tail.reads == Vector<std::uint32_t>{2, 0}));
+  const BlobRegion &region = read.value().graphs[0].region;
+  CHECK((region.qir == Vector<std::uint8_t>{1, 2, 3}));
+  CHECK((region.constants == Vector<std::uint8_t>{4}));
+  CHECK((region.sources == Vector<std::int32_t>{-1, 1}));
+  CHECK((region.first_outputs == Vector<std::uint32_t>{0, BlobRegion::kNone}));
+  CHECK((region.reads == Vector<std::uint32_t>{2, 0}));
   const auto refused = [](const auto &change) {
-    Blob blob = with_tail();
-    change(blob, blob.graphs[0].tail);
+    Blob blob = with_region();
+    change(blob, blob.graphs[0].region);
     const auto found = read_blob(write_blob(blob));
     return !found.ok() && found.status().id() == "QR-B0005";
   };
-  CHECK_FALSE(refused([](Blob &, BlobTail &) {}));
-  CHECK(refused([](Blob &, BlobTail &t) { t.qir.clear(); }));             // who makes y?
-  CHECK(refused([](Blob &, BlobTail &t) { t.part = BlobTail::kNone; }));  // who makes z?
-  CHECK(refused([](Blob &, BlobTail &t) { t.part = 1; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.graph = 1; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.first_inputs = {1}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.first_inputs = {}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.first_outputs = {BlobTail::kNone, BlobTail::kNone}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.first_outputs = {0, 0}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.first_outputs = {0, 1}; }));  // of another type
-  CHECK(refused([](Blob &, BlobTail &t) { t.reads = {3}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.writes = {0}; }));
-  CHECK(refused([](Blob &, BlobTail &t) { t.writes = {}; }));
-  CHECK(refused([](Blob &b, BlobTail &) { b.graphs[0].inputs[0].shape = {qir::kUnknownDim}; }));
-  CHECK(refused([](Blob &b, BlobTail &) { b.graphs[0].inputs[0].place = BlobPlace::Unused; }));
-  CHECK(refused([](Blob &b, BlobTail &) { b.graphs[0].on_device = true; }));
-  CHECK(refused([](Blob &b, BlobTail &) { b.parts[0].graphs[0].outputs[0].shape = {qir::kUnknownDim}; }));
+  CHECK_FALSE(refused([](Blob &, BlobRegion &) {}));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.qir.clear(); }));               // who makes y?
+  CHECK(refused([](Blob &, BlobRegion &t) { t.part = BlobRegion::kNone; }));  // who makes z?
+  CHECK(refused([](Blob &, BlobRegion &t) { t.part = 1; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.graph = 1; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.first_inputs = {1}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.first_inputs = {}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.first_outputs = {BlobRegion::kNone, BlobRegion::kNone}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.first_outputs = {0, 0}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.first_outputs = {0, 1}; }));  // of another type
+  CHECK(refused([](Blob &, BlobRegion &t) { t.reads = {3}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.writes = {0}; }));
+  CHECK(refused([](Blob &, BlobRegion &t) { t.writes = {}; }));
+  CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].inputs[0].shape = {qir::kUnknownDim}; }));
+  CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].inputs[0].place = BlobPlace::Unused; }));
+  CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].on_device = true; }));
+  CHECK(refused([](Blob &b, BlobRegion &) { b.parts[0].graphs[0].outputs[0].shape = {qir::kUnknownDim}; }));
 }
 
 TEST_CASE("a blob is read as it was written") {
@@ -145,7 +145,7 @@ void check_damaged(const Vector<std::uint8_t> &bytes) {
 
 TEST_CASE("damaged blobs") {
   check_damaged(write_blob(sample()));
-  check_damaged(write_blob(with_tail()));
+  check_damaged(write_blob(with_region()));
 }
 
 // The library takes buffers without a look at their size, so a blob must not promise it larger ones than callers give.

@@ -27,7 +27,7 @@ std::size_t count_of(const Dims &dims) {
 struct Array {
   Dims dims;
   std::vector<float> values;
-  // The element at these places, of which the last axes count; an extent of 1 is stretched.
+  // The element at these positions, of which the last axes count; a dimension of 1 is stretched.
   float at(const Dims &places) const {
     std::size_t index = 0;
     for (std::size_t i = 0; i < dims.size(); ++i)
@@ -310,7 +310,7 @@ TEST_CASE("operations on many axes give the same on fewer") {
   }
 }
 
-TEST_CASE("windows of images are taken apart without a tensor of six axes") {
+TEST_CASE("windows of images are decomposed without a tensor of six axes") {
   Graph g;
   const i32 x = g.add(TensorType::AppWrite, {2, 8, 8, 16}), windows = g.add(TensorType::Native, {2, 2, 4, 2, 4, 16}),
             turned = g.add(TensorType::Native, {2, 2, 2, 4, 4, 16}), y = g.add(TensorType::AppRead, {8, 16, 16});

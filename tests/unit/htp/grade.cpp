@@ -77,7 +77,7 @@ TEST_CASE("strict takes no usable ones") {
            String::npos);
 }
 
-TEST_CASE("the SoC that the library tells of its device") {
+TEST_CASE("the SoC that the library reports for its device") {
   static std::uint32_t told;
   qnn::Api api{};
   CHECK(device_soc(api) == nullptr);

@@ -20,7 +20,7 @@ void say(const char *pattern, std::uint32_t level, ...) {
 
 }  // namespace
 
-TEST_CASE("a failed call is told with the error's name and what the library said") {
+TEST_CASE("a failed call is reported with the error's name and what the library said") {
   qnn::LogLines outer;
   {
     qnn::LogLines lines;

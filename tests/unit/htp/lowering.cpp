@@ -87,7 +87,7 @@ TEST_CASE("operands that broadcast lie as the image does") {
   CHECK_EQ(made.input(2, 1).dims, Dims({1, 1, 1, 4}));
 }
 
-TEST_CASE("extents of 1 are not moved") {
+TEST_CASE("dimensions of 1 are not moved") {
   Pieces p;
   const i32 x = p.input({1, 3, 8, 8});
   const i32 pooled = p.of(Op::GlobalAveragePool, conv(p, x, 3, 4));
@@ -113,7 +113,7 @@ TEST_CASE("weights with a scale per channel get a bias with one per channel") {
   CHECK((bias.encoding.scales == Vector<float>{0.125f, 1}));
 }
 
-TEST_CASE("what is refused is said, and what comes behind is judged all the same") {
+TEST_CASE("what is refused is reported, and what comes behind is checked all the same") {
   Pieces p;
   const i32 x = p.input({1, 3, 8, 8});
   const i32 det = p.node(Op::Det, {x});

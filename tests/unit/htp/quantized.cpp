@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised graphs: what the host does at the borders, what is taken apart, and the drafts of composed operators.
+// Quantised graphs: what the host does at inputs and outputs, what is dequantised, and the drafts of composed
+// operators.
 #include <cmath>
 #include <limits>
 
@@ -107,7 +108,7 @@ TEST_CASE("constants are dequantised on the host, per axis and in blocks") {
                                   Pieces::attribute("block_size", std::int64_t{2})}));
 }
 
-TEST_CASE("operators that the library computes wrongly on integers are taken apart") {
+TEST_CASE("operators that the library computes wrongly on integers are dequantised") {
   Pieces p;
   const i32 x = p.quantized(p.input({4}, DType::U16), DType::U16, {0.1f}, {100});
   (void)p.quantized(p.node(Op::HardSigmoid, {x}), DType::U16, {0.1f}, {0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of a test imported without folding: the graph, or why there is none. Unnamed and symbolic extents are 2.
+// A model of a test imported without folding: the graph, or why there is none. Unnamed and symbolic dimensions are 2.
 #pragma once
 
 #include <algorithm>

@@ -18,7 +18,7 @@ struct CustomModel : ModelText {
     import->set_domain(domain);
     import->set_version(version);
   }
-  // States the type of a value; an extent of -1 is called `symbol`.
+  // States the type of a value; a dimension of -1 is called `symbol`.
   void state(const std::string &name, std::initializer_list<std::int64_t> dims, int dtype = 1,
              const char *symbol = "n") {
     auto *info = proto.mutable_graph()->add_value_info();

@@ -118,11 +118,11 @@ TEST_CASE("group normalization per channel") {
   CHECK((done.tensor(norm->inputs[1]).shape == qir::Shape{4}));
 }
 
-TEST_CASE("every reason is told") {
+TEST_CASE("every reason is reported") {
   ModelText text(13);
   text.input("x", {2});
   text.node("NoSuchOp", {"x"}, {"a"});
-  text.node("Relu", {"a"}, {"b"});  // follows from the first: not told again
+  text.node("Relu", {"a"}, {"b"});  // follows from the first: not reported again
   text.node("OtherOp", {"b"}, {"c"}, "my.domain");
   ModelText::set(text.node("Relu", {"x"}, {"d"}), "speed", std::int64_t{3});
   text.node("Add", {"x", "nowhere"}, {"e"});
@@ -359,7 +359,7 @@ TEST_CASE("external data are opened with the model") {
   CHECK_OK(mapped.status);
   std::filesystem::create_directories(folder);
   CHECK_EQ(test::outcome(open(ExternalUse::Read)), "QR-O0007 external data file 'initializer': is not there");
-  // What was not there when the model was opened is not taken later, and all of it is told.
+  // What was not there when the model was opened is not taken later, and all of it is reported.
   auto without = open(ExternalUse::Map);
   std::ofstream(folder / "initializer", std::ios::binary) << "1234";
   Imported refused;

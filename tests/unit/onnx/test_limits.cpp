@@ -34,7 +34,7 @@ void add_doubling(ModelText &text, int depth, const std::string &value = "m") {
 }
 
 // Loops within loops, each of which carries `carried` values that grow one after the other: their bodies are imported
-// again until all extents hold still.
+// again until all dimensions hold still.
 void fill_loop(::onnx::GraphProto *body, int level, int depth, int carried) {
   const auto at = [&](const std::string &name, int i = -1) {
     return name + std::to_string(level) + (i < 0 ? "" : "_" + std::to_string(i));
@@ -161,7 +161,7 @@ TEST_CASE("a function's constant is read once, however often it is called") {
   CHECK_EQ(constants, 2);
 }
 
-TEST_CASE("a sparse tensor of few values is not written out at any size") {
+TEST_CASE("a sparse tensor of few values is not expanded at any size") {
   ModelText text(17);
   text.input("x", {1});
   auto *sparse = text.proto.mutable_graph()->add_sparse_initializer();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composite operators: the spellings of the exporters are found, what is nearly one is not, and what is found gives the
+// Composite operators: the forms of the exporters are found, what is nearly one is not, and what is found gives the
 // numbers that the pieces gave.
 #include <cmath>
 #include <functional>
@@ -120,7 +120,7 @@ TEST_CASE("gelu by tanh") {
        {"a cube in the brackets", bracketed(3, 0.044715, 1)},
        {"two in the brackets", bracketed(2, 0.044715, 2)}},
       "Gelu");
-  // The two are told apart.
+  // The two are distinguished.
   CHECK_EQ(composed(with(0.044715, kRoot2OverPi), {Composite::Gelu}).find("Gelu"), std::string::npos);
   Pieces pieces;
   pieces.gives({with(0.044715, kRoot2OverPi)(pieces, pieces.input({4}))});
@@ -380,7 +380,7 @@ TEST_CASE("quantised and half pieces are left alone") {
   CHECK_EQ(ops(half.graph), "Sigmoid Mul");
 }
 
-TEST_CASE("what went into a composite is told") {
+TEST_CASE("what went into a composite is reported") {
   Pieces p;
   const i32 x = p.input({4, 16}), c = p.sub(x, p.mean(x));                                      // 0, 1
   const i32 y = p.add(p.mul(p.div(c, root_of_mean_square(p, c)), p.column(16)), p.column(16));  // 2..5, 6, 7, 8
@@ -440,7 +440,7 @@ TEST_CASE("attention") {
   CHECK_EQ(AttentionNet{.mask = {}}.ops_after(), "Transpose Transpose Attention");
   CHECK_EQ(AttentionNet{.divided = true}.ops_after(), "Transpose Transpose Attention");
   CHECK_EQ(AttentionNet{.mask = {5, 7}, .scale = 1}.ops_after(), "Transpose Transpose Attention");
-  // Heads and batches as one extent: Attention has them as two.
+  // Heads and batches as one dimension: Attention has them as two.
   CHECK_NE(AttentionNet{.batch = {6}, .mask = {6, 5, 7}}.ops_after().find("Attention Squeeze"), std::string::npos);
 
   const std::string pieces = "Transpose MatMul Mul Add Softmax MatMul";

@@ -20,7 +20,7 @@ TEST_CASE("einsum as a product of matrices") {
       {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},       // several rows, several summed
       {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},  // batches stretched
       {"i,j->ji", {3}, {4}, true},                            // nothing summed
-      {"abc,cd->abd", {2, 0, 3}, {3, 4}, true},               // no elements: an extent of 0 is no "as it was"
+      {"abc,cd->abd", {2, 0, 3}, {3, 4}, true},               // no elements: a dimension of 0 is no "as it was"
       {"ab,ab->", {3, 4}, {3, 4}, true},                      // all summed
       {"ii,ij->j", {3, 3}, {3, 4}, false},                    // a diagonal
       {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},               // summed before there is a product

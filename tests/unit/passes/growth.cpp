@@ -69,7 +69,7 @@ struct Patience final : StopSource {
 
 }  // namespace
 
-TEST_CASE("who was told to stop once is told so to the end") {
+TEST_CASE("a stop that was asked for once holds to the end") {
   CHECK_FALSE(stop_asked());
   CHECK_OK(stop_status("test"));
   const Patience patience(1), none(0);

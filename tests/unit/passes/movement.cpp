@@ -20,7 +20,7 @@ struct Case {
 TEST_CASE("movements are found however they are cut into axes") {
   const Case cases[] = {
       {"PixelShuffle of PyTorch", {2, 12, 3, 5}, {2, 3, 2, 2, 3, 5}, {0, 1, 4, 2, 5, 3}, {2, 3, 6, 10}, "DepthToSpace"},
-      {"with axes of extent 1", {1, 9, 3, 5}, {1, 1, 3, 3, 3, 5}, {0, 1, 4, 2, 5, 3}, {1, 1, 9, 15}, "DepthToSpace"},
+      {"with axes of one element", {1, 9, 3, 5}, {1, 1, 3, 3, 3, 5}, {0, 1, 4, 2, 5, 3}, {1, 1, 9, 15}, "DepthToSpace"},
       {"without them", {1, 9, 3, 5}, {3, 3, 3, 5}, {2, 0, 3, 1}, {1, 1, 9, 15}, "DepthToSpace"},
       {"depth first", {2, 12, 3, 5}, {2, 2, 2, 3, 3, 5}, {0, 3, 4, 1, 5, 2}, {2, 3, 6, 10}, "DepthToSpace"},
       {"PixelUnshuffle", {2, 3, 6, 10}, {2, 3, 3, 2, 5, 2}, {0, 1, 3, 5, 2, 4}, {2, 12, 3, 5}, "SpaceToDepth"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of graphs: what a head and a tail hold, and where a graph is cut around nodes that are refused.
+// Parts of graphs: what a head and the part behind it hold, and where a graph is cut around nodes that are refused.
 #include "graph/edit/graph_part.h"
 #include "tests/unit/passes/pieces.h"
 
@@ -29,7 +29,7 @@ struct Chain {
 
 }  // namespace
 
-TEST_CASE("a head ends at tensors, a tail begins at them") {
+TEST_CASE("a head ends at tensors, what is behind it begins at them") {
   Chain head;
   REQUIRE_OK(qir::take_part(head.p.graph, {.head = {head.name(head.exp), head.name(head.abs)}}));
   CHECK_EQ(ops(head.p.graph), "Abs Sqrt Exp");
@@ -44,7 +44,7 @@ TEST_CASE("a head ends at tensors, a tail begins at them") {
   CHECK_EQ(names(middle.p.graph, middle.p.graph.inputs), "t3");
 }
 
-TEST_CASE("what a tail needs from in front of the cut it computes again") {
+TEST_CASE("what the part behind needs from in front of the cut it computes again") {
   Chain c;
   REQUIRE_OK(qir::take_part(c.p.graph, {.tail = {c.name(c.exp)}}));
   CHECK_EQ(ops(c.p.graph), "Abs Neg Add");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q/DQ put together and taken apart, to the bit; and the rules of graph/ops/quantization.h that both stand on.
+// Q/DQ folded into types and dequantised, to the bit; and the rules of graph/ops/quantization.h that both stand on.
 #include <cfloat>
 #include <cmath>
 #include <limits>
@@ -152,7 +152,7 @@ struct QuantizedConv {
 
 }  // namespace
 
-TEST_CASE("taken apart it means the same") {
+TEST_CASE("dequantised it gives the same") {
   for (const Op op : {Op::Conv, Op::ConvTranspose})
     for (const float scale : {0.0f, 0.01f}) {
       Pieces p;
@@ -176,7 +176,7 @@ TEST_CASE("apart and together again") {
   CHECK_EQ(difference(run(p.graph), expected), 0);
 }
 
-TEST_CASE("four bits are taken apart too") {
+TEST_CASE("four bits are dequantised too") {
   Pieces p;
   const i32 x = p.quantized(p.input({2, 4}, DType::U8), DType::U8, {0.1f}, {120});
   const i32 w = p.quantized(p.constant<std::uint8_t>(DType::I4, {4, 2}, {0x71, 0xF8, 0x23, 0x9A}), DType::I4,

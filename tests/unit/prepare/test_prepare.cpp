@@ -246,7 +246,7 @@ TEST_CASE("shapes are bound") {
   CHECK_EQ(live_blocks, 0);
 }
 
-TEST_CASE("extents without a name stand for themselves") {
+TEST_CASE("dimensions without a name stand for themselves") {
   for (const char *name : {"?", ""}) {
     ModelText model(13);
     model.input("a", {-1, -1});

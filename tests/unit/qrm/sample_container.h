@@ -3,7 +3,7 @@
 #pragma once
 
 #include "formats/qrm/qrm.h"
-#include "tests/unit/qir/sample_graph.h"
+#include "tests/unit/graph/sample_graph.h"
 
 namespace quarry::test {
 

@@ -74,7 +74,7 @@ TEST_CASE("values are rounded to the nearest step and end where the type does") 
 
 TEST_CASE("an array of values becomes the integers that each becomes by itself") {
   std::vector<float> values = {0, -0.0f, NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e-40f};
-  for (int i = -3000; i <= 3000; ++i) values.push_back(static_cast<float>(i) * 0.025f);  // halves of steps among them
+  for (int i = -3000; i <= 3000; ++i) values.push_back(static_cast<float>(i) * 0.025f);  // ties among them
   for (const Encoding &encoding : {Encoding{DType::U8, 0.05f, 3},
                                    {DType::I8, 0.05f, 0},
                                    {DType::U16, 0.001f, 32768},

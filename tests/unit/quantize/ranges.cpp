@@ -251,10 +251,10 @@ TEST_CASE("least squares finds the best range") {
   CHECK_EQ(chosen(values, RangeMethod::LeastSquares, kU16).high, doctest::Approx(60).epsilon(0.01));
 }
 
-TEST_CASE("entropy clips an outlier and keeps a tail") {
+TEST_CASE("entropy clips an outlier and keeps the rest of a distribution") {
   std::vector<float> values = normal_values(100000, 1, 12);
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  // 65536 integers tell all bins apart: nothing is gained by clipping.
+  // 65536 integers distinguish all bins: nothing is gained by clipping.
   CHECK(chosen(values, RangeMethod::Entropy, kU16) == Range{static_cast<double>(*low), static_cast<double>(*high)});
   const std::vector<float> inner = values;
   values[77] = 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole graphs: memory plan, unknown extents, quantised bias, subgraphs, stopping, and a second run without
+// Whole graphs: memory plan, unknown dimensions, quantised bias, subgraphs, stopping, and a second run without
 // allocations.
 #include "backends/cpu-reference/interpreter.h"
 
@@ -145,7 +145,7 @@ TEST_CASE("room and alignment of outputs") {
   CHECK_EQ(execution.run(inputs, 1, outputs, 3, g_alone).id(), "QR-R0003");
 }
 
-TEST_CASE("unknown extents") {
+TEST_CASE("unknown dimensions") {
   // NonZero gives [1, ?]; its transpose and the sum after it follow.
   Builder b;
   const i32 x = b.input(DType::F32, {-1}), where = b.tensor(DType::I64, {1, -1}),

@@ -210,7 +210,7 @@ TEST_CASE("plugin compiles loads and runs") {
     CHECK((y[0] == -11 && y[1] == 0 && y[3] == -2));
     CHECK_EQ(positions, 3);
 
-    // Each node tells what it ran with: NonZero's shape is known after the run.
+    // Each node reports what it ran with: NonZero's shape is known after the run.
     std::string told;
     qr_profile_sink profile{sizeof profile, QR_PLUGIN_PROFILE_LINTING, &told,
                             [](void *self, const qr_plugin_event *event) {

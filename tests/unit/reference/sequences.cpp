@@ -84,7 +84,7 @@ TEST_CASE("lstm gates") {
 }
 
 TEST_CASE("attention masks") {
-  // Equal scores: every visible key has the same share. V tells who was seen.
+  // Equal scores: every visible key has the same share. V shows which were seen.
   RunOp op(Op::Attention);
   op.in<float>({1, 1, 2, 1}, {0, 0}).in<float>({1, 1, 2, 1}, {1, 1}).in<float>({1, 1, 2, 1}, {2, 4});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,2,1] 3 3");
@@ -117,7 +117,7 @@ TEST_CASE("attention cache and groups") {
 }
 
 TEST_CASE("rotary embedding") {
-  // A quarter turn: (a, b) -> (-b, a); the pair is (0, 1) interleaved and (0, 2) in halves. Position 1 of the caches.
+  // A quarter turn: (a, b) -> (-b, a); the pair is (0, 1) interleaved and (0, 2) otherwise. Position 1 of the caches.
   RunOp op(Op::RotaryEmbedding);
   op.in<float>({1, 1, 1, 4}, {1, 2, 3, 4}).in<float>({2, 2}, {1, 1, 0, 1}).in<float>({2, 2}, {0, 0, 1, 0});
   CHECK_EQ(RunOp(op).in<i64>({1, 1}, {1}).text(), "f32 [1,1,1,4] -3 2 1 4");

@@ -66,7 +66,8 @@ TEST_CASE("casts from integers round once") {
 TEST_CASE("casts of reals") {
   CHECK_EQ(cast_to(DType::I64).in<float>({5}, {1.9f, -1.9f, 1e30f, -1e30f, kNan}).text(),
            "i64 [5] 1 -1 9223372036854775807 -9223372036854775808 0");
-  // A double just above the middle of two halves: rounding through f32 first would lose the bit that decides.
+  // A double just above the middle of two numbers of float16: rounding through f32 first would lose the bit that
+  // decides.
   CHECK_EQ(cast_to(DType::F16).in<double>({1}, {1 + 0x1p-11 + 0x1p-40}).text(), "f16 [1] 01 3c");
   CHECK_EQ(cast_to(DType::BF16).in<double>({1}, {1 + 0x1p-8 + 0x1p-40}).text(), "bf16 [1] 81 3f");
 }

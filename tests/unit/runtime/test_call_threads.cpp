@@ -135,7 +135,7 @@ TEST_CASE("two calls at a time with one worker") {
   CHECK_EQ(status.message(),
            "the caller's thread pool: parallel_for called body twice at a time with worker 1, expected different "
            "workers");
-  CHECK_OK(threads.take_fault());  // told once
+  CHECK_OK(threads.take_fault());  // reported once
 }
 
 TEST_CASE("nothing runs when a loop has ended") {

@@ -72,7 +72,7 @@ TEST_CASE("from the model") {
   CHECK_EQ(qr::from_c(name), "columns");
   CHECK(model.inspect().find("\"producer\": \"fake\"") != std::string::npos);
 
-  CHECK_EQ(thrown([&] { qr::Session session(model); }), "QR-O0008: input x: its extent rows is symbolic");
+  CHECK_EQ(thrown([&] { qr::Session session(model); }), "QR-O0008: input x: its dimension rows is symbolic");
   const qr::Options options(runtime, {{"shape", "x=2x3"}});
   qr::Session session(model, &options);
   CHECK_EQ(session.input(0).dims[1], 3);
@@ -146,7 +146,7 @@ TEST_CASE("what a run refuses") {
   x = qr::Tensor::of(kSix.data(), {2, 3});
   x.size_bytes = 20;
   CHECK_EQ(run(), "QR-R0003: input x: size_bytes is 20, expected 24 for f32 [2,3]");
-  x.size_bytes = 0;  // not told
+  x.size_bytes = 0;  // not reported
   CHECK_EQ(run(), "success");
   x.const_data = nullptr;
   CHECK_EQ(run(), "QR-R0004: input x: neither data nor memory is set, expected 24 bytes of f32 [2,3]");

@@ -81,7 +81,7 @@ TEST_CASE("the run of median length, of which a table adds up") {
   CHECK_EQ(tables[0].explained, doctest::Approx(0.25));
   CHECK(tools::median_run({event(900, 0, "compile", "compile", 0, 15000000)}).empty());
   CHECK(tools::median_run({}).empty());
-  // Of two the quicker; runs that nobody told of by their nodes.
+  // Of two the quicker; runs that nobody reported by their nodes.
   CHECK_EQ(tools::median_run({node(2, 1, "a", "Add", 0, 9), node(4, 3, "a", "Add", 20, 25)})[0].id, 4u);
 }
 

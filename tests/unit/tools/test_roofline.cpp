@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of nodes from what their events tell, and what they are of a peak.
+// Operations of nodes from what their events say, and what they are of a peak.
 #include "tools/report/roofline.h"
 
 #include "tests/support/check.h"
@@ -27,7 +27,7 @@ TEST_CASE("what is no product, or does not say, has no operations") {
   CHECK_EQ(product_operations("Relu", "UnaryF32 (avx2)", "1x3x8x8 f32 -> 1x3x8x8 f32"), 0);
   CHECK_EQ(product_operations("Conv", "ConvF32 (avx2)", ""), 0);
   CHECK_EQ(product_operations("Conv", "ConvF32 (avx2)", "1x3x8x8 f32, ... -> 1x4x8x8 f32"), 0);
-  CHECK_EQ(product_operations("Gemm", "", "x f32 -> f32"), 2);  // numbers without extents are single ones
+  CHECK_EQ(product_operations("Gemm", "", "x f32 -> f32"), 2);  // numbers without dimensions are single ones
 }
 
 TEST_CASE("rows are held against the peak of their numbers") {

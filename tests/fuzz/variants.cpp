@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs models in every way that must not matter, and demands the same bits of all: 1, 2, 3, 5 and 8 threads; memory of
+// Runs models in variants that must not matter, and demands the same bits of all: 1, 2, 3, 5 and 8 threads; memory of
 // an allocator that fills what it gives with 0xCD and what it takes back with 0xDD, keeps that for a while and looks
 // whether anybody wrote there, or beside a block; inputs and outputs between pages that nobody may touch, at offsets of
 // 0 to 63 bytes, inputs that nobody may write.
-//   ways BACKEND ROUNDS SEED MODEL...    another seed, other values and offsets; a model has the same ones among others
+//   variants BACKEND ROUNDS SEED MODEL...    another seed, other values and offsets; a model has the same ones among
+//   others
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -185,7 +186,7 @@ struct Case {
     }
     return out;
   }
-  // The same between fences, where the extents of outputs are known.
+  // The same between fences, where the shapes of outputs are known.
   std::vector<Bytes> fenced(qr::Session &session, std::mt19937_64 &random) const {
     std::vector<std::unique_ptr<Fenced>> memory;
     const auto room = [&](std::size_t size) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, products of matrices, attention. Bounds: a sum of K products in f32 may be off by (4 + sqrt(K)) * 2^-24
-// times the sum of the products' magnitudes (this is what independent rounding errors come to, with room); Winograd by
-// 1e-5 times the largest such sum of the image. What an activation makes of that interval, and 4e-6 of the value and
-// (after an activation that is more than bounds) 1e-7, may be found.
-#include "tests/kernels/matrix.h"
+// Convolutions, matrix multiplications, attention. Bounds: a sum of K products in f32 may be off by (4 + sqrt(K)) *
+// 2^-24 times the sum of the products' magnitudes (this is what independent rounding errors come to, with room);
+// Winograd by 1e-5 times the largest such sum of the image. What an activation makes of that interval, and 4e-6 of the
+// value and (after an activation that is more than bounds) 1e-7, may be found.
+#include "tests/kernels/convolution.h"
 
 #include <algorithm>
 #include <array>
@@ -90,7 +90,7 @@ std::vector<float> reference_conv(ConvF32 p, const std::vector<float> &x, const 
   const std::vector<float> nchw = values_of<float>(results.at(0).data);
   const std::int64_t hw = std::int64_t{win.oh} * win.ow;
   if (nchw.size() != static_cast<std::size_t>(win.n * hw * p.oc))
-    throw std::runtime_error("the case's output extents are not what Conv makes of it");
+    throw std::runtime_error("the case's output dimensions are not what Conv makes of it");
   std::vector<float> y(nchw.size());
   for (std::int64_t i = 0; i < win.n; ++i)
     for (std::int64_t j = 0; j < p.oc; ++j)
@@ -681,7 +681,7 @@ void add_conv_benches(Registry &registry) {
 
 }  // namespace
 
-void register_matrix(Registry &registry) {
+void register_convolution(Registry &registry) {
   add_convs(registry);
   add_conv_benches(registry);
   register_block(registry);

@@ -4,7 +4,7 @@
 
 #include "graph/edit/graph_edit.h"
 #include "tests/support/check.h"
-#include "tests/unit/qir/sample_graph.h"
+#include "tests/unit/graph/sample_graph.h"
 
 using namespace quarry;
 using qir::kAbsent;

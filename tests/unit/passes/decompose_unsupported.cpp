@@ -107,8 +107,8 @@ TEST_CASE("kernels with holes, and matrices known before the run") {
   check_same(eye, "Add");
 }
 
-// Of an infinity, or of what overflows, a spelling makes what its operator makes: nothing is multiplied by a zero that
-// the operator does not multiply by.
+// Of an infinity, or of what overflows, a decomposition gives what its operator gives: nothing is multiplied by a zero
+// that the operator does not multiply by.
 TEST_CASE("infinities stay where they are") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto check = [](Pieces &p, Op gone) {
@@ -283,7 +283,7 @@ TEST_CASE("the first of equal elements is first") {
   }
 }
 
-TEST_CASE("what has no other spelling stays") {
+TEST_CASE("what has no decomposition stays") {
   Pieces p;
   const i32 x = u8_input(p, {2, 3});
   const i32 w = u8_input(p, {3, 2});

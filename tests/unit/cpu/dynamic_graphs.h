@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs with extents that are known only at run time.
+// Graphs with data-dependent shapes.
 #pragma once
 
 #include "tests/unit/cpu/plan_case.h"

@@ -155,12 +155,12 @@ TEST_CASE("graph is inferred in order") {
   CHECK_EQ(m.shape_of(z), String("f32[6,2]"));
 }
 
-TEST_CASE("graph tells all failures and only their causes") {
+TEST_CASE("a graph reports all failures and only their causes") {
   GraphMaker m;
   const std::int32_t a = m.tensor("a", F32, {2}), b = m.tensor("b", F32, {3});
   const std::int32_t c = m.tensor("c"), d = m.tensor("d"), e = m.tensor("e");
   m.node(Op::Add, {a, b}, {c});  // fails
-  m.node(Op::Relu, {c}, {d});    // hangs on it: not told
+  m.node(Op::Relu, {c}, {d});    // depends on it: not reported
   m.node(Op::Trilu, {a}, {e});   // fails on its own
   m.graph.inputs = {a, b};
   m.graph.outputs = {d, e};

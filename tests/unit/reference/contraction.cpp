@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and matrix products at their edges. ONNX's node tests cover the ordinary cases.
+// Convolutions and matrix multiplications at their edges. ONNX's node tests cover the ordinary cases.
 #include <limits>
 
 #include "tests/unit/reference/run_op.h"

@@ -51,7 +51,7 @@ void test_softmax(const Isa &isa) {
           expect_close("softmax", found, reference_values(node, {tensor_of(shape, x)}), 4e-6f, log ? 1e-5f : 1e-7f);
       }
   SoftmaxF32 p;
-  refuse(isa, Kernel::SoftmaxF32, p, "a negative extent", [](auto &q) { q.n = -1; });
+  refuse(isa, Kernel::SoftmaxF32, p, "a negative dimension", [](auto &q) { q.n = -1; });
   refuse(isa, Kernel::SoftmaxF32, p, "too many elements",
          [](auto &q) { q.outer = q.n = q.inner = std::int64_t{1} << 30; });
   refuse(isa, Kernel::SoftmaxF32, p, "a flag of 2", [](auto &q) { q.log = 2; });
@@ -235,7 +235,7 @@ void register_benches(Registry &registry) {
 
 }  // namespace
 
-void register_rows(Registry &registry) {
+void register_normalization(Registry &registry) {
   registry.test("SoftmaxF32", test_softmax);
   registry.test("LayerNormF32", test_layer_norm);
   registry.test("ReduceF32", test_reduce);

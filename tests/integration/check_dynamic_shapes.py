@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Models whose extents only a run tells, on the cpu backend: results are ONNX Runtime's, and what comes before is planned.
+"""Models of data-dependent shapes, on the cpu backend: results are ONNX Runtime's, and what comes before is planned.
 
-check_extents.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.
+check_dynamic_shapes.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.
 """
 import json
 import os
@@ -138,7 +138,7 @@ for title, path, runs in (("a detector", one, images(3)), ("a detector of two st
 found = ways(two)
 planned = [name for name, kernel in found.items() if name.startswith("Conv")]
 require("convolutions are planned", all(found[name].startswith(("ConvF32", "fused into Conv")) for name in planned) and len(planned) == 8, found)
-require("the tail says so", any(k == "data-dependent shape: reference: NonMaxSuppression" for k in found.values()) and
+require("the dynamic region says so", any(k == "data-dependent shape: reference: NonMaxSuppression" for k in found.values()) and
         any(k == "data-dependent shape: planned when they are known" for k in found.values()), found)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places: what is there after a file was written, whatever was there before and whatever goes wrong; and that a name
- * which changes, or a working folder, changes nothing of what was opened before. */
+/* Written files: what is there after a file was written, whatever was there before and whatever goes wrong; and that a
+ * name which changes, or a working folder, changes nothing of what was opened before. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,13 +22,13 @@ static int enter_folder(void **state) {
   const char *const parent = getenv("TMPDIR");
   char name[4096];
   (void)state;
-  snprintf(name, sizeof name, "%s/quarry-places-XXXXXX", parent && *parent ? parent : P_tmpdir);
+  snprintf(name, sizeof name, "%s/quarry-written-files-XXXXXX", parent && *parent ? parent : P_tmpdir);
   return !mkdtemp(name) || chdir(name) != 0;
 }
 static int leave_folder(void **state) {
   char name[4096], command[4200];
   (void)state;
-  if (!getcwd(name, sizeof name) || !strstr(name, "/quarry-places-")) return 1;
+  if (!getcwd(name, sizeof name) || !strstr(name, "/quarry-written-files-")) return 1;
   snprintf(command, sizeof command, "rm -rf '%s'", name);
   return chdir(g_home) != 0 || system(command) != 0;
 }
@@ -120,7 +120,7 @@ static void test_mode_and_links(void **state) {
   qr_runtime_destroy(runtime);
 }
 
-/* Names that could be told beforehand, as earlier releases had them: somebody may have put links there. */
+/* Names that could be guessed beforehand, as earlier releases had them: somebody may have put links there. */
 static void test_planted_links(void **state) {
   qr_runtime *runtime = NULL;
   int kind;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs with extents that are known only at run time: what comes before them is planned, what hangs on them is planned
+// Graphs with data-dependent shapes: what comes before them is planned, what depends on them is planned
 // for each shape or left to cpu-reference, and the results are cpu-reference's.
 #include "backends/cpu/run/dynamic_region.h"
-#include "tests/unit/cpu/tail_graphs.h"
+#include "tests/unit/cpu/dynamic_graphs.h"
 
 using namespace quarry;
 using namespace quarry::test;
@@ -15,17 +15,17 @@ TEST_CASE("what comes before NonMaxSuppression is planned") {
   REQUIRE(sample.ok());
   CHECK_EQ(sample.reference_steps(), 0);
   CHECK_EQ(sample.count(kernels::Kernel::ConvF32), 2);  // boxes and scores are of one
-  CHECK_EQ(sample.plan().steps.back().kernel, cpu::kTailStep);
+  CHECK_EQ(sample.plan().steps.back().kernel, cpu::kRegionStep);
   Random random(1);
   for (int i = 0; i < 5; ++i) same_results(sample, "a detector", random, 1e-5f);
 }
 
-TEST_CASE("what hangs on a run's extents is planned when it has products") {
+TEST_CASE("what depends on data-dependent shapes is planned when it has matrix multiplications") {
   for (const bool twice : {false, true}) {
     const ChosenRows rows(twice);
     const PlanCase sample(rows.graph);
     REQUIRE(sample.ok());
-    CHECK((sample.loaded().tail && sample.loaded().tail->pieces.rest_has_products));
+    CHECK((sample.loaded().region && sample.loaded().region->pieces.rest_has_products));
     Random random(1);
     for (int i = 0; i < 20; ++i) same_results(sample, twice ? "chosen twice" : "chosen rows", random, 1e-5f);
   }
@@ -41,8 +41,8 @@ TEST_CASE("plans of the last shapes are kept") {
   b.gives({y, where, x});
   const PlanCase sample(b.graph);
   REQUIRE(sample.ok());
-  CHECK_EQ(sample.steps(), "tail");
-  cpu::DynamicExecution execution(*sample.loaded().tail);
+  CHECK_EQ(sample.steps(), "region");
+  cpu::DynamicExecution execution(*sample.loaded().region);
   Request made(sample.loaded(), 1);
   std::size_t plans = 0;
   for (const std::int64_t rows : {4, 1, 4, 9, 2, 4, 5, 1}) {
@@ -68,7 +68,7 @@ TEST_CASE("plans of the last shapes are kept") {
   CHECK_EQ(execution.run(made.inputs, made.outputs, made.request, test_host(), &events).id(), "QR-R0004");
 }
 
-TEST_CASE("a result without room is told, also the tail's") {
+TEST_CASE("a result without room is reported, also the dynamic region's") {
   const Detector detector;
   const PlanCase sample(detector.graph);
   REQUIRE(sample.ok());

@@ -2,7 +2,7 @@
 """What is right: results of ONNX Runtime, else of ONNX's reference evaluator, and how far they may be believed.
 
 A Case is a small model with values: nodes, inputs, constants and names of outputs. `expected` computes it; floats other than f32 are computed in f32 where
-that means the same, and rounded at the end, as ONNX Runtime's own kernels for them are few and round between steps. `steady` tells whether the results stay
+that means the same, and rounded at the end, as ONNX Runtime's own kernels for them are few and round between steps. `steady` says whether the results stay
 where they are when operands lie some units in the last place beside: no difference says anything where they do not.
 """
 import os
@@ -15,7 +15,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-# How `quarry conform` judges results of a type: rtol, atol, range_floor, and what the type's last place is. `steps`: of results that are quantised by 1/16;
+# How `quarry conform` checks results of a type: rtol, atol, range_floor, and what the type's last place is. `steps`: of results that are quantised by 1/16;
 # `npu`: f32 that is computed in f16.
 # Sums of 16-bit floats are made in f32 by everybody: a quarter of their last place.
 BOUNDS = {"f32": (1e-3, 1e-4, 1e-4, 2.0**-23), "f16": (1e-2, 2e-3, 4e-3, 2.0**-12), "bf16": (4e-2, 1e-2, 2e-2, 2.0**-9), "f64": (1e-6, 1e-7, 1e-7, 2.0**-52),
@@ -41,8 +41,8 @@ class Case:
     def __init__(self, nodes, inputs, constants, outputs, opset, kind="f32", exact=False, bare=False, named=False):
         self.nodes, self.inputs, self.constants, self.outputs = nodes, inputs, constants, outputs  # inputs, constants: name -> array
         self.opset, self.kind, self.exact = opset, kind, exact
-        self.bare, self.named = bare, named  # outputs are declared without a shape; extents of inputs have names
-        self.results = self.judge = None
+        self.bare, self.named = bare, named  # outputs are declared without a shape; dimensions of inputs have names
+        self.results = self.oracle = None
 
     def with_(self, **changed):
         made = Case(self.nodes, self.inputs, self.constants, self.outputs, self.opset, self.kind, self.exact, self.bare, self.named)
@@ -95,7 +95,7 @@ def quiet_session(model):
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-class Judge:
+class Oracle:
     """One model, computed as often as one likes. Raises what its maker raises where nobody computes it."""
 
     def __init__(self, case, who=None):
@@ -131,8 +131,8 @@ class Judge:
 
 
 def expected(case, who=None):
-    judge = Judge(case, who)
-    return judge, judge.run(case.inputs)
+    oracle = Oracle(case, who)
+    return oracle, oracle.run(case.inputs)
 
 
 def within(kind, mine, other, part=1.0):
@@ -151,14 +151,14 @@ def within(kind, mine, other, part=1.0):
         return bool((same | (np.abs(mine - other) <= part * (max(atol, floor * reach) + rtol * np.abs(mine)))).all())
 
 
-def steady(case, judge, rng):
+def steady(case, oracle, rng):
     """Do results stay where they are when float operands lie two units in the last place beside? Constants too: as inputs they can be moved."""
-    if case.exact or case.kind == "steps":  # what jumps by a step is judged by a step
+    if case.exact or case.kind == "steps":  # what jumps by a step is compared by a step
         return True
     floats = {k: v for k, v in case.constants.items() if is_float(v)}
     for loose in (case.with_(inputs={**case.inputs, **floats}, constants={k: v for k, v in case.constants.items() if k not in floats}), case):
         try:
-            sure = Judge(loose, judge.who)
+            sure = Oracle(loose, oracle.who)
             return all(within(case.kind, a, b, MOVES) for way in (1, -1, 0) for a, b in zip(case.results, sure.run(beside(loose, way, rng))))
         except Exception:  # some operands must be constants: then it is the others alone
             continue

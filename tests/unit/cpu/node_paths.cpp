@@ -17,8 +17,8 @@ namespace {
 std::vector<std::string> ways_of(const cpu::Plan &plan) {
   static constexpr const char *kPaths[] = {"", "native ", "reference ", "none "};
   std::vector<std::string> out;
-  for (const cpu::NodePathRow &way : plan.paths)
-    out.push_back(std::string(kPaths[static_cast<std::size_t>(way.path)]) + (plan.names.data() + way.text));
+  for (const cpu::NodePathRow &row : plan.paths)
+    out.push_back(std::string(kPaths[static_cast<std::size_t>(row.path)]) + (plan.names.data() + row.text));
   return out;
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("elementwise nodes one behind the other are one step") {
   CHECK(same_results(sample, "chain", random, 1e-6f));
 }
 
-TEST_CASE("what is taken apart keeps its node") {
+TEST_CASE("what is decomposed keeps its node") {
   Builder b;
   const i32 x = b.input(DType::U8, {1, 2, 3}), y = b.tensor(DType::U8, {1, 2, 3});
   b.quantize(x, {0.1f}, {100}).quantize(y, {0.1f}, {100});
@@ -111,7 +111,7 @@ TEST_CASE("what is taken apart keeps its node") {
   CHECK_EQ(ways_of(sample.plan())[0], "native Dequantize, SoftmaxF32, Quantize");
 }
 
-TEST_CASE("graphs of unknown extents are the reference's") {
+TEST_CASE("graphs of unknown dimensions are the reference's") {
   Builder b;
   const i32 x = b.input(DType::F32, {-1, 3}), y = b.tensor(DType::F32, {-1, 3});
   b.node(Op::Relu, {x}, {y});
@@ -150,7 +150,7 @@ TEST_CASE("a bias of another scale is no integer of the products") {
 }
 
 // Four bits run in floats, not on cpu-reference.
-TEST_CASE("weights of four bits are taken apart") {
+TEST_CASE("weights of four bits are dequantised") {
   Builder b;
   const i32 x = b.input(DType::U8, {2, 4}), w = b.constant<std::uint8_t>({4, 2}, {0x71, 0xF8, 0x23, 0x9A}),
             y = b.tensor(DType::U8, {2, 2});

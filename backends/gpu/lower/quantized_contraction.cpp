@@ -54,7 +54,7 @@ bool moves_stored(const qir::Graph &graph, const qir::Node &node) {
   return true;
 }
 
-bool is_product(const qir::Graph &graph, const qir::Node &node) {
+bool is_contraction(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::MatMul && node.op != Op::Gemm) return false;
   const qir::Tensor *const x = tensor_of(graph, node.inputs, 0), *const w = tensor_of(graph, node.inputs, 1),
                            *const bias = tensor_of(graph, node.inputs, 2), *const y = tensor_of(graph, node.outputs, 0);
@@ -128,7 +128,7 @@ bool scales_stored(const qir::Graph &graph, const qir::Node &node) {
 }
 
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
-  if (is_product(graph, node) || moves_stored(graph, node) || scales_stored(graph, node)) return true;
+  if (is_contraction(graph, node) || moves_stored(graph, node) || scales_stored(graph, node)) return true;
   if (!is_elementwise(node.op) || node.op == Op::Cast || node.outputs.size() != 1) return false;
   // Its parameters are seen along the channels, not as they lie.
   if (node.op == Op::BatchNormalization &&
@@ -180,7 +180,7 @@ std::uint32_t stored_steps(Code &code, const qir::Tensor &tensor, std::uint32_t 
 
 // ---- products -----------------------------------------------------------------------------------
 
-bool is_integer_product(const Lowering &l, const qir::Node &node) { return is_product(l.graph(), node); }
+bool is_integer_contraction(const Lowering &l, const qir::Node &node) { return is_contraction(l.graph(), node); }
 
 namespace {
 
@@ -196,7 +196,7 @@ bool sums_are_wide(const qir::Tensor &x, const qir::Tensor &w, std::int64_t coun
 }
 
 // The code behind a sum: bias, the real number that it means, and how that is stored. `axis`: channels of the result.
-void finish_product(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
+void finish_contraction(Lowering &l, const qir::Node &node, std::size_t axis, FusedExpression &elements) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
   const std::int32_t bi = node.inputs[2];
   Code &code = elements.code;
@@ -328,7 +328,7 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
   const Dims dims{c.batch, c.group, per_out, pixels};
   const std::int64_t x_zero = x_tensor.quant->zero_points[0];
   FusedExpression elements;
-  finish_product(l, node, 1, elements);
+  finish_contraction(l, node, 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const View y = l.result(elements.result);
@@ -402,7 +402,7 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
   const qir::Tensor &a_tensor = l.tensor(ai), &b_tensor = l.tensor(bi);
   FusedExpression elements;
   const std::size_t rank = l.shape(node.outputs[0]).size();
-  finish_product(l, node, rank == 0 ? 0 : rank - 1, elements);
+  finish_contraction(l, node, rank == 0 ? 0 : rank - 1, elements);
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const bool wide = sums_are_wide(a_tensor, b_tensor, k);
@@ -433,7 +433,7 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
 
 }  // namespace
 
-Status lower_integer_product(Lowering &l, const qir::Node &node) {
+Status lower_integer_contraction(Lowering &l, const qir::Node &node) {
   return node.op == Op::Conv || node.op == Op::ConvTranspose ? lower_integer_conv(l, node)
                                                              : lower_integer_matmul(l, node);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways in which products of reals are computed, each against cpu-reference: tiles, local memory, halves.
+// The variants of matrix multiplications of reals, each against cpu-reference: tiles, local memory, float16.
 #include <array>
 #include <cmath>
 
@@ -50,7 +50,7 @@ i32 convolution(Pieces &p, const Convolution &c, DType dtype = DType::F32, i32 x
 
 }  // namespace
 
-TEST_CASE("products in tiles by way of local memory") {
+TEST_CASE("matrix multiplications in tiles, through local memory") {
   if (!has_device()) return;
   for (const auto &tile : {std::array{4, 4, 16, 4, 8}, std::array{8, 8, 8, 8, 16}, std::array{2, 16, 1, 4, 4},
                            std::array{1, 2, 4, 1, 32}}) {
@@ -85,7 +85,7 @@ TEST_CASE("products of f16 in 16 bits") {
     MESSAGE("Oclgrind says cl_khr_fp16 and has no constants of f16 (src/core/common.cpp): not tested");
     return;
   }
-  const gpu::Target target{.doubles = false, .dots = false, .halves = true};
+  const gpu::Target target{.doubles = false, .dots = false, .float16 = true};
   for (const auto &tile : {std::array{8, 16, 4, 1, 0}, std::array{4, 4, 16, 4, 8}, std::array{1, 2, 8, 8, 0}}) {
     Cases cases(target, with_tile(tile));
     const auto in_halves = [&](const Pieces &p) {
@@ -94,7 +94,7 @@ TEST_CASE("products of f16 in 16 bits") {
       for (const gpu::Step &step : compiled->plan.steps) {
         gpu::edit_tiled(static_cast<gpu::Kernel>(step.kernel), compiled->plan.numbers.data() + step.numbers,
                         [](auto &tiled) {
-                          if constexpr (requires { tiled.HALVES; }) CHECK_EQ(tiled.HALVES, 16);
+                          if constexpr (requires { tiled.FLOAT16_STEPS; }) CHECK_EQ(tiled.FLOAT16_STEPS, 16);
                         });
       }
     };
@@ -225,7 +225,7 @@ TEST_CASE("tiles are fitted to a device and measured") {
   }
 }
 
-TEST_CASE("a convolution goes by the quickest of all ways") {
+TEST_CASE("a convolution goes by the quickest of all variants") {
   if (!has_device()) return;
   const qr_host host{};
   const plugin::StopToken stop(nullptr, host);
@@ -237,7 +237,7 @@ TEST_CASE("a convolution goes by the quickest of all ways") {
   };
   const i32 h = p.node(Op::Conv, {x, filters(32, 32)}, with(1));
   p.gives({p.node(Op::Conv, {p.node(Op::Conv, {h, filters(16, 32)}, with(2)), filters(24, 16)}, with(1))});
-  auto compiled = gpu::compile_measured(p.graph, {}, {}, gpu::HostTail::Refused, *engine_under_test(), stop);
+  auto compiled = gpu::compile_measured(p.graph, {}, {}, gpu::HostRegion::Refused, *engine_under_test(), stop);
   REQUIRE_OK(compiled);
   const gpu::Plan &plan = compiled->plan;
   std::vector<std::vector<gpu::Kernel>> of_nodes(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composite operators taken apart: what cpu-reference gives for the node and for what it became.
+// Composite operators decomposed: what cpu-reference gives for the node and for what it became.
 #include <limits>
 
 #include "tests/unit/passes/pieces.h"
@@ -80,7 +80,7 @@ void build(Pieces &p, const AttentionCase &c, std::size_t output) {
 
 }  // namespace
 
-TEST_CASE("Attention is taken apart") {
+TEST_CASE("Attention is decomposed") {
   const AttentionCase cases[] = {
       {},
       {.packed = true, .more = {number("is_causal", 1)}},
@@ -118,7 +118,7 @@ TEST_CASE("Attention that shows its scores under the mask stays") {
   CHECK_EQ(ops(p.graph), "Attention");
 }
 
-TEST_CASE("RotaryEmbedding is taken apart") {
+TEST_CASE("RotaryEmbedding is decomposed") {
   struct Case {
     bool packed, interleaved, positions;
     std::int64_t turned;
@@ -143,7 +143,7 @@ TEST_CASE("RotaryEmbedding is taken apart") {
   }
 }
 
-TEST_CASE("gates and fused products are taken apart") {
+TEST_CASE("gates and fused matrix multiplications are decomposed") {
   {
     Pieces p;
     const i32 x = p.input({3, 5}), y = p.input({3, 5});
@@ -173,7 +173,7 @@ TEST_CASE("gates and fused products are taken apart") {
   }
 }
 
-TEST_CASE("TensorScatter is taken apart") {
+TEST_CASE("TensorScatter is decomposed") {
   struct Case {
     std::int64_t rows;
     std::vector<std::int64_t> first;
@@ -192,7 +192,7 @@ TEST_CASE("TensorScatter is taken apart") {
   CHECK_EQ(ops(p.graph), "TensorScatter");
 }
 
-TEST_CASE("MeanVarianceNormalization is taken apart") {
+TEST_CASE("MeanVarianceNormalization is decomposed") {
   struct Case {
     qir::Shape shape;
     Vector<std::int64_t> axes;  // none: as ONNX has them, 0, 2 and 3

@@ -319,7 +319,7 @@ TEST_CASE("networks") {
   CHECK_INFERS(C(Op::RotaryEmbedding).f32({2, 4, 3, 8}).f32({50, 4}).f32({50, 4}).in(I64, {2, 3}), "f32[2,4,3,8]");
 }
 
-TEST_CASE("operands whose extents must match") {
+TEST_CASE("operands whose dimensions must match") {
   CHECK_INFERS(C(Op::BatchNormalization).f32({7}).f32({1}).f32({1}).f32({1}).f32({1}), "f32[7]");
   CHECK_INFERS(C(Op::BatchNormalization).f32({7}).f32({1}).f32({1}).f32({7}).f32({1}),
                "QR-G0004 BatchNormalization 'n': the mean has shape [7], expected [1]");
