@@ -241,20 +241,6 @@ if [ $failed -gt 0 ]; then
   exit 1
 fi
 step "tests of the release build" meson_tests "$build" $([ -n "$ci" ] || echo --no-suite oclgrind) $([ -n "$all" ] || echo --no-suite long)
-if [ -d /usr/share/libonnx-testdata/data ]; then
-  step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
-  step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
-else
-  skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
-fi
-step "changed models, under malloc that fills" python3 tests/fuzz/mutated_models.py "$quarry" models tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data --count 200
-[ -z "$all" ] || newest_onnx
-if "$build/venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null; then
-  step "random graphs beside ONNX Runtime" random_graphs 150
-  [ -z "$all" ] || step "operators and short graphs beside ONNX Runtime" random_operators
-else
-  skip "random graphs beside ONNX Runtime" "there is no venv with onnx and onnxruntime (tools/test.sh --all makes one)"
-fi
 if [ -n "$models" ]; then
   if [ -n "$all" ]; then
     if newest_onnx; then
@@ -265,6 +251,21 @@ if [ -n "$models" ]; then
   fi
   beside device_steps
   beside bindings_steps
+fi
+if [ -d /usr/share/libonnx-testdata/data ]; then
+  step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
+  step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
+else
+  skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
+fi
+step "changed models, under malloc that fills" python3 tests/fuzz/mutated_models.py "$quarry" models tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data --count 200
+if "$build/venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null; then
+  step "random graphs beside ONNX Runtime" random_graphs 150
+  [ -z "$all" ] || step "operators and short graphs beside ONNX Runtime" random_operators
+else
+  skip "random graphs beside ONNX Runtime" "there is no venv with onnx and onnxruntime (tools/test.sh --all makes one)"
+fi
+if [ -n "$models" ]; then
   if [ -d "$shared/models" ]; then
     step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
   else
