@@ -39,6 +39,14 @@ grep -qw amx_int8 /proc/cpuinfo && isas=amx,$isas
 release_isas=
 [ -n "$all" ] || release_isas=$best_isa
 
+# CI gives it an hour (CI_MINUTES): what finds least comes last, and is left out where the time is gone. SECONDS: what it takes where the release build takes 900.
+fits() {  # NAME SECONDS
+  [ -n "${CI_MINUTES-}" ] || return 0
+  needs=$(($2 * build_seconds / 900)) gone=$(($(date +%s) - begun))
+  [ $((gone + needs)) -gt $((CI_MINUTES * 60)) ] || return 0
+  skip "$1" "$((gone / 60)) minutes of CI's $CI_MINUTES are gone, and this takes about $(((needs + 59) / 60)) on this machine (tools/test.sh --ci has no such limit)"
+  return 1
+}
 beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
   echo "failed=\$((failed + 1)) failures=\"\$failures
    the steps of $1 did not come to their end\"" >"$build/beside.$1.counts"
@@ -180,6 +188,7 @@ gpu_steps() {
 device_steps() {
   htp_steps
   [ -z "$all" ] || gpu_steps
+  if [ -n "$ci" ] && command -v oclgrind >/dev/null && fits "kernels of gpu under Oclgrind" 200; then step "kernels of gpu under Oclgrind" meson_tests "$build" --suite oclgrind; fi
 }
 bindings_steps() {
   if bindings_prefix; then
@@ -223,7 +232,7 @@ static_build() {
 }
 sizes() {  # of the release build, and of what an app takes of it
   mkdir -p "$build-one" && "$quarry" compile models/digits/digits.onnx -o "$build-one/digits.qrm" >/dev/null &&
-    python3 tests/integration/check_sizes.py "$build" "$root" "$build-one" "$build-one/digits.qrm" ${ci:+--programs}
+    python3 tests/integration/check_sizes.py "$build" "$root" "$build-one" "$build-one/digits.qrm" $programs
 }
 static_reference() {
   configure "$build-static-reference" -Ddefault_library=static -Dstatic_backends=cpu-reference -Dtests=false &&
@@ -235,12 +244,14 @@ if [ -n "$ci" ]; then expected=$(minutes 7200); elif [ -n "$all" ]; then expecte
 say "tests in $build: at most $expected on $processors processors; what is built already is not built again"
 mkdir -p "$build"
 step "build: release, warnings are errors" build_release
+build_seconds=$(($(date +%s) - begun))
+[ $build_seconds -ge 300 ] || build_seconds=900  # most of it was built before
 if [ $failed -gt 0 ]; then
   echo "nothing else can run"
   echo "$passed passed, $failed failed, $skipped skipped"
   exit 1
 fi
-step "tests of the release build" meson_tests "$build" $([ -n "$ci" ] || echo --no-suite oclgrind) $([ -n "$all" ] || echo --no-suite long)
+step "tests of the release build" meson_tests "$build" --no-suite oclgrind $([ -n "$all" ] || echo --no-suite long)
 if [ -n "$models" ]; then
   if [ -n "$all" ]; then
     if newest_onnx; then
@@ -277,6 +288,27 @@ if [ -n "$models" ]; then
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
 fi
+# -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
+# -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile. Large
+# functions call the address sanitizer and do not have its checks in them: a tile of a product takes 41 seconds to compile, and not 109.
+few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error --param=asan-instrumentation-with-call-threshold=100'
+core_suites='--suite unit --suite capi --suite kernels --suite faults --suite fuzz --suite golden --no-suite devices'
+if [ -n "$sanitizers" ]; then
+  step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
+    -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
+  step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan" $core_suites
+  if [ -d /usr/share/libonnx-testdata/data ]; then
+    step "address and undefined-behaviour sanitizers: build of the backends" make_in "$build-asan" backends/cpu/quarry-backend-cpu.so
+    runner=under_asan
+    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu-reference" conform debian-asan cpu-reference 850 /usr/share/libonnx-testdata/data/node
+    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
+    runner=
+  fi
+  if [ -n "$ci" ] && fits "thread sanitizer" 300; then
+    step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
+    step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" --suite threads
+  fi
+fi
 if [ -n "$all" ]; then
   binding "docs: the site and its links" tools/docs.sh "$build/docs"
   [ ! -d /usr/share/libonnx-testdata/data ] ||
@@ -299,36 +331,18 @@ if [ -n "$all" ]; then
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   step "installed tree: pkg-config, find_package" installed_tree
-  if [ -n "$ci" ]; then
-    step "as a subproject of another project" subproject
-    binding "Debian packages, in a clean root" debian_packages
-  fi
   step "static build" static_build
+  programs=
+  [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs
   if [ "$(uname -m)" = x86_64 ]; then step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   step "static build of cpu-reference alone" static_reference
 fi
-# -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
-# -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile. Large
-# functions call the address sanitizer and do not have its checks in them: a tile of a product takes 41 seconds to compile, and not 109.
-few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error --param=asan-instrumentation-with-call-threshold=100'
-if [ -n "$sanitizers" ]; then
-  step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
-    -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
-  step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan" $([ -n "$ci" ] || echo --suite unit --suite capi --suite kernels --suite faults --suite fuzz --suite golden --no-suite devices)
-  if [ -d /usr/share/libonnx-testdata/data ]; then
-    step "address and undefined-behaviour sanitizers: build of the backends" make_in "$build-asan" backends/cpu/quarry-backend-cpu.so
-    runner=under_asan
-    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu-reference" conform debian-asan cpu-reference 850 /usr/share/libonnx-testdata/data/node
-    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
-    runner=
-  fi
-  if [ -n "$ci" ]; then
-    step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
-    step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" --suite threads
-  fi
-fi
 if [ -n "$ci" ]; then
-  step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
+  ! fits "aarch64: cross-built, kernels under qemu" 400 || step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
+  ! fits "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" 700 ||
+    step "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" sanitized_tests asan "$build-asan" --suite plugins --suite devices --suite abi
+  ! fits "as a subproject of another project" 60 || step "as a subproject of another project" subproject
+  ! fits "Debian packages, in a clean root" 100 || binding "Debian packages, in a clean root" debian_packages
 fi
 [ -z "$models" ] || joined
 [ -z "$failures" ] || echo "failed steps:$failures"
