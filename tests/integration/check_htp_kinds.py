@@ -154,6 +154,9 @@ for channels in (1, 2, 8):
         one(f"AveragePool of {channels} channels, stride {stride}", "AveragePool", (1, channels, 9, 9), (1, channels, out, out),
             attributes=numbers("kernel_shape", [3, 3]) + numbers("pads", [1, 1, 1, 1]) + numbers("strides", [stride, stride]) + number("count_include_pad", 1))
 
+for dims, kernel in (((1, 1, 14, 9), (2, 2)), ((1, 4, 32, 9), (2, 2)), ((1, 32, 18, 9), (3, 3)), ((1, 4, 14, 9), (1, 5)), ((1, 4, 32, 5), (3, 1)), ((2, 2, 40, 30), (20, 25)), ((1, 1, 2, 14, 3), (2, 2, 2))):
+    one(f"AveragePool of {dims}, {kernel}, tall and narrow", "AveragePool", dims, (*dims[:2], *(d - k + 1 for d, k in zip(dims[2:], kernel))), attributes=numbers("kernel_shape", kernel))
+
 for channels, stride, kernel in ((33, 4, 3), (64, 4, 3), (33, 3, 1), (40, 2, 1)):
     out = (13 - kernel) // stride + 1
     one(f"depthwise Conv of {channels} channels, {kernel} wide, stride {stride}", "Conv", (1, channels, 13, 13), (1, channels, out, out), floats("c0", (channels, 1, kernel, kernel)),
