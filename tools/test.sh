@@ -315,7 +315,7 @@ if [ -n "$all" ]; then
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "data-dependent shapes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_dynamic_shapes.py "$build" "$shared"
-    [ -z "$ci" ] || step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
+    [ -z "$ci" ] || ! fits "quarry export, beside ONNX Runtime" 100 || step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
     step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
@@ -325,16 +325,16 @@ if [ -n "$all" ]; then
   fi
   if [ -d "$shared/models" ]; then
     step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
-    step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
+    ! fits "real models, on cpu-reference through .qrm containers" 60 || step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
   fi
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   step "installed tree: pkg-config, find_package" installed_tree
-  step "static build" static_build
+  ! fits "static build" 120 || step "static build" static_build
   programs=
   [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs
-  if [ "$(uname -m)" = x86_64 ]; then step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
+  if [ "$(uname -m)" = x86_64 ]; then ! fits "sizes against their budgets" 100 || step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   step "static build of cpu-reference alone" static_reference
 fi
 if [ -n "$ci" ]; then
