@@ -24,7 +24,9 @@ ort_python = next((path for path in (os.environ.get("QUARRY_ORT_PYTHON"), os.pat
 # Both models on the same data: outputs of ours by ONNX Runtime, against ours by the program.
 ORT = """
 import sys, numpy as np, onnxruntime as ort
-session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+options = ort.SessionOptions()
+options.add_session_config_entry("session.x64quantprecision", "1")  # without VNNI its sums of two products saturate at 16 bits
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 value = np.load(sys.argv[2])
 np.save(sys.argv[3], session.run(None, {session.get_inputs()[0].name: value})[0])
 """
