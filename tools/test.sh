@@ -47,6 +47,11 @@ fits() {  # NAME SECONDS
   skip "$1" "$((gone / 60)) minutes of CI's $CI_MINUTES are gone, and this takes about $(((needs + 59) / 60)) on this machine (tools/test.sh --ci has no such limit)"
   return 1
 }
+in_time() {  # SECONDS NAME COMMAND...: a step of what CI leaves out when its time is gone
+  seconds=$1 name=$2
+  shift 2
+  ! fits "$name" "$seconds" || step "$name" "$@"
+}
 beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
   echo "failed=\$((failed + 1)) failures=\"\$failures
    the steps of $1 did not come to their end\"" >"$build/beside.$1.counts"
@@ -293,7 +298,7 @@ fi
 # functions call the address sanitizer and do not have its checks in them: a tile of a product takes 41 seconds to compile, and not 109.
 few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error --param=asan-instrumentation-with-call-threshold=100'
 core_suites='--suite unit --suite capi --suite kernels --suite faults --suite fuzz --suite golden --no-suite devices'
-if [ -n "$sanitizers" ]; then
+if [ -n "$sanitizers" ] && fits "address and undefined-behaviour sanitizers" 1100; then
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
   step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan" $core_suites
@@ -310,38 +315,38 @@ if [ -n "$sanitizers" ]; then
   fi
 fi
 if [ -n "$all" ]; then
-  binding "docs: the site and its links" tools/docs.sh "$build/docs"
+  ! fits "docs: the site and its links" 60 || binding "docs: the site and its links" tools/docs.sh "$build/docs"
   [ ! -d /usr/share/libonnx-testdata/data ] ||
-    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
+    in_time 30 "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
-    step "data-dependent shapes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_dynamic_shapes.py "$build" "$shared"
-    [ -z "$ci" ] || ! fits "quarry export, beside ONNX Runtime" 100 || step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
+    in_time 30 "data-dependent shapes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_dynamic_shapes.py "$build" "$shared"
+    [ -z "$ci" ] || in_time 100 "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
-    step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
-    step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
-    step "ONNX Runtime's transformer operators, on cpu" conform contrib cpu 34 "$build/contrib"
+    in_time 30 "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
+    in_time 30 "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
+    in_time 30 "ONNX Runtime's transformer operators, on cpu" conform contrib cpu 34 "$build/contrib"
   else
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
   if [ -d "$shared/models" ]; then
-    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
-    ! fits "real models, on cpu-reference through .qrm containers" 60 || step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
-    step "real models, on cpu" conform models cpu 24 "$shared/models"
+    in_time 60 "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
+    in_time 60 "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
+    in_time 30 "real models, on cpu" conform models cpu 24 "$shared/models"
   fi
   install_packages browser || echo "   Chromium cannot be installed"
-  binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
-  step "installed tree: pkg-config, find_package" installed_tree
-  ! fits "static build" 120 || step "static build" static_build
+  ! fits "quarry view, in Chromium" 60 || binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
+  in_time 60 "installed tree: pkg-config, find_package" installed_tree
+  in_time 120 "static build" static_build
   programs=
   [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs
-  if [ "$(uname -m)" = x86_64 ]; then ! fits "sizes against their budgets" 100 || step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
-  step "static build of cpu-reference alone" static_reference
+  if [ "$(uname -m)" = x86_64 ]; then in_time 100 "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
+  in_time 30 "static build of cpu-reference alone" static_reference
 fi
 if [ -n "$ci" ]; then
-  ! fits "aarch64: cross-built, kernels under qemu" 400 || step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
-  ! fits "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" 700 ||
-    step "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" sanitized_tests asan "$build-asan" --suite plugins --suite devices --suite abi
-  ! fits "as a subproject of another project" 60 || step "as a subproject of another project" subproject
+  in_time 400 "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
+  [ ! -f "$build-asan/build.ninja" ] ||
+    in_time 700 "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" sanitized_tests asan "$build-asan" --suite plugins --suite devices --suite abi
+  in_time 60 "as a subproject of another project" subproject
   ! fits "Debian packages, in a clean root" 100 || binding "Debian packages, in a clean root" debian_packages
 fi
 [ -z "$models" ] || joined
