@@ -166,11 +166,8 @@ htp_steps() {
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
   [ -n "$all" ] || return 0
   step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
-  [ -z "$ci" ] || step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
-  [ -z "$ci" ] || [ ! -d "$build/onnx-newest/node" ] ||
-    step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
   if [ -d "$shared/models" ]; then
-    step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" ${ci:+--all}
+    step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   else
     skip "htp, the real models" "there is no $shared/models (set QUARRY_SHARED)"
@@ -193,7 +190,14 @@ gpu_steps() {
 device_steps() {
   htp_steps
   [ -z "$all" ] || gpu_steps
-  if [ -n "$ci" ] && command -v oclgrind >/dev/null && fits "kernels of gpu under Oclgrind" 200; then step "kernels of gpu under Oclgrind" meson_tests "$build" --suite oclgrind; fi
+}
+late_device_steps() {
+  ! command -v oclgrind >/dev/null || in_time 200 "kernels of gpu under Oclgrind" meson_tests "$build" --suite oclgrind
+  libraries=$(qnn_libraries) || return 0
+  [ ! -d "$build/onnx-newest/node" ] ||
+    in_time 150 "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
+  in_time 150 "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
+  [ ! -d "$shared/models" ] || in_time 200 "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
 }
 bindings_steps() {
   if bindings_prefix; then
@@ -343,6 +347,7 @@ if [ -n "$all" ]; then
   in_time 30 "static build of cpu-reference alone" static_reference
 fi
 if [ -n "$ci" ]; then
+  beside late_device_steps
   in_time 400 "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
   [ ! -f "$build-asan/build.ninja" ] ||
     in_time 700 "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" sanitized_tests asan "$build-asan" --suite plugins --suite devices --suite abi
