@@ -46,15 +46,13 @@ qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const q
 }
 
 Status StopToken::status(std::string_view what) const noexcept {
+  if (!stopped()) return {};
+  const bool was_aborted = seen_.load(std::memory_order_relaxed) == Seen::Abort;
+  const ErrorId id = was_aborted ? ErrorId::cancelled : ErrorId::deadline_exceeded;
   try {
-    if (aborted())
-      return Status::error(ErrorId::cancelled, format("%.*s: the signal was aborted", int(what.size()), what.data()));
-    if (late())
-      return Status::error(ErrorId::deadline_exceeded,
-                           format("%.*s: the deadline has passed", int(what.size()), what.data()));
-    return {};
+    return Status::errorf(id, "%.*s: %s", what, was_aborted ? "the signal was aborted" : "the deadline has passed");
   } catch (const std::bad_alloc &) {
-    return Status::error(aborted() ? ErrorId::cancelled : ErrorId::deadline_exceeded, what);
+    return Status::error(id, what);
   }
 }
 

@@ -118,15 +118,24 @@ void destroy_backend(Backend *backend) {
   destroy_object(backend);
 }
 
-// Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one.
+// Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one. Who was told to
+// stop left work half done: an abort that is taken back does not mend that, so that the answer stays.
 class StopToken final : public StopSource {
  public:
   StopToken(const qr_plugin_signal *signal, const qr_host &host) noexcept : signal_(signal), host_(&host) {}
-  bool stopped() const noexcept override { return aborted() || late(); }
+  bool stopped() const noexcept override {
+    if (seen_.load(std::memory_order_relaxed) == Seen::Nothing) {
+      if (aborted()) seen_.store(Seen::Abort, std::memory_order_relaxed);
+      else if (late()) seen_.store(Seen::Deadline, std::memory_order_relaxed);
+      else return false;
+    }
+    return true;
+  }
   // QR-C0011 or QR-C0012 when stopped, ok otherwise. `what` names the work: "run".
   Status status(std::string_view what) const noexcept override;
 
  private:
+  enum class Seen : std::uint8_t { Nothing, Abort, Deadline };
   bool aborted() const noexcept {
     return signal_ && signal_->aborted && __atomic_load_n(signal_->aborted, __ATOMIC_ACQUIRE) != 0;
   }
@@ -135,6 +144,7 @@ class StopToken final : public StopSource {
   }
   const qr_plugin_signal *signal_;
   const qr_host *host_;
+  mutable std::atomic<Seen> seen_{Seen::Nothing};
 };
 
 // Takes a lock (std::unique_lock and its like, deferred) that others may hold for long: the one way of a plugin to wait

@@ -106,7 +106,9 @@ void Signal::reset() noexcept {
 Status CallSignal::refusal(const char *what) const {
   if (signal_->stopped())
     return Status::errorf(ErrorId::stopped_by_progress, "%s: stopped, its progress function said so", what);
-  if (signal_->aborted()) return Status::errorf(ErrorId::cancelled, "%s: stopped, its signal was aborted", what);
+  // An abort may have been taken back since it was seen: only a time that is over is one.
+  if (signal_->aborted() || deadline_ns() == 0 || loader::monotonic_ns() < deadline_ns())
+    return Status::errorf(ErrorId::cancelled, "%s: stopped, its signal was aborted", what);
   return Status::errorf(ErrorId::deadline_exceeded,
                         "%s: stopped, it took longer than the %.3f s that its signal allows", what,
                         static_cast<double>(timeout_ns_) / 1e9);
