@@ -301,3 +301,21 @@ TEST_CASE("out of memory anywhere leaks nothing") {
   }
   CHECK(needed > 20);
 }
+
+TEST_CASE("who was told to stop stays stopped when the abort is taken back") {
+  std::uint32_t word = 0;
+  qr_plugin_signal signal{};
+  signal.struct_size = sizeof signal;
+  signal.aborted = &word;
+  const qr_host host{};
+  const plugin::StopToken stop(&signal, host);
+  CHECK_FALSE(stop.stopped());
+  CHECK_OK(stop.status("run"));
+  word = 1;
+  CHECK(stop.stopped());
+  word = 0;
+  CHECK(stop.stopped());
+  CHECK_EQ(stop.status("run").code(), QR_CANCELLED);
+  CHECK_EQ(stop.status("run").message(), "run: the signal was aborted");
+  CHECK_FALSE(plugin::StopToken(&signal, host).stopped());  // another call
+}
