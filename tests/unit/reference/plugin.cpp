@@ -302,7 +302,7 @@ TEST_CASE("out of memory anywhere leaks nothing") {
   CHECK(needed > 20);
 }
 
-TEST_CASE("who was told to stop stays stopped when the abort is taken back") {
+TEST_CASE("who was asked to stop stays stopped when the abort is taken back") {
   std::uint32_t word = 0;
   qr_plugin_signal signal{};
   signal.struct_size = sizeof signal;
