@@ -118,7 +118,7 @@ void destroy_backend(Backend *backend) {
   destroy_object(backend);
 }
 
-// Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one. Who was told to
+// Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one. Who was asked to
 // stop left work half done: an abort that is taken back does not mend that, so that the answer stays.
 class StopToken final : public StopSource {
  public:
