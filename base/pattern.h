@@ -132,12 +132,9 @@ class PatternOf {
     constexpr detail::Printed given[] = {detail::printed<A>()..., {detail::Printed::Kind::None, 0}};
     if (!detail::fits_pattern(text, given, sizeof...(A))) pattern_and_arguments_differ();
   }
-  // For patterns of a table: whoever fills it answers for them.
-  static constexpr PatternOf unchecked(const char *text) { return PatternOf(text, 0); }
   constexpr const char *text() const { return text_; }
 
  private:
-  constexpr PatternOf(const char *text, int) : text_(text) {}
   static void pattern_and_arguments_differ();  // no constant expression may call it: the compiler stops and names it
   const char *text_;
 };
@@ -145,7 +142,8 @@ class PatternOf {
 template <class... A>
 using Pattern = PatternOf<std::type_identity_t<A>...>;
 
-// None of them is a view: each is one argument of a function with "...".
+// None of them is a view: each is one argument of a function with "...". What is called in many places asks this and
+// passes them itself, which is less code than by call_with.
 template <class... A>
 inline constexpr bool are_plain = !(detail::TextView<A> || ...);
 
