@@ -6,6 +6,7 @@
 #include "backends/common/node_event.h"
 #include "backends/cpu/lower/lowering.h"
 #include "base/checked.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -45,6 +46,7 @@ Status Lowering::check(Kernel kernel, const void *params, kernels::Needs *needs)
 }
 
 Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> args) {
+  QR_RETURN_IF_ERROR(stop_status("compile"));  // a node of thousands of operands makes as many steps
   const kernels::KernelRow &row = kernels::kernel_row(kernel);
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(check(kernel, params, &needs));
