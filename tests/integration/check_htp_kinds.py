@@ -307,6 +307,16 @@ for positive, negative in ((1, 1), (1, 0), (0, 1), (0, 0)):
                                                             onnx_node("IsInf", ["m"], ["b"], number("detect_positive", positive) + number("detect_negative", negative), name="is"), onnx_node("Where", ["b", "one", "two"], ["y"])],
           [("x", F32, (3, 5))], [("y", F32, (3, 5))], packed("k", F32, (5,), [0.0, 0.0, 1.0, 0.0, 0.0]), packed("s", F32, (5,), [1.0, -1.0, 1.0, 1.0, -1.0]), packed("one", F32, (), [1.0]), packed("two", F32, (), [2.0]))
 
+# ---- powers past what f16 has, whose logarithm is small
+for axes, keep in (((2,), 1), ((0, 2), 0), ((0, 1, 2), 1), ((), 1)):
+    graph(f"LogSumExp of powers past f16 over {axes or 'no'} axes, keepdims {keep}", [onnx_node("Mul", ["x", "c"], ["m"], name="mul"), onnx_node("ReduceLogSumExp", ["m", "axes"], ["y"], number("keepdims", keep) + number("noop_with_empty_axes", 1))],
+          [("x", F32, (3, 4, 5))], [("y", F32, reduced((3, 4, 5), axes, keep))], packed("c", F32, (), [60.0]), ints("axes", *axes))
+
+# ---- numbers whose exponential, arc tangent or reciprocal the library has wrong: the function itself is flat there
+for op, factor in (("Exp", -150.0), ("Elu", 300.0), ("Celu", 2000.0), ("Selu", 3000.0), ("Softplus", 300.0), ("Mish", 3000.0), ("LogSoftmax", 3000.0), ("Atan", 60000.0), ("Softsign", 60000.0)):
+    away = [onnx_node("Abs", ["x"], ["a"], name="abs")] if op == "Exp" else []
+    graph(f"{op} of numbers to {factor:g}", away + [onnx_node("Mul", ["a" if away else "x", "c"], ["m"], name="mul"), onnx_node(op, ["m"], ["y"])], [("x", F32, (4, 50))], [("y", F32, (4, 50))], packed("c", F32, (), [factor]), opset=22)
+
 # ---- what the shape of an input gives
 graph("EyeLike of an input", [onnx_node("EyeLike", ["x"], ["y"], number("k", 1))], [("x", F32, (3, 4))], [("y", F32, (3, 4))])
 graph("a sum of constants", [onnx_node("Shape", ["x"], ["s"], name="shape"), onnx_node("ConstantOfShape", ["s"], ["o"], name="zeros"), onnx_node("Exp", ["o"], ["e"], name="exp"), onnx_node("Add", ["e", "c"], ["y"])],
@@ -460,6 +470,14 @@ if not only or only in "past 32 bits":
         refused_or_right(f"{op} of an integer past 32 bits", [whole, onnx_node(op, ["i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide], "constant c: found a value past 32 bits")
     refused_or_right("a choice of integers past 32 bits", [whole, onnx_node("Less", ["i", "c"], ["b"], name="less"), onnx_node("Where", ["b", "i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide], "past 32 bits")
     refused_or_right("a limit past 32 bits", [whole, onnx_node("Min", ["i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide])
+
+# ---- refused before the types of the graph's outputs are known
+if not only or only in "outputs behind data-dependent shapes":
+    selected = onnx_node("Compress", ["x", "b"], ["s"], name="s")
+    for kind, dtype in (("f64", F64), ("f32", F32)):
+        refused_or_right(f"outputs of {kind} behind data-dependent shapes", [selected, onnx_node("Sqrt", ["s"], ["y"])], [("x", dtype, (6,)), ("b", BOOL, (6,))], [("y", dtype, ("n",))], [], "operator Compress has no form")
+    refused_or_right("outputs dequantised behind data-dependent shapes", [onnx_node("QuantizeLinear", ["x", "c", "z"], ["q"], name="q"), onnx_node("Compress", ["q", "b"], ["s"], name="s"), onnx_node("DequantizeLinear", ["s", "c", "z"], ["y"])],
+                     [("x", F32, (6,)), ("b", BOOL, (6,))], [("y", F32, ("n",))], [packed("c", F32, (), [0.02]), packed("z", U8, (), [3])], "operator Compress has no form")
 
 # ---- the cases of others
 given = os.path.join(shared, "cases")

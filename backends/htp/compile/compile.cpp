@@ -141,6 +141,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   lowering.take_custom(options.packages);
   lowering.take_block_sources(blocks);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  bound_operands(made->draft_);
   give_bool_forms(made->draft_, made->store_);
   give_fewer_axes(made->draft_, made->store_, made->refused_);
   keep_stretched_apart(made->draft_, *options.soc);
@@ -149,7 +150,9 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
   if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
   refuse_without_inputs(made->draft_, made->refused_);
-  made->give_borders();
+  // Lowering stops at a refused node whose shapes are unknown: the draft then has no outputs, and is for the verdicts
+  // alone.
+  if (made->draft_.outputs.size() == g.outputs.size()) made->give_borders();
   return made;
 }
 

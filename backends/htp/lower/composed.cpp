@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that the device lacks, written as several that it has. For floats alone: between the pieces of a quantised
 // operator there would be values of a range that nobody measured.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backends/htp/lower/rules.h"
 
@@ -50,18 +52,30 @@ class Chain {
   const std::int32_t x_;
 };
 
-// A reduction between an operator before it and one behind it; either may be missing.
-Status reduce_between(Lowering &l, const qir::Node &node, const char *before, const char *reduction,
-                      const char *behind) {
+Result<Vector<std::uint32_t>> reduced_axes(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(want_float(l, node));
   const std::size_t rank = l.rank(node.inputs[0]);
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> given, constant_ints(l, node, 1, "axes"));
   bool gone[qir::kMaxRank] = {};
   QR_RETURN_IF_ERROR(qir::resolve_reduce(node, given, rank, &gone));
-  std::int32_t x = l.natural(node.inputs[0]);
   Vector<std::uint32_t> axes;
   for (std::uint32_t axis = 0; axis < rank; ++axis)
     if (gone[axis]) axes.push_back(axis);
+  return axes;
+}
+
+void reduce(Lowering &l, const char *type, std::int32_t from, std::int32_t to, const Vector<std::uint32_t> &axes,
+            bool keeps_axes) {
+  DraftNode &made = l.node(type, {from}, {to});
+  l.param(made, "axes", axes);
+  l.param(made, "keep_dims", keeps_axes);
+}
+
+// A reduction between an operator before it and one behind it; either may be missing.
+Status reduce_between(Lowering &l, const qir::Node &node, const char *before, const char *reduction,
+                      const char *behind) {
+  QR_ASSIGN_OR_RETURN(const Vector<std::uint32_t> axes, reduced_axes(l, node));
+  std::int32_t x = l.natural(node.inputs[0]);
   if (before) {
     const std::int32_t made = l.between(node.inputs[0], "~", l.drafted(x).dims);
     if (std::string_view(before) == "ElementWiseMultiply") l.node(before, {x, x}, {made});
@@ -74,10 +88,41 @@ Status reduce_between(Lowering &l, const qir::Node &node, const char *before, co
     l.node(behind ? behind : "Reshape", {x}, {y});
     return {};
   }
-  DraftNode &made = l.node(reduction, {x}, {sum});
-  l.param(made, "axes", axes);
-  l.param(made, "keep_dims", node.get_int("keepdims", 1) != 0);
+  reduce(l, reduction, x, sum, axes, node.get_int("keepdims", 1) != 0);
   if (behind) l.node(behind, {sum}, {y});
+  return {};
+}
+
+// shift + log(sum(exp(x - shift))): the exponential of 11.1 is past what f16 has. The shift is 0 where the largest
+// number lets all of them be summed, as each addition rounds, and near that number else.
+Status log_sum_exp(Lowering &l, const qir::Node &node) {
+  QR_ASSIGN_OR_RETURN(const Vector<std::uint32_t> axes, reduced_axes(l, node));
+  const std::int32_t x = l.natural(node.inputs[0]);
+  if (axes.empty()) {
+    l.node("Reshape", {x}, {l.result(node.outputs[0])});
+    return {};
+  }
+  const Vector<std::uint32_t> dims = l.drafted(x).dims;
+  Vector<std::uint32_t> kept = dims;
+  float summed = 1;
+  for (const std::uint32_t axis : axes) summed *= static_cast<float>(std::exchange(kept[axis], 1));
+  const auto made = [&](const Vector<std::uint32_t> &shape) { return l.between(node.inputs[0], "~", shape); };
+  const std::int32_t most = made(kept), near = made(kept), shift = made(kept);
+  reduce(l, "ReduceMax", x, most, axes, true);
+  DraftNode &clamp = l.node("ReluMinMax", {most}, {near});
+  l.param(clamp, "min_value", -8.0f);
+  l.param(clamp, "max_value", std::clamp(std::log(60000.0f / summed), 0.0f, 8.0f));
+  l.node("ElementWiseSubtract", {most, near}, {shift});
+  const std::int32_t shifted = made(dims), powers = made(dims), sum = made(kept), log = made(kept);
+  l.node("ElementWiseSubtract", {x, shift}, {shifted});
+  l.node("ElementWiseExp", {shifted}, {powers});
+  reduce(l, "ReduceSum", powers, sum, axes, true);
+  l.node("ElementWiseLog", {sum}, {log});
+  const std::int32_t y = l.result(node.outputs[0]);
+  const bool keeps_axes = node.get_int("keepdims", 1) != 0;
+  const std::int32_t whole = keeps_axes ? y : made(kept);
+  l.node("ElementWiseAdd", {log, shift}, {whole});
+  if (!keeps_axes) l.node("Reshape", {whole}, {y});
   return {};
 }
 
@@ -89,15 +134,19 @@ Status reduce_composed(Lowering &l, const qir::Node &node) {
     case Op::ReduceL2: return reduce_between(l, node, "ElementWiseMultiply", "ReduceSum", "ElementWiseSquareRoot");
     case Op::ReduceSumSquare: return reduce_between(l, node, "ElementWiseMultiply", "ReduceSum", nullptr);
     case Op::ReduceLogSum: return reduce_between(l, node, nullptr, "ReduceSum", "ElementWiseLog");
-    default: return reduce_between(l, node, "ElementWiseExp", "ReduceSum", "ElementWiseLog");
+    default: return log_sum_exp(l, node);
   }
 }
 
 Status softsign(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(want_float(l, node));
   Chain c(l, node);
-  const std::int32_t below = c.of("ElementWiseAdd", {c.of("ElementWiseAbs", {c.x()}), c.number("one", 1)});
-  c.last("ElementWiseDivide", {c.x(), below});
+  // The library has no reciprocal below 2^-14: past 16383 it would give 0.
+  std::int32_t x = -1;
+  DraftNode &clamp = c.with_param("ReluMinMax", c.x(), &x);
+  l.param(clamp, "min_value", -16000.0f);
+  l.param(clamp, "max_value", 16000.0f);
+  c.last("ElementWiseDivide", {x, c.of("ElementWiseAdd", {c.of("ElementWiseAbs", {x}), c.number("one", 1)})});
   return {};
 }
 
@@ -147,7 +196,7 @@ Status mish(Lowering &l, const qir::Node &node) {
   // Past that the quotient is 1 to f16, and soon the library has no reciprocal of its divisor, which is below 2^-14.
   std::int32_t low = -1;
   DraftNode &clamp = c.with_param("ReluMinMax", c.x(), &low);
-  l.param(clamp, "min_value", -65504.0f);
+  l.param(clamp, "min_value", -80.0f);  // whose exponential is 0
   l.param(clamp, "max_value", 4.75f);
   const std::int32_t e = c.of("ElementWiseExp", {low}), two = c.number("two", 2);
   const std::int32_t n = c.of("ElementWiseMultiply", {e, c.of("ElementWiseAdd", {e, two})});
