@@ -10,8 +10,10 @@ import sys
 import numpy as np
 import onnx
 import onnx.helper as h
-import onnxruntime as ort
 from onnx import TensorProto as T, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ort_session import make_session
 
 KINDS = {np.dtype("float32"): T.FLOAT, np.dtype("int32"): T.INT32, np.dtype("int64"): T.INT64, np.dtype("float16"): T.FLOAT16,
          np.dtype("uint8"): T.UINT8, np.dtype("int8"): T.INT8}
@@ -36,9 +38,7 @@ def case(name, op, inputs, outputs, constants=(), **attributes):
                          [h.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in outputs.items() if key],
                          [numpy_helper.from_array(inputs[key], key) for key in constants])
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=8)
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    results = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, given)
+    results = make_session(model.SerializeToString()).run(None, given)
     folder = os.path.join(out, "test_ms_" + name)
     data = os.path.join(folder, "test_data_set_0")
     os.makedirs(data)

@@ -7,6 +7,7 @@ where they are when operands lie some units in the last place beside: no differe
 """
 import os
 import shutil
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,9 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ort_session import make_session
 
 # How `quarry conform` checks results of a type: rtol, atol, range_floor, and what the type's last place is. `steps`: of results that are quantised by 1/16;
 # `npu`: f32 that is computed in f16.
@@ -89,10 +93,7 @@ def lift(array):
 
 
 def quiet_session(model):
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # what each node means
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return make_session(model.SerializeToString(), optimised=False)  # what each node means
 
 
 class Oracle:
