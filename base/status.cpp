@@ -7,7 +7,7 @@
 namespace quarry {
 namespace {
 
-constexpr ErrorRow kRows[] = {
+constexpr ErrorRow kErrorRows[] = {
 #define QR_ERROR(name, id, code, hint) {#name, id, code, hint},
 #include "base/error_ids.inc"
 #undef QR_ERROR
@@ -28,10 +28,10 @@ Status::Payload &oom_payload() noexcept {
 
 }  // namespace
 
-const ErrorRow &error_row(ErrorId id) noexcept { return kRows[index_of(id)]; }
-std::size_t error_row_count() noexcept { return std::size(kRows); }
+const ErrorRow &error_row(ErrorId id) noexcept { return kErrorRows[index_of(id)]; }
+std::size_t error_row_count() noexcept { return std::size(kErrorRows); }
 const ErrorRow *find_error_row(std::string_view id) noexcept {
-  for (const ErrorRow &row : kRows)
+  for (const ErrorRow &row : kErrorRows)
     if (id == row.id) return &row;
   return nullptr;
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNodeOverloadField = 8;        // NodeProto.overload
 constexpr int kFunctionAttributeField = 11;  // FunctionProto.attribute_proto: attributes with defaults
-constexpr int kDeepestNesting = 32;          // functions in functions, subgraphs in subgraphs
+constexpr int kDeepestCalls = 32;            // functions in functions, subgraphs in subgraphs
 
 // Functions call functions, and a body is imported again until its shapes hold still: so many nodes may come of it,
 // and so many times those that the file has.
@@ -301,9 +301,9 @@ Result<const Vector<std::unique_ptr<pb::AttributeProto>> *> Importer::defaults_o
 }
 
 Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
-  if (node.scope.depth >= kDeepestNesting)
+  if (node.scope.depth >= kDeepestCalls)
     return node.error(ErrorId::onnx_invalid, "functions are nested deeper than %d: does one call itself?",
-                      kDeepestNesting);
+                      kDeepestCalls);
   for (const std::int32_t id : node.inputs()) {
     if (id == Scope::kPoisoned) return poisoned_status();
     if (id == Scope::kUnknown)

@@ -177,7 +177,7 @@ bool einsum(Decomposer &s) {
   return qir::parse_einsum(node, dims, &plan).ok() && Contraction(s, plan).run();
 }
 
-bool decompose(Decomposer &s) {
+bool decompose_node(Decomposer &s) {
   const Op op = s.node().op;
   if (op == Op::MatMulInteger) return integer_matmul(s);
   if (op == Op::QuantizeLinear) return decompose_float16_quantize(s);
@@ -188,7 +188,7 @@ bool decompose(Decomposer &s) {
 }  // namespace
 
 void decompose_matmul(qir::Graph &graph, Store &store, NodeTest stays) {
-  decompose_nodes(graph, store, stays, decompose);
+  decompose_nodes(graph, store, stays, decompose_node);
 }
 
 }  // namespace quarry::passes

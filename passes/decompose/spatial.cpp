@@ -258,7 +258,7 @@ bool deformable_conv(Decomposer &s) {
   return true;
 }
 
-bool decompose(Decomposer &s) {
+bool decompose_axes(Decomposer &s) {
   if (s.in(0).dtype != DType::F32 || s.out().dtype != DType::F32) return false;
   switch (s.node().op) {
     case Op::MaxPool:
@@ -274,7 +274,7 @@ bool decompose(Decomposer &s) {
 }  // namespace
 
 void decompose_spatial(qir::Graph &graph, Store &store, NodeTest stays) {
-  decompose_nodes(graph, store, stays, decompose);
+  decompose_nodes(graph, store, stays, decompose_axes);
 }
 
 }  // namespace quarry::passes

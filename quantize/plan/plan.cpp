@@ -17,8 +17,6 @@ using qir::Op;
 
 namespace {
 
-std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 bool is_real(const qir::Graph &graph, std::int32_t id) {
   return id != qir::kAbsent && at(graph, id).dtype == DType::F32;
 }
@@ -81,9 +79,9 @@ class Planner {
     plan_.quantized[n] = true;
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (rule->role(i) != Role::None && is_activation(graph_, node.inputs[i]))
-        plan_.activations[place(node.inputs[i])].quantized = true;
+        plan_.activations[index_of(node.inputs[i])].quantized = true;
     for (const std::int32_t id : node.outputs)
-      if (is_real(graph_, id)) plan_.activations[place(id)].quantized = true;
+      if (is_real(graph_, id)) plan_.activations[index_of(id)].quantized = true;
   }
 
   // Relu and Clip behind an operator that computes: its result saturates where they do. Whether it does so is known
@@ -92,10 +90,10 @@ class Planner {
     const qir::Node &node = graph_.nodes[n];
     if (!plan_.quantized[n] || (node.op != Op::Relu && node.op != Op::Clip)) return;
     const std::int32_t from = node.inputs[0], maker = uses_.maker(from);
-    if (maker == qir::Uses::kNobody || !plan_.quantized[place(maker)] || !uses_.used_once(from) ||
+    if (maker == qir::Uses::kNobody || !plan_.quantized[index_of(maker)] || !uses_.used_once(from) ||
         overrides_.contains(at(graph_, from).name))
       return;
-    const qir::Node &made_by = graph_.nodes[place(maker)];
+    const qir::Node &made_by = graph_.nodes[index_of(maker)];
     if (made_by.op == Op::Relu || made_by.op == Op::Clip || qir::moves_real_values(graph_, made_by)) return;
     const auto rule = rule_of(graph_, made_by);
     if (rule->moves || rule->of) return;
@@ -103,7 +101,7 @@ class Planner {
       for (std::size_t i = 1; i < node.inputs.size(); ++i)
         if (node.inputs[i] != qir::kAbsent && !qir::constant_floats(graph_, node.inputs[i])) return;
     plan_.absorbed[n] = true;
-    plan_.activations[place(from)].quantized = false;
+    plan_.activations[index_of(from)].quantized = false;
   }
 
   // ---- types ------------------------------------------------------------------------------------
@@ -113,8 +111,8 @@ class Planner {
     Vector<std::int32_t> out;
     for (std::int32_t id : graph_.nodes[n].outputs) {
       if (!is_real(graph_, id)) continue;
-      if (uses_.users(id).size() == 1 && plan_.absorbed[place(uses_.users(id)[0])])
-        id = graph_.nodes[place(uses_.users(id)[0])].outputs[0];
+      if (uses_.users(id).size() == 1 && plan_.absorbed[index_of(uses_.users(id)[0])])
+        id = graph_.nodes[index_of(uses_.users(id)[0])].outputs[0];
       out.push_back(id);
     }
     return out;
@@ -122,7 +120,8 @@ class Planner {
   // Who computes a tensor: what is in front of an absorbed node.
   std::int32_t maker(std::int32_t id) const {
     const std::int32_t n = uses_.maker(id);
-    return n != qir::Uses::kNobody && plan_.absorbed[place(n)] ? uses_.maker(graph_.nodes[place(n)].inputs[0]) : n;
+    return n != qir::Uses::kNobody && plan_.absorbed[index_of(n)] ? uses_.maker(graph_.nodes[index_of(n)].inputs[0])
+                                                                  : n;
   }
 
   struct Request {
@@ -132,8 +131,8 @@ class Planner {
 
   // All that a node reads and gives is to have one type.
   Status request(std::int32_t n, const Grid &grid, OrderedMap<std::int32_t, Request> &requests) {
-    if (n == qir::Uses::kNobody || !plan_.quantized[place(n)] || plan_.absorbed[place(n)]) return {};
-    const qir::Node &node = graph_.nodes[place(n)];
+    if (n == qir::Uses::kNobody || !plan_.quantized[index_of(n)] || plan_.absorbed[index_of(n)]) return {};
+    const qir::Node &node = graph_.nodes[index_of(n)];
     const auto refuse = [&](std::int32_t id) {
       return Status::error(
                  ErrorId::bad_option_value,
@@ -142,7 +141,7 @@ class Planner {
                  "give tensors that meet in a node the same type")
           .with("tensor", at(graph_, id).name);
     };
-    for (const std::int32_t id : results(place(n))) {
+    for (const std::int32_t id : results(index_of(n))) {
       Request &one = requests[id];
       if (one.maker && *one.maker != grid) return refuse(id);
       one.maker = grid;
@@ -162,7 +161,7 @@ class Planner {
   Vector<std::int32_t> quantized_readers(std::int32_t id) const {
     Vector<std::int32_t> out;
     for (const std::int32_t n : uses_.users(id))
-      if (plan_.quantized[place(n)] && std::ranges::find(out, n) == out.end()) out.push_back(n);
+      if (plan_.quantized[index_of(n)] && std::ranges::find(out, n) == out.end()) out.push_back(n);
     return out;
   }
 
@@ -191,8 +190,9 @@ class Planner {
       if (found->second.has_convert) {
         Vector<std::int32_t> nodes = quantized_readers(id);
         if (!found->second.all_receive)
-          std::erase_if(
-              nodes, [&](std::int32_t n) { return !contains(found->second.receivers, graph_.nodes[place(n)].name); });
+          std::erase_if(nodes, [&](std::int32_t n) {
+            return !contains(found->second.receivers, graph_.nodes[index_of(n)].name);
+          });
         convert(activation, grid_of(found->second.convert), nodes);
         continue;
       }
@@ -201,7 +201,7 @@ class Planner {
       for (const std::int32_t n : quantized_readers(id)) QR_RETURN_IF_ERROR(request(n, activation.grid, requests));
     }
     for (auto &[id, wanted] : requests) {
-      Activation &activation = plan_.activations[place(id)];
+      Activation &activation = plan_.activations[index_of(id)];
       const Vector<std::int32_t> readers = quantized_readers(id);
       if (wanted.maker) activation.grid = *wanted.maker;
       if (wanted.maker && !wanted.readers) {
@@ -263,9 +263,9 @@ class Encoder {
   }
 
  private:
-  std::size_t form(std::int32_t id, bool converted) const { return 2 * place(id) + (converted ? 1 : 0); }
+  std::size_t form(std::int32_t id, bool converted) const { return 2 * index_of(id) + (converted ? 1 : 0); }
   bool reads_converted(std::size_t n, std::int32_t id) const {
-    const Activation &a = plan_.activations[place(id)];
+    const Activation &a = plan_.activations[index_of(id)];
     return a.has_convert && std::ranges::find(a.receivers, static_cast<std::int32_t>(n)) != a.receivers.end();
   }
   const Grid &grid_of(std::size_t form) const {
@@ -306,8 +306,8 @@ class Encoder {
     if (form % 2 != 0) return std::nullopt;
     const std::int32_t maker = uses_.maker(static_cast<std::int32_t>(form / 2));
     const bool wanted = settings_.fixed_ranges == "auto" ? dtype_bits(grid.dtype) == 16 : settings_.fixed_ranges == "1";
-    if (!wanted || maker == qir::Uses::kNobody || !plan_.quantized[place(maker)]) return std::nullopt;
-    return rule_of(graph_, graph_.nodes[place(maker)])->of;
+    if (!wanted || maker == qir::Uses::kNobody || !plan_.quantized[index_of(maker)]) return std::nullopt;
+    return rule_of(graph_, graph_.nodes[index_of(maker)])->of;
   }
 
   void give() {
@@ -393,9 +393,9 @@ class Encoder {
         const auto id = static_cast<std::int32_t>(f / 2);
         alone = !uses_.is_output(id) && !overrides_fix(f);
         for (const std::int32_t n : uses_.users(id)) {
-          const std::int32_t out = graph_.nodes[place(n)].outputs[0];
-          alone = alone && plan_.quantized[place(n)] &&
-                  (adds_mask(place(n)) || (is_activation(graph_, out) && groups_.root(form(out, false)) == root));
+          const std::int32_t out = graph_.nodes[index_of(n)].outputs[0];
+          alone = alone && plan_.quantized[index_of(n)] &&
+                  (adds_mask(index_of(n)) || (is_activation(graph_, out) && groups_.root(form(out, false)) == root));
         }
       }
       if (std::optional<Range> &range = wide[root]; alone && range) range->low = std::max(range->low, limit);
@@ -410,7 +410,7 @@ class Encoder {
   // What the encoding of the result says is what Relu or Clip lets through, to half a step.
   bool saturates(std::size_t n) const {
     const qir::Node &node = graph_.nodes[n];
-    const Encoding &encoding = plan_.activations[place(node.outputs[0])].encoding;
+    const Encoding &encoding = plan_.activations[index_of(node.outputs[0])].encoding;
     const Range covers = covered(encoding);
     const double half = static_cast<double>(encoding.scale) * 0.501;
     double low = node.op == Op::Relu ? 0 : -HUGE_VAL, high = HUGE_VAL;
@@ -424,14 +424,14 @@ class Encoder {
   void keep(std::size_t n) {
     plan_.absorbed[n] = false;
     const std::int32_t from = graph_.nodes[n].inputs[0];
-    Activation &before = plan_.activations[place(from)];
+    Activation &before = plan_.activations[index_of(from)];
     before.quantized = true;
-    before.grid = plan_.activations[place(graph_.nodes[n].outputs[0])].grid;
+    before.grid = plan_.activations[index_of(graph_.nodes[n].outputs[0])].grid;
     before.encoding = encode(ranges_.range(from, before.grid), before.grid);
   }
 
   Encoding input_encoding(std::size_t n, std::int32_t id) const {
-    const Activation &a = plan_.activations[place(id)];
+    const Activation &a = plan_.activations[index_of(id)];
     return reads_converted(n, id) ? a.converted : a.encoding;
   }
 
@@ -452,7 +452,7 @@ class Encoder {
           weights(node, made);
           QR_RETURN_IF_ERROR(stop_status(kStopped));
         } else if (moved && is_activation(graph_, node.outputs[0])) {
-          quantize_as(graph_, plan_.activations[place(node.outputs[0])].encoding, made);
+          quantize_as(graph_, plan_.activations[index_of(node.outputs[0])].encoding, made);
         } else {
           const Grid grid = constant_grid(n);
           const auto mask = mask_limits_.find(id);
@@ -475,7 +475,7 @@ class Encoder {
     const std::int32_t x = node.inputs[0];
     const bool is_wide = settings_.widens_weights && is_product(node.op) && made.input == 1 &&
                          settings_.block_size == 0 && is_activation(graph_, x) &&
-                         dtype_bits(input_encoding(place(made.node), x).dtype) == 16;
+                         dtype_bits(input_encoding(index_of(made.node), x).dtype) == 16;
     const DType wanted = is_wide ? DType::I16 : settings_.weights;
     if (!known_) return quantize_weights(graph_, settings_, overrides_, node, wanted, made);
     Vector<KnownConstant> &of_node = (*known_)[made.node];
@@ -494,7 +494,7 @@ class Encoder {
     const auto rule = rule_of(graph_, node);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (rule->role(i) != Role::None && is_activation(graph_, node.inputs[i])) {
-        const Activation &a = plan_.activations[place(node.inputs[i])];
+        const Activation &a = plan_.activations[index_of(node.inputs[i])];
         return reads_converted(n, node.inputs[i]) ? a.convert_grid : a.grid;
       }
     return settings_.activation_grid();
@@ -548,7 +548,7 @@ Vector<std::int32_t> observed_tensors(const qir::Graph &graph, const Plan &plan)
   Vector<bool> wanted(graph.tensors.size());
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) wanted[i] = plan.activations[i].quantized;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    if (plan.absorbed[n]) wanted[place(graph.nodes[n].inputs[0])] = true;
+    if (plan.absorbed[n]) wanted[index_of(graph.nodes[n].inputs[0])] = true;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i]) out.push_back(static_cast<std::int32_t>(i));
   return out;

@@ -17,8 +17,6 @@ using qir::Op;
 
 namespace {
 
-std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 class Writer {
  public:
   Writer(const qir::Graph &from, const Plan &plan, qir::Store &store)
@@ -74,7 +72,7 @@ class Writer {
 
   // Q and DQ for a tensor: `real` is what its maker gives, `id` the tensor of the float graph.
   void quantize(std::int32_t id, std::int32_t real, bool is_output) {
-    const Activation &a = plan_.activations[place(id)];
+    const Activation &a = plan_.activations[index_of(id)];
     if (!a.quantized) return;
     const String name = at(from_, id).name;
     const qir::Shape shape = at(from_, id).shape;
@@ -83,11 +81,12 @@ class Writer {
                                });
     const std::int32_t stored = tensor(name + "_QuantizeLinear_Output", a.encoding.dtype, shape);
     change(Op::QuantizeLinear, name + "_QuantizeLinear", real, stored, a.encoding.dtype, quantization(a.encoding));
-    own_[place(id)] = is_output && !all_converted ? id : tensor(name + "_DequantizeLinear_Output", DType::F32, shape);
-    change(Op::DequantizeLinear, name + "_DequantizeLinear", stored, own_[place(id)], a.encoding.dtype,
+    own_[index_of(id)] =
+        is_output && !all_converted ? id : tensor(name + "_DequantizeLinear_Output", DType::F32, shape);
+    change(Op::DequantizeLinear, name + "_DequantizeLinear", stored, own_[index_of(id)], a.encoding.dtype,
            quantization(a.encoding));
     if (!a.has_convert) return;
-    std::int32_t before = own_[place(id)];
+    std::int32_t before = own_[index_of(id)];
     if (!all_converted) {
       before = tensor(name + "_convert_QuantizeLinear_Input", DType::F32, shape);
       change(Op::DequantizeLinear, name + "_convert_clone_DequantizeLinear", stored, before, a.encoding.dtype,
@@ -96,9 +95,9 @@ class Writer {
     const std::int32_t again = tensor(name + "_convert_QuantizeLinear_Output", a.converted.dtype, shape);
     change(Op::QuantizeLinear, name + "_convert_QuantizeLinear", before, again, a.converted.dtype,
            quantization(a.converted));
-    converted_[place(id)] =
+    converted_[index_of(id)] =
         is_output && all_converted ? id : tensor(name + "_convert_DequantizeLinear_Output", DType::F32, shape);
-    change(Op::DequantizeLinear, name + "_convert_DequantizeLinear", again, converted_[place(id)], a.converted.dtype,
+    change(Op::DequantizeLinear, name + "_convert_DequantizeLinear", again, converted_[index_of(id)], a.converted.dtype,
            quantization(a.converted));
   }
 
@@ -123,15 +122,16 @@ class Writer {
 
   // What a node reads of a tensor.
   std::int32_t read(std::size_t n, std::int32_t id) const {
-    const Activation &a = plan_.activations[place(id)];
+    const Activation &a = plan_.activations[index_of(id)];
     if (!a.quantized) return id;
     if (plan_.quantized[n])
-      return std::ranges::find(a.receivers, static_cast<std::int32_t>(n)) != a.receivers.end() ? converted_[place(id)]
-                                                                                               : own_[place(id)];
+      return std::ranges::find(a.receivers, static_cast<std::int32_t>(n)) != a.receivers.end()
+                 ? converted_[index_of(id)]
+                 : own_[index_of(id)];
     // Float nodes read what float nodes make as it is.
     const std::int32_t maker = uses_.maker(id);
-    const bool made_in_float = maker == qir::Uses::kNobody || !plan_.quantized[place(maker)];
-    return made_in_float && !uses_.is_output(id) ? id : own_[place(id)];
+    const bool made_in_float = maker == qir::Uses::kNobody || !plan_.quantized[index_of(maker)];
+    return made_in_float && !uses_.is_output(id) ? id : own_[index_of(id)];
   }
 
   void node(std::size_t n) {
@@ -149,9 +149,9 @@ class Writer {
     Vector<Result> results;
     for (std::int32_t &id : made.outputs) {
       if (id == qir::kAbsent) continue;
-      if (uses_.users(id).size() == 1 && plan_.absorbed[place(uses_.users(id)[0])])
-        id = from_.nodes[place(uses_.users(id)[0])].outputs[0];
-      if (!plan_.activations[place(id)].quantized) continue;
+      if (uses_.users(id).size() == 1 && plan_.absorbed[index_of(uses_.users(id)[0])])
+        id = from_.nodes[index_of(uses_.users(id)[0])].outputs[0];
+      if (!plan_.activations[index_of(id)].quantized) continue;
       const std::int32_t result = id;
       if (uses_.is_output(id)) {
         const qir::Tensor like = at(from_, id);

@@ -17,8 +17,6 @@ namespace {
 
 using qir::at;
 
-std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 // Option tensor_types.
 Status read_types(const Vector<String> &entries, Overrides &out) {
   for (const String &entry : entries) {
@@ -249,7 +247,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t
       const std::vector<qr::Tensor> inputs = kept_sample(s);
       if (runner) QR_RETURN_IF_ERROR(runner->run(inputs, signal));
       for (std::size_t i = 0, result = 0; i < tensors.size(); ++i)
-        give(i, input[i] >= 0 ? floats(inputs[place(input[i])]) : floats(runner->results()[result++]));
+        give(i, input[i] >= 0 ? floats(inputs[index_of(input[i])]) : floats(runner->results()[result++]));
     }
     return {};
   };
@@ -280,8 +278,8 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
   const auto maker = [&](std::int32_t id, TensorEntry &entry) {
     const std::int32_t n = uses.maker(id);
     if (n == qir::Uses::kNobody) return;
-    entry.node = graph.nodes[place(n)].name;
-    entry.op = qir::op_text(graph.nodes[place(n)]);
+    entry.node = graph.nodes[index_of(n)].name;
+    entry.op = qir::op_text(graph.nodes[index_of(n)]);
   };
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     const Activation &a = plan.activations[i];
@@ -307,7 +305,7 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
   for (const Constant &constant : plan.constants) {
     TensorEntry entry;
     const qir::Tensor &tensor = at(graph, constant.tensor);
-    const qir::Node &node = graph.nodes[place(constant.node)];
+    const qir::Node &node = graph.nodes[index_of(constant.node)];
     entry.name = tensor.name;
     entry.node = node.name;
     entry.op = qir::op_text(node);
@@ -331,7 +329,8 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
     for (const std::int32_t id : graph.nodes[n].outputs) {
       if (id == qir::kAbsent) continue;
       layer.outputs.push_back(at(graph, id).name);
-      if (plan.activations[place(id)].quantized) layer.bits = dtype_bits(plan.activations[place(id)].encoding.dtype);
+      if (plan.activations[index_of(id)].quantized)
+        layer.bits = dtype_bits(plan.activations[index_of(id)].encoding.dtype);
     }
     report_.layers.push_back(std::move(layer));
   }

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <ctime>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -35,12 +35,6 @@ inline void pause() noexcept {
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");  // `yield` does nothing on most cores
 #endif
-}
-
-std::uint64_t now_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 // Looks until `done` says so or the time is over; whether it was done. Between looks the processor is not offered to

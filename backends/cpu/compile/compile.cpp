@@ -13,7 +13,6 @@ namespace quarry::cpu {
 
 namespace {
 
-constexpr std::uint64_t kAlign = 64;
 // Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB
 // around them into memory.
 constexpr std::uint64_t kSmallConstant = 64 << 10;

@@ -17,8 +17,6 @@ namespace {
 
 using kernels::Kernel;
 
-constexpr std::uint64_t kAlign = 64;
-
 struct Lifetime {
   std::uint32_t first = UINT32_MAX, last = 0;  // steps
   bool used() const noexcept { return first != UINT32_MAX; }

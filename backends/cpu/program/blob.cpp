@@ -12,7 +12,6 @@ namespace quarry::cpu {
 namespace {
 
 constexpr char kMagic[8] = {'Q', 'R', 'C', 'P', 'U', 'P', 'L', 'N'};
-constexpr std::uint64_t kAlign = 64;
 
 struct Header {
   char magic[8];

@@ -18,6 +18,9 @@ enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
 // wherever it is possible.
 enum class F32Gemm : std::uint8_t { Auto, Fma, Split };
 
+// Bytes: where values, constants and scratch memory begin.
+inline constexpr std::uint64_t kAlign = 64;
+
 enum class StorageKind : std::uint32_t {
   Arena,     // at `offset` of the execution's memory
   Constant,  // in a segment of the container

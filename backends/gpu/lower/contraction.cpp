@@ -63,12 +63,6 @@ View per_channel(const View &vector, std::size_t rank) {
   return out;
 }
 
-// Whether a view of the result's shape can be walked as [..., pixels].
-struct Reshapes {
-  const Dims &dims;
-  bool operator()(const View &v) const { return strided::reshaped(v, dims).has_value(); }
-};
-
 }  // namespace
 
 // tune.cpp fits it to the device.

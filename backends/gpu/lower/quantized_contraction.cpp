@@ -227,11 +227,6 @@ void finish_contraction(Lowering &l, const qir::Node &node, std::size_t axis, Fu
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, y.shape);
 }
 
-struct Reshapes {
-  const Dims &dims;
-  bool operator()(const View &v) const { return strided::reshaped(v, dims).has_value(); }
-};
-
 // Weights [M, C/group, taps] without their zero points, as [group][block of channels][C/group * taps][kTile].
 template <class T>
 View packed_integers(Lowering &l, const qir::Tensor &w, std::int64_t groups, std::int64_t channels, std::int64_t row) {

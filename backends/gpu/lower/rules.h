@@ -23,6 +23,11 @@ Status lower_coordinates(Lowering &l, const qir::Node &node);
 Status lower_conv(Lowering &l, const qir::Node &node);  // contraction.cpp
 Status lower_matmul(Lowering &l, const qir::Node &node);
 Status lower_gemm(Lowering &l, const qir::Node &node);
+// Whether a view of a contraction's result can be walked as [..., pixels].
+struct Reshapes {
+  const Dims &dims;
+  bool operator()(const View &v) const { return strided::reshaped(v, dims).has_value(); }
+};
 // The tile of a matrix multiplication of so many rows and columns, for any device.
 TileParams tile_of(std::int64_t rows, std::int64_t columns);
 // The window of a pool or a convolution over x: three axes of space, of which those that are not there have one

@@ -52,9 +52,9 @@ constexpr std::uint32_t kFirstFormat = 9, kLastFormat = 11;
 constexpr std::uint64_t kHasVariables = 2;  // of the flags
 constexpr std::size_t kHashBytes = 41;
 
-class Reader {
+class BinaryReader {
  public:
-  explicit Reader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  explicit BinaryReader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
   template <class T>
   bool number(T &out) {
     if (!range_fits(at_, sizeof(T), bytes_.size())) return false;
@@ -157,7 +157,7 @@ const char *flaw_of(std::string_view path, std::span<const std::uint8_t> content
 
 String flaw_of_entries(std::span<const std::uint8_t> bytes) {
   if (bytes.empty()) return "no file of the program";
-  Reader reader(bytes);
+  BinaryReader reader(bytes);
   while (!reader.at_end()) {
     std::span<const std::uint8_t> name, contents;
     if (!reader.sized(name) || !reader.sized(contents)) return "entries that reach behind its end";
@@ -196,7 +196,7 @@ bool pocl_is_installed() {
 String flaw_of_binary(std::span<const std::uint8_t> binary) {
   if (binary.size() < sizeof kMagic || std::memcmp(binary.data(), kMagic, sizeof kMagic) != 0) return {};
   constexpr char kShort[] = "less than it says";
-  Reader reader(binary.subspan(sizeof kMagic));
+  BinaryReader reader(binary.subspan(sizeof kMagic));
   std::uint64_t device = 0, flags = 0, variables = 0;
   std::uint32_t version = 0, kernels = 0, entries = 0;
   if (!reader.number(device) || !reader.number(version)) return kShort;

@@ -61,7 +61,7 @@ Message scalar(std::string_view name, DType dtype, const void *data) {
       Message().number(2, static_cast<std::uint64_t>(dtype)).text(8, name).bytes(9, data, dtype_bits(dtype) / 8));
 }
 
-class Writer {
+class ModelWriter {
  public:
   // The name by which the EPContext node knows the tensor.
   Result<String> border(const BlobTensor &tensor, bool is_output) {
@@ -159,7 +159,7 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t inde
                                 "expected one graph of one binary",
                                 printable(graph.name)),
                          "write a .qrm");
-  Writer writer;
+  ModelWriter writer;
   const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) -> Result<Vector<String>> {
     Vector<String> names;
     for (const BlobTensor &tensor : tensors) {
@@ -175,7 +175,7 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t inde
 }
 
 Vector<std::uint8_t> ep_context_model(const Vector<BlobGraph> &graphs, const EpContext &context) {
-  Writer writer;
+  ModelWriter writer;
   for (const BlobGraph &graph : graphs) {
     const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) {
       Vector<String> names;

@@ -213,7 +213,7 @@ bool is_plain_product(const qir::Graph &graph, const qir::Node &node, std::int32
          (node.op != Op::Gemm || node.get_float("beta", 1) == 1);
 }
 
-bool is_product(Op op) noexcept { return op == Op::MatMul || op == Op::Gemm || op == Op::Conv; }
+bool takes_blocks(Op op) noexcept { return op == Op::MatMul || op == Op::Gemm || op == Op::Conv; }
 
 }  // namespace
 
@@ -228,7 +228,7 @@ const qir::Tensor *BlockSources::find(const void *reals) const noexcept {
 }
 
 bool multiplies_blocks(const qir::Graph &graph, const qir::Node &node) {
-  if (!is_product(node.op) || node.inputs[2] != qir::kAbsent) return false;
+  if (!takes_blocks(node.op) || node.inputs[2] != qir::kAbsent) return false;
   const qir::Tensor &x = qir::at(graph, node.inputs[0]), &y = qir::at(graph, node.outputs[0]);
   if (!x.quant || !y.quant || x.is_constant || x.dtype != y.dtype) return false;
   const std::optional<BlockMatrix> m = read(node, qir::at(graph, node.inputs[1]));
@@ -239,7 +239,7 @@ bool block_product(Lowering &l, const qir::Node &node) {
   const qir::Graph &graph = l.graph();
   const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
   const bool packed = node.op == Op::MatMulNBits, quantised = x.quant.has_value();
-  if (!packed && !is_product(node.op)) return false;
+  if (!packed && !takes_blocks(node.op)) return false;
   const qir::Tensor *const stored = w.quant ? &w : l.block_source(w.data.data);
   if (!packed && !stored) return false;
   const std::optional<BlockMatrix> m = packed ? read_packed(graph, node) : read(node, *stored);

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 
+#include "backends/htp/lower/unsigned.h"
 #include "graph/edit/graph_edit.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::htp {
 
 namespace {
-
-bool is_product(qir::Op op) {
-  return op == qir::Op::Conv || op == qir::Op::ConvTranspose || op == qir::Op::Gemm || op == qir::Op::MatMul;
-}
 
 // Nobody reads it but products, as their weights: for others the stored type is that of the result too.
 bool is_weights(const qir::Graph &graph, const qir::Uses &uses, std::int32_t id) {

@@ -25,8 +25,6 @@ void shift(qir::Tensor &tensor) {
   tensor.dtype = unsigned_of(tensor.dtype);
 }
 
-bool is_product(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm || op == Op::MatMul; }
-
 class Unsigned {
  public:
   Unsigned(qir::Graph &graph, qir::Store &store, HostBorders &host) : graph_(graph), store_(store), host_(host) {}

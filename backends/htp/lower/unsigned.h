@@ -8,6 +8,11 @@
 
 namespace quarry::htp {
 
+// Their second operand is weights, which keep a type of their own.
+inline bool is_product(qir::Op op) noexcept {
+  return op == qir::Op::Conv || op == qir::Op::ConvTranspose || op == qir::Op::Gemm || op == qir::Op::MatMul;
+}
+
 // `host`: what the host does at the borders of this graph.
 void make_unsigned(qir::Graph &graph, qir::Store &store, HostBorders &host);
 

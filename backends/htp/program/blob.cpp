@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kMagic[8] = {'Q', 'R', 'H', 'T', 'P', 'B', 'L', 'B'};
 
-class Writer {
+class BlobWriter {
  public:
   void bytes(const void *data, std::size_t size) {
     const auto *const from = static_cast<const std::uint8_t *>(data);
@@ -298,7 +298,7 @@ Status check_region(const Blob &blob, const BlobGraph &graph) {
 }  // namespace
 
 Vector<std::uint8_t> write_blob(const Blob &blob) {
-  Writer writer;
+  BlobWriter writer;
   writer.bytes(kMagic, sizeof kMagic);
   writer.u32(kBlobVersion);
   writer.u32(blob.soc);

@@ -2,9 +2,9 @@
 #include "backends/htp/run/profile.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "backends/common/plugin_support.h"
+#include "base/clock.h"
 
 namespace quarry::htp {
 
@@ -16,10 +16,6 @@ namespace {
 constexpr std::uint32_t kBasic = 1, kDetailed = 2, kLinting = 7001, kOptrace = 2;
 // Of these the parts are nodes; an event of a node.
 constexpr std::uint32_t kNode = 404, kMicroseconds = 1, kCycles = 3;
-
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-}
 
 const char *unit_name(std::uint32_t unit) {
   static constexpr const char *kUnits[] = {"", "us", "bytes", "cycles", "count", "object", ""};

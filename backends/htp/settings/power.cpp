@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "base/clock.h"
+
 namespace quarry::htp {
 
 namespace {
@@ -21,10 +23,6 @@ constexpr PowerProfile kProfiles[] = {
 #include "backends/htp/settings/power.inc"
 #undef QR_POWER
 };
-
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-}
 
 }  // namespace
 

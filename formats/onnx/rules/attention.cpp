@@ -459,7 +459,7 @@ Status embed_layer_normalization(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kAttentionRules[] = {
     {"Attention", packed_attention},
     {"EmbedLayerNormalization", embed_layer_normalization},
     {"GroupQueryAttention", group_query_attention},
@@ -470,8 +470,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_transformer_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kAttentionRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kAttentionRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

@@ -132,7 +132,7 @@ Status same_as_standard(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kContribRules[] = {
     {"BiasGelu", bias_gelu},
     {"FastGelu", fast_gelu},
     {"FusedConv", fused_conv},
@@ -148,8 +148,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_contrib_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kContribRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kContribRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

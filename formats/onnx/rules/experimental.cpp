@@ -85,7 +85,7 @@ Status crop(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kExperimentalRules[] = {
     {"Affine", affine},
     {"Crop", crop},
     {"ImageScaler", image_scaler},
@@ -94,8 +94,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_experimental_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kExperimentalRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kExperimentalRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

@@ -86,7 +86,7 @@ Status dynamic_quantize_lstm(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kIntegerRules[] = {
     {"DynamicQuantizeLSTM", dynamic_quantize_lstm},
     {"DynamicQuantizeMatMul", dynamic_quantize_matmul},
     {"MatMulIntegerToFloat", matmul_integer_to_float},
@@ -95,8 +95,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_integer_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kIntegerRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kIntegerRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

@@ -35,7 +35,7 @@ Status binary(Rewriter &node) {
   return node.finish(op, {node.in(0), b});
 }
 
-Status batch_normalization(Rewriter &node) {
+Status old_batch_normalization(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(5));
   if (node.get_int("spatial", 1) != 1)
     return node.error(ErrorId::onnx_attribute, "attribute spatial is 0 (statistics per position), only 1 is supported");
@@ -48,7 +48,7 @@ Status batch_normalization(Rewriter &node) {
   return node.finish(std::move(made), 1);
 }
 
-Status dropout(Rewriter &node) {
+Status old_dropout(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   if (node.wants(1)) return node.error(ErrorId::onnx_attribute, "its second output is for training and not supported");
   node.bind(0, node.in(0));
@@ -73,7 +73,7 @@ Status prelu(Rewriter &node) {
   return node.finish(Op::PRelu, {node.in(0), slope});
 }
 
-Status cast(Rewriter &node) {
+Status old_cast(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   const auto *to = node.attribute("to");
   pb::TensorProto_DataType number = pb::TensorProto_DataType_UNDEFINED;
@@ -114,7 +114,7 @@ Status recurrent(Rewriter &node) {
   return node.finish(std::move(made));
 }
 
-Status pad(Rewriter &node) {
+Status old_pad(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   const auto pads = node.get_ints("paddings") ? node.get_ints("paddings") : node.get_ints("pads");
   if (!pads) return node.error(ErrorId::onnx_invalid, "has no attribute pads");
@@ -136,14 +136,14 @@ Status float_p(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kLegacyRules[] = {
     {"Add", binary},
     {"And", binary},
-    {"BatchNormalization", batch_normalization},
-    {"Cast", cast},
+    {"BatchNormalization", old_batch_normalization},
+    {"Cast", old_cast},
     {"Concat", concat},
     {"Div", binary},
-    {"Dropout", dropout},
+    {"Dropout", old_dropout},
     {"Equal", binary},
     {"GRU", recurrent},
     {"Gemm", gemm},
@@ -155,7 +155,7 @@ constexpr struct {
     {"Mul", binary},
     {"Or", binary},
     {"PRelu", prelu},
-    {"Pad", pad},
+    {"Pad", old_pad},
     {"Pow", binary},
     {"RNN", recurrent},
     {"Reshape", reshape},
@@ -167,8 +167,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_legacy_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kLegacyRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kLegacyRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

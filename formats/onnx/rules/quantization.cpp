@@ -165,7 +165,7 @@ Status convert(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kQuantizationRules[] = {
     {"DequantizeLinear", convert},       {"QLinearAdd", qlinear_binary},    {"QLinearAveragePool", qlinear_unary},
     {"QLinearConcat", qlinear_concat},   {"QLinearConv", qlinear_conv},     {"QLinearGlobalAveragePool", qlinear_unary},
     {"QLinearLeakyRelu", qlinear_unary}, {"QLinearMatMul", qlinear_matmul}, {"QLinearMul", qlinear_binary},
@@ -175,8 +175,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_quantized_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kQuantizationRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kQuantizationRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

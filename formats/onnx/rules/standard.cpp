@@ -391,7 +391,7 @@ Status cast(Rewriter &node) {
 constexpr struct {
   std::string_view op;
   Rule rule;
-} kRules[] = {
+} kStandardRules[] = {
     {"BatchNormalization", batch_normalization},
     {"Cast", cast},
     {"Clip", clip},
@@ -435,8 +435,8 @@ constexpr struct {
 }  // namespace
 
 Rule find_standard_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kRules) ? nullptr : found->rule;
+  const auto *found = std::ranges::find(kStandardRules, op, [](const auto &row) { return row.op; });
+  return found == std::end(kStandardRules) ? nullptr : found->rule;
 }
 
 }  // namespace quarry::onnx_import

@@ -6,10 +6,6 @@
 
 namespace quarry::kernels {
 
-namespace {
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
-}
-
 Status refuse(std::string_view kernel, std::string_view what, std::int64_t found, std::string_view expected) {
   return Status::error(ErrorId::backend_bad_blob,
                        format("%.*s: %.*s: found %lld, expected %.*s", kernel, what, found, expected));
@@ -26,7 +22,7 @@ bool nest_extent(const std::int64_t *dims, const std::int64_t *strides, std::siz
     }
     std::uint64_t reach;
     if (!checked_mul(static_cast<std::uint64_t>(dims[i] - 1), static_cast<std::uint64_t>(strides[i]), &reach) ||
-        !checked_add(last, reach, &last) || last >= kMostElements)
+        !checked_add(last, reach, &last) || last >= static_cast<std::uint64_t>(kMostElements))
       return false;
   }
   *out = empty ? 0 : last + 1;
@@ -37,9 +33,7 @@ bool image_bytes(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t st
                  std::uint64_t width, std::uint64_t *out) noexcept {
   if (n < 1 || h < 1 || w < 1 || c < 1 || stride < c || stride > INT32_MAX) return false;
   std::int64_t pixels = n;
-  if (!checked_mul(pixels, h, &pixels) || !checked_mul(pixels, w, &pixels) ||
-      pixels > static_cast<std::int64_t>(kMostElements))
-    return false;
+  if (!checked_mul(pixels, h, &pixels) || !checked_mul(pixels, w, &pixels) || pixels > kMostElements) return false;
   const std::int64_t dims[2] = {pixels, c}, strides[2] = {stride, 1};
   std::uint64_t elements;
   return nest_extent(dims, strides, 2, &elements) && checked_mul(elements, width, out);

@@ -8,6 +8,9 @@
 
 namespace quarry::kernels {
 
+// Of a tensor, of a nest from its first to its last: so that sums and products of some of them stay in 63 bits.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+
 Status refuse(std::string_view kernel, std::string_view what, std::int64_t found, std::string_view expected);
 
 // Elements from the first to the last of a nest, inclusive: 1 + sum (dims[i] - 1) * strides[i]; 0 where a dimension is

@@ -17,7 +17,6 @@ Status check_Elements(const void *params, const Isa &, Needs &needs) {
   if (p.reserved != 0) return refuse("Elements", "reserved field", p.reserved, "0");
   if (p.rank < 1 || p.rank > kLoopRank) return refuse("Elements", "rank", p.rank, "1 to 6");
   if (p.op == ElementOp::Celu && !(p.a > 0)) return refuse("Elements", "alpha", 0, "more than 0");
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
   const auto count = element_count(p.dims, p.rank);
   if (!count || *count > kMostElements)
     return refuse("Elements", "elements (first size given)", p.dims[0], "no negative sizes, and at most 2^48 elements");

@@ -10,8 +10,6 @@ namespace quarry::kernels {
 
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
-
 // The number of elements of a list of dimensions; nothing that overflows later on.
 bool count_of(const std::int64_t *dims, std::size_t rank, std::uint64_t *out) noexcept {
   const auto count = element_count(dims, rank);
