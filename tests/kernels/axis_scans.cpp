@@ -416,7 +416,7 @@ Registry::Prepared of_zeros(const Isa &isa, Kernel kernel, const P &params, doub
   return prepared;
 }
 
-void register_benches(Registry &registry) {
+void register_axis_scans_benches(Registry &registry) {
   struct Layer {
     const char *name;
     Cell cell;
@@ -457,7 +457,7 @@ void register_axis_scans(Registry &registry) {
   registry.test("weights in blocks", test_blocks);
   registry.test("running sums", test_cumulate);
   registry.test("quantised by range", test_dynamic_quantize);
-  register_benches(registry);
+  register_axis_scans_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

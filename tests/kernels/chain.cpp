@@ -155,7 +155,7 @@ void test_hard_swish(const Isa &isa) {
          [](auto &q) { q.rank = 2, q.dims[0] = q.dims[1] = std::int64_t{1} << 31; });
 }
 
-void register_benches(Registry &registry) {
+void register_chain_benches(Registry &registry) {
   for (const std::int64_t count : {4, 16 * 1024, 1024 * 1024})
     registry.bench("ChainF32 7 Mul " + std::to_string(count), [=](const Isa &) {
       Random random(1);
@@ -179,7 +179,7 @@ void register_benches(Registry &registry) {
 void register_chain(Registry &registry) {
   registry.test("ChainF32", test_chain);
   registry.test("ChainF32 hard swish", test_hard_swish);
-  register_benches(registry);
+  register_chain_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

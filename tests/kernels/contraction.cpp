@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/cpu/shapes/matmul_shape.h"
+#include "tests/kernels/operands.h"
 #include "tests/kernels/convolution.h"
 
 namespace quarry::kernel_test {
@@ -15,8 +16,6 @@ namespace quarry::kernel_test {
 using namespace kernels;
 
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::size_t extent(const std::int64_t *dims, const std::int64_t *steps, int rank) {
   std::int64_t last = 0;

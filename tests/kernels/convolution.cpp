@@ -3,6 +3,7 @@
 // 2^-24 times the sum of the products' magnitudes (this is what independent rounding errors come to, with room);
 // Winograd by 1e-5 times the largest such sum of the image. What an activation makes of that interval, and 4e-6 of the
 // value and (after an activation that is more than bounds) 1e-7, may be found.
+#include "tests/kernels/operands.h"
 #include "tests/kernels/convolution.h"
 
 #include <algorithm>
@@ -20,8 +21,6 @@ namespace quarry::kernel_test {
 using namespace kernels;
 
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 Tensor tensor(std::vector<std::int64_t> shape, const std::vector<float> &values) {
   return {DType::F32, std::move(shape), bytes_of(values), {}};

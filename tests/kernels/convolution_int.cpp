@@ -428,7 +428,7 @@ void register_conv(Registry &registry) {
   });
 }
 
-void register_benches(Registry &registry) {
+void register_convolution_int_benches(Registry &registry) {
   const auto conv = [&](const ConvCase &c, std::uint32_t type, bool residual = false) {
     const std::string name =
         std::string("conv_int ") + (type == kU8 ? "u8 " : "u16 ") + c.name + (residual ? " +r" : "");
@@ -495,7 +495,7 @@ void register_benches(Registry &registry) {
 
 void register_conv_int(Registry &registry) {
   register_conv(registry);
-  register_benches(registry);
+  register_convolution_int_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

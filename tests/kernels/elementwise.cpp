@@ -228,7 +228,7 @@ void test_binary(const Isa &isa) {
   refuse(isa, Kernel::BinaryF32, p, "2^62 elements", [](auto &q) { q.dims[0] = q.dims[1] = std::int64_t{1} << 31; });
 }
 
-void register_benches(Registry &registry) {
+void register_elementwise_benches(Registry &registry) {
   const auto floats = [](std::int64_t count, float low = -3, float high = 3) {
     Random random(1);
     return in(random.reals(static_cast<std::size_t>(count), low, high));
@@ -303,7 +303,7 @@ std::vector<float> activated(const Activation &act, std::vector<float> x) {
 void register_elementwise(Registry &registry) {
   registry.test("UnaryF32", test_unary);
   registry.test("BinaryF32", test_binary);
-  register_benches(registry);
+  register_elementwise_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

@@ -34,7 +34,7 @@ std::vector<float> numbers(Random &random, std::size_t count) {
   return values;
 }
 
-void test_chain(const Isa &isa) {
+void test_float16_chain(const Isa &isa) {
   Random random(11);
   const struct {
     Dims dims, x, b;
@@ -82,7 +82,7 @@ void test_chain(const Isa &isa) {
   refuse(isa, Kernel::ChainF32, p, "an unknown type of b", [](auto &q) { q.stage[0].b_type = NumberType::Count; });
 }
 
-void test_reduce(const Isa &isa) {
+void test_float16_reduce(const Isa &isa) {
   Random random(12);
   for (const Dims &shape : {Dims{1, 5, 1}, {7, 300, 1}, {3, 49, 64}, {1, 33, 77}, {2, 900, 9}, {1, 20, 200}, {2, 0, 3}})
     for (std::uint32_t op = 0; op < static_cast<std::uint32_t>(ReduceOp::Count); ++op)
@@ -161,8 +161,8 @@ void test_rotary(const Isa &isa) {
 }  // namespace
 
 void register_float16(Registry &registry) {
-  registry.test("ChainF32: float16", test_chain);
-  registry.test("ReduceF32: float16", test_reduce);
+  registry.test("ChainF32: float16", test_float16_chain);
+  registry.test("ReduceF32: float16", test_float16_reduce);
   registry.test("Elements: float16", test_elements);
   registry.test("RotaryF32: float16", test_rotary);
 }

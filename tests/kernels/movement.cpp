@@ -254,7 +254,7 @@ void test_cast(const Isa &isa) {
   refuse(isa, Kernel::Cast, p, "dtype 257", [](auto &q) { q.from = 257; });
 }
 
-void register_benches(Registry &registry) {
+void register_movement_benches(Registry &registry) {
   struct Transpose {
     std::uint32_t width;
     std::int64_t n, rows, columns, block;
@@ -325,7 +325,7 @@ void register_movement(Registry &registry) {
   registry.test("Fill", test_fill);
   registry.test("Gather", test_gather);
   registry.test("Cast", test_cast);
-  register_benches(registry);
+  register_movement_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

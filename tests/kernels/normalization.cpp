@@ -184,7 +184,7 @@ void test_reduce(const Isa &isa) {
          [](auto &q) { q.reduced = 0, q.outer = q.inner = std::int64_t{1} << 30; });
 }
 
-void register_benches(Registry &registry) {
+void register_normalization_benches(Registry &registry) {
   const auto floats = [](std::int64_t count, float low = -3, float high = 3) {
     Random random(1);
     return in(random.reals(static_cast<std::size_t>(count), low, high));
@@ -239,7 +239,7 @@ void register_normalization(Registry &registry) {
   registry.test("SoftmaxF32", test_softmax);
   registry.test("LayerNormF32", test_layer_norm);
   registry.test("ReduceF32", test_reduce);
-  register_benches(registry);
+  register_normalization_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

@@ -330,7 +330,7 @@ void register_conversions(Registry &registry) {
 
 // ---- benchmarks ---------------------------------------------------------------------------------
 
-void register_benches(Registry &registry) {
+void register_quantized_benches(Registry &registry) {
   const auto binary = [&](const char *name, std::uint32_t type, std::int64_t count) {
     registry.bench(std::string("binary_int add ") + name, [=](const Isa &) {
       BinaryInt p;
@@ -406,7 +406,7 @@ void register_quantized(Registry &registry) {
   register_binary(registry);
   register_pool(registry);
   register_conversions(registry);
-  register_benches(registry);
+  register_quantized_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

@@ -404,7 +404,7 @@ void test_grid_sample(const Isa &isa) {
       expected, 4e-6f, 1e-5f);
 }
 
-void register_benches(Registry &registry) {
+void register_resize_benches(Registry &registry) {
   struct Pool {
     const char *name;
     PoolOp op;
@@ -488,7 +488,7 @@ void register_resize(Registry &registry) {
   registry.test("Col2ImF32", test_col2im);
   registry.test("RoiAlignF32", test_roi_align);
   registry.test("GridSampleF32", test_grid_sample);
-  register_benches(registry);
+  register_resize_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

@@ -176,7 +176,7 @@ void test_arg_extreme_lines(const Isa &isa) {
   refuse(isa, Kernel::ArgExtreme, p, "2^60 elements", [](auto &q) { q.outer = q.inner = std::int64_t{1} << 30; });
 }
 
-void register_benches(Registry &registry) {
+void register_selection_benches(Registry &registry) {
   struct Case {
     const char *name;
     TopK p;
@@ -219,7 +219,7 @@ void register_selection(Registry &registry) {
   registry.test("GatherElements", test_gather_elements);
   registry.test("ArgExtremeF32", test_arg_extreme);
   registry.test("ArgExtreme", test_arg_extreme_lines);
-  register_benches(registry);
+  register_selection_benches(registry);
 }
 
 }  // namespace quarry::kernel_test

@@ -172,7 +172,7 @@ Bytes numbers(DType dtype, std::size_t count, Random &random) {
   return bytes_of(x);
 }
 
-void test_reduce(const Isa &isa) {
+void test_wide_reduce(const Isa &isa) {
   Random random(23);
   constexpr Op kOps[] = {Op::ReduceSum,  Op::ReduceMean, Op::ReduceMax, Op::ReduceMin,
                          Op::ReduceProd, Op::ReduceL1,   Op::ReduceL2,  Op::ReduceSumSquare};
@@ -284,7 +284,7 @@ void test_matmul(const Isa &isa) {
 void register_wide(Registry &registry) {
   registry.test("UnaryF64", test_unary);
   registry.test("SoftmaxF64, Hardmax", test_lines);
-  registry.test("Reduce", test_reduce);
+  registry.test("Reduce", test_wide_reduce);
   registry.test("MatMulWide", test_matmul);
 }
 

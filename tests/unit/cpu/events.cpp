@@ -10,8 +10,8 @@ using i32 = std::int32_t;
 
 namespace {
 
-struct Net : RandomGraph {
-  Net() : RandomGraph(1) {}
+struct EventNet : RandomGraph {
+  EventNet() : RandomGraph(1) {}
   using RandomGraph::input, RandomGraph::node, RandomGraph::reals, RandomGraph::scalar, RandomGraph::integers;
   const qir::Graph &gives(std::initializer_list<i32> outputs) {
     graph_.outputs.assign(outputs);
@@ -83,7 +83,7 @@ void check_lines(const Events &events, const std::vector<std::string> &expected)
 }  // namespace
 
 TEST_CASE("a convolution says what it took in, and what it reads and writes") {
-  Net net;
+  EventNet net;
   const i32 x = net.input(DType::F32, {1, 8, 6, 6});
   i32 y = net.node(Op::Conv, {x, net.reals({64, 8, 2, 2}, -1, 1), net.reals({64}, -1, 1)});
   y = net.node(Op::Clip, {y, net.reals({}, 0, 0), net.reals({}, 6, 6)});
@@ -103,7 +103,7 @@ TEST_CASE("a convolution says what it took in, and what it reads and writes") {
 }
 
 TEST_CASE("a composite operator names its pieces, a reference kernel itself") {
-  Net net;
+  EventNet net;
   const i32 x = net.input(DType::F32, {4, 6, 6});
   const i32 erf = net.node(Op::Erf, {net.node(Op::Div, {x, net.scalar(1.41421356f)})});           // 0, 1
   const i32 gate = net.node(Op::Mul, {x, net.node(Op::Add, {erf, net.scalar(1)})});               // 2, 3
@@ -118,7 +118,7 @@ TEST_CASE("a composite operator names its pieces, a reference kernel itself") {
 }
 
 TEST_CASE("bytes are those that are used") {
-  Net net;
+  EventNet net;
   // Two rows of a table of a hundred; a convolution writes its half of the channels, not what lies between.
   const i32 rows = net.node(Op::Gather, {net.reals({100, 16}, -1, 1), net.input(DType::I64, {2})});
   const i32 x = net.input(DType::F32, {1, 8, 2, 2});
@@ -138,7 +138,7 @@ TEST_CASE("bytes are those that are used") {
 }
 
 TEST_CASE("a level gets what it asks for") {
-  Net net;
+  EventNet net;
   const i32 y = net.node(Op::Relu, {net.input(DType::F32, {3})});
   const PlanCase sample(net.gives({y}));
   REQUIRE(sample.ok());

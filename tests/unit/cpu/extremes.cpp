@@ -17,8 +17,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-struct Net : RandomGraph {
-  Net() : RandomGraph(1) { most_ = 1 << 22; }
+struct ExtremeNet : RandomGraph {
+  ExtremeNet() : RandomGraph(1) { most_ = 1 << 22; }
   using RandomGraph::constant, RandomGraph::input, RandomGraph::integers, RandomGraph::node, RandomGraph::reals;
   i32 floats(qir::Shape shape, const Vector<float> &values) {
     const auto *const bytes = reinterpret_cast<const std::uint8_t *>(values.data());
@@ -79,7 +79,7 @@ TEST_CASE("an infinity spoils what taps reach, whatever the algorithm") {
   for (const auto &[channels, filters, group, dilation] :
        {std::array<std::int64_t, 4>{32, 64, 1, 1}, {48, 40, 1, 1}, {64, 33, 1, 2}, {96, 72, 2, 1}, {160, 160, 1, 1}})
     for (const std::int64_t side : {15, 28}) {
-      Net net;
+      ExtremeNet net;
       const i32 x = net.input(DType::F32, {2, channels, side, side});
       const i32 y = net.node(
           Op::Conv, {x, net.reals({filters, channels / group, 3, 3}, -0.3f, 0.3f), net.reals({filters}, -1, 1)},
@@ -111,7 +111,7 @@ TEST_CASE("what has no weight is not looked at") {
   for (const std::int64_t channels : {1, 3, 8, 20}) {
     for (const char *const where : {"asymmetric", "align_corners", "half_pixel"})
       for (const bool leaves : {true, false}) {
-        Net net;
+        ExtremeNet net;
         const i32 x = net.input(DType::F32, {1, channels, 5, 9});
         i32 y = net.node(Op::Resize, {x, qir::kAbsent, qir::kAbsent, net.integers({1, channels, 9, 17})},
                          [&](qir::Node &n) {
@@ -126,7 +126,7 @@ TEST_CASE("what has no weight is not looked at") {
       }
     for (const char *const mode : {"linear", "cubic", "nearest"})
       for (const char *const padding : {"zeros", "border", "reflection"}) {
-        Net net;
+        ExtremeNet net;
         const i32 x = net.input(DType::F32, {1, channels, 5, 5}), grid = net.input(DType::F32, {1, 9, 9, 2});
         const PlanCase sample(net.gives({net.node(Op::GridSample, {x, grid}, [&](qir::Node &n) {
           n.set("mode", std::string_view(mode)), n.set("padding_mode", std::string_view(padding));
@@ -153,7 +153,7 @@ TEST_CASE("normalisations of equal numbers, and of a large mean") {
   for (const Case &c : cases)
     for (const bool equal : {true, false})
       for (const float mean : {0.1f, 3.7f, 1e6f, -123456.7f}) {
-        Net net;
+        ExtremeNet net;
         const i32 x = net.input(DType::F32, {2, 6, 7, 9});
         Vector<i32> inputs{x};
         const bool scaled = c.op != Op::MeanVarianceNormalization;
@@ -199,7 +199,7 @@ TEST_CASE("normalisations of equal numbers, and of a large mean") {
       }
   // Of BatchNormalization the mean is given.
   for (const float mean : {1e6f, 3.0f}) {
-    Net net;
+    ExtremeNet net;
     const i32 x = net.input(DType::F32, {2, 3, 50});
     const Vector<float> scales{1, 2, 3}, shifts{0.5f, 0, -1}, means(3, mean), variances{0.25f, 1, 4};
     const PlanCase sample(
@@ -224,7 +224,7 @@ TEST_CASE("a target that is no class is an error, as on cpu-reference") {
   for (const Op op : {Op::NegativeLogLikelihoodLoss, Op::SoftmaxCrossEntropyLoss})
     for (const char *const reduction : {"none", "sum", "mean"})
       for (const bool ignores : {false, true}) {
-        Net net;
+        ExtremeNet net;
         const i32 x = net.input(DType::F32, {2, 5, 3, 4}), targets = net.input(DType::I64, {2, 3, 4});
         const PlanCase sample(net.gives({net.node(op, {x, targets}, [&](qir::Node &n) {
           n.set("reduction", std::string_view(reduction));
@@ -264,7 +264,7 @@ TEST_CASE("what kernels have no room for cpu-reference runs") {
       {Op::AveragePool, {1, 2}, {1, 65537}, {1, 1}, {1, 2, 1, 131080}, false},
   };
   for (const Case &c : cases) {
-    Net net;
+    ExtremeNet net;
     const i32 x = net.input(DType::F32, c.x);
     Vector<i32> inputs{x};
     if (c.op == Op::Conv) inputs = {x, net.reals({4, 2, c.kernel[0], c.kernel[1]}, -1, 1), net.reals({4}, -1, 1)};

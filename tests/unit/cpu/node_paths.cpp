@@ -40,8 +40,8 @@ std::vector<std::string> looked(const qir::Graph &graph) {
   return ways_of(made->plan);
 }
 
-struct Net : RandomGraph {
-  Net() : RandomGraph(1) {}
+struct PathNet : RandomGraph {
+  PathNet() : RandomGraph(1) {}
   using RandomGraph::input, RandomGraph::node, RandomGraph::reals, RandomGraph::scalar, RandomGraph::integers;
   const qir::Graph &gives(std::initializer_list<i32> outputs) {
     graph_.outputs.assign(outputs);
@@ -53,7 +53,7 @@ struct Net : RandomGraph {
 }  // namespace
 
 TEST_CASE("each node says by what it runs") {
-  Net net;
+  PathNet net;
   const i32 x = net.input(DType::F32, {1, 4, 6, 6});
   i32 y = net.node(Op::Conv, {x, net.reals({4, 4, 1, 1}, -1, 1)});                              // 0
   y = net.node(Op::Mul, {y, net.node(Op::Sigmoid, {y})});                                       // 1, 2
@@ -78,7 +78,7 @@ TEST_CASE("each node says by what it runs") {
 }
 
 TEST_CASE("elementwise nodes one behind the other are one step") {
-  Net net;
+  PathNet net;
   const i32 x = net.input(DType::F32, {1, 4, 6, 6}), z = net.input(DType::F32, {1, 4, 6, 6});
   i32 y = net.node(Op::Add, {x, net.scalar(3)});               // 0
   y = net.node(Op::Relu, {y});                                 // 1: the bound of 0

@@ -16,8 +16,8 @@ using Ints = Vector<std::int64_t>;
 namespace {
 
 // A graph in a few words; shapes are inferred, constants are random.
-struct Net : RandomGraph {
-  Net() : RandomGraph(1) { most_ = 1 << 22; }
+struct PromiseNet : RandomGraph {
+  PromiseNet() : RandomGraph(1) { most_ = 1 << 22; }
   using RandomGraph::constant, RandomGraph::input, RandomGraph::integers, RandomGraph::node, RandomGraph::reals,
       RandomGraph::scalar;
   i32 image(std::int64_t c, std::int64_t h, std::int64_t w) { return input(DType::F32, {1, c, h, w}); }
@@ -47,14 +47,14 @@ std::string steps_of(const qir::Graph &graph, float tolerance = 1e-4f) {
 }  // namespace
 
 TEST_CASE("convolutions take what follows") {
-  Net net;
+  PromiseNet net;
   const i32 x = net.image(16, 9, 9), a = net.conv(x, 16, 3),
             sum = net.node(Op::Add, {net.conv(net.node(Op::Relu, {a}), 16, 1), a});
   const std::string steps = steps_of(net.gives({net.node(Op::Relu, {sum})}));
   // x comes with its channels first; `a` is read before and after its activation, so that one stays a step.
   CHECK_EQ(steps, "Copy ConvF32 UnaryF32 ConvF32 Copy");
 
-  Net chain;
+  PromiseNet chain;
   CHECK_EQ(steps_of(chain.gives({chain.node(Op::HardSwish, {chain.conv(chain.image(8, 8, 8), 8, 3)})})),
            "Copy ConvF32 Copy");
 }
@@ -62,8 +62,8 @@ TEST_CASE("convolutions take what follows") {
 // Windows of hundreds of samples, as a spectrogram's, are products too; depthwise ones of that size are left to
 // cpu-reference.
 TEST_CASE("filter banks are products") {
-  Net net, grouped;
-  const auto conv = [](Net &to, i32 x, i32 w, std::int64_t group, std::int64_t step) {
+  PromiseNet net, grouped;
+  const auto conv = [](PromiseNet &to, i32 x, i32 w, std::int64_t group, std::int64_t step) {
     return to.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("group", group), n.set("strides", Ints(1, step)); });
   };
   const i32 x = net.input(DType::F32, {1, 1, 2000}), y = conv(net, x, net.reals({34, 1, 400}, -0.1f, 0.1f), 1, 160);
@@ -73,7 +73,7 @@ TEST_CASE("filter banks are products") {
 }
 
 TEST_CASE("images stay channels last") {
-  Net net;
+  PromiseNet net;
   i32 y = net.conv(net.image(3, 16, 16), 8, 3, 1, 2);
   y = net.conv(net.clip6(y), 8, 3, 8);
   y = net.node(Op::MaxPool, {y}, [](qir::Node &n) { n.set("kernel_shape", Ints(2, 2)), n.set("strides", Ints(2, 2)); });
@@ -86,21 +86,21 @@ TEST_CASE("images stay channels last") {
 
 TEST_CASE("planes that leave the graph as planes get no other layout") {
   const auto steps = [](std::int64_t channels, std::int64_t oc, std::int64_t k, std::int64_t group) {
-    Net net;
+    PromiseNet net;
     return steps_of(net.gives({net.conv(net.image(channels, 9, 9), oc, k, group)}));
   };
   CHECK_EQ(steps(8, 12, 1, 1), "MatMulF32");
   CHECK_EQ(steps(8, 8, 7, 8), "DepthwiseF32");
   CHECK_EQ(steps(3, 8, 3, 1), "ConvF32");
   CHECK_EQ(steps(8, 8, 3, 1), "Copy ConvF32 Copy");
-  Net net;
+  PromiseNet net;
   const i32 y = net.node(Op::ConvTranspose, {net.image(8, 6, 6), net.reals({8, 4, 2, 2}, -1, 1)},
                          [](qir::Node &n) { n.set("strides", Ints(2, 2)); });
   CHECK_EQ(steps_of(net.gives({y})), "MatMulF32 Copy");
 }
 
 TEST_CASE("concatenations of convolutions copy nothing") {
-  Net net;
+  PromiseNet net;
   const i32 x = net.conv(net.image(8, 6, 6), 16, 1), left = net.node(Op::Relu, {net.conv(x, 8, 1)}),
             right = net.node(Op::Relu, {net.conv(x, 8, 3)});
   const i32 both = net.node(Op::Concat, {left, right}, [](qir::Node &n) { n.set("axis", std::int64_t{1}); });
@@ -125,7 +125,7 @@ TEST_CASE("einsum is a product of matrices") {
       {"aij,jk->ik", {2, 3, 4}, {4, 5}},                // summed before there is a product
   };
   for (const Case &c : cases) {
-    Net net;
+    PromiseNet net;
     const i32 a = net.input(DType::F32, c.a), b = net.input(DType::F32, c.b);
     const PlanCase sample(
         net.gives({net.node(Op::Einsum, {a, b}, [&](qir::Node &n) { n.set("equation", c.equation); })}));
@@ -149,7 +149,7 @@ TEST_CASE("what is small or little is packed") {
     return found;
   };
   // A large table is read where the model has it, a small constant beside it is not.
-  Net net;
+  PromiseNet net;
   const i32 table = net.reals({256, 128}, -1, 1), rows = net.node(Op::Gather, {table, net.input(DType::I64, {3})});
   const PlanCase kept(net.gives({net.node(Op::Add, {rows, net.reals({128}, -1, 1)})}));
   REQUIRE(kept.ok());
@@ -157,7 +157,7 @@ TEST_CASE("what is small or little is packed") {
   CHECK_EQ(constants(kept, 0), 1);
   CHECK_EQ(constants(kept, 1), 1);
   // Where nothing large is read as it is, no segment of the model is kept.
-  Net little;
+  PromiseNet little;
   const PlanCase packed(little.gives({little.conv(little.image(64, 6, 6), 128, 3)}));
   REQUIRE(packed.ok());
   CHECK_EQ(packed.segments().size(), 2u);
@@ -165,7 +165,7 @@ TEST_CASE("what is small or little is packed") {
 }
 
 TEST_CASE("movement without steps") {
-  Net net;
+  PromiseNet net;
   const i32 x = net.input(DType::F32, {2, 6, 8});
   i32 y = net.node(Op::Reshape, {x, net.integers({2, 6, 2, 4})});
   y = net.transpose(y, {0, 2, 1, 3});
@@ -177,14 +177,14 @@ TEST_CASE("movement without steps") {
 }
 
 TEST_CASE("pieces become one operator") {
-  Net gelu;  // x * (1 + erf(x / sqrt 2)) * 0.5 behind a product
+  PromiseNet gelu;  // x * (1 + erf(x / sqrt 2)) * 0.5 behind a product
   i32 y = gelu.node(Op::Add, {gelu.node(Op::MatMul, {gelu.input(DType::F32, {4, 16}), gelu.reals({16, 24}, -1, 1)}),
                               gelu.reals({24}, -1, 1)});
   const i32 erf = gelu.node(Op::Erf, {gelu.node(Op::Div, {y, gelu.scalar(1.41421356f)})});
   y = gelu.node(Op::Mul, {gelu.node(Op::Mul, {y, gelu.node(Op::Add, {erf, gelu.scalar(1)})}), gelu.scalar(0.5f)});
   CHECK_EQ(steps_of(gelu.gives({y})), "ConvF32");
 
-  Net norm;
+  PromiseNet norm;
   const i32 x = norm.input(DType::F32, {2, 3, 20});
   const auto mean = [&](i32 of) {
     return norm.node(Op::ReduceMean, {of, norm.integers({-1})},
@@ -199,7 +199,7 @@ TEST_CASE("pieces become one operator") {
 }
 
 TEST_CASE("attention is one step between products") {
-  Net net;
+  PromiseNet net;
   const std::int64_t b = 2, t = 5, d = 16, heads = 4;
   const i32 x = net.input(DType::F32, {b, t, d});
   const auto part = [&](Ints perm) {
@@ -219,7 +219,7 @@ TEST_CASE("attention is one step between products") {
 
 TEST_CASE("products take what multiplies them") {
   const auto steps = [](Op op, bool constant, bool first, float factor) {
-    Net net;
+    PromiseNet net;
     const i32 a = net.input(DType::F32, {3, 7, 20}),
               b = constant ? net.reals({20, 33}, -1, 1) : net.input(DType::F32, {3, 20, 33}),
               product = net.node(Op::MatMul, {a, b}), by = net.scalar(factor);
@@ -240,7 +240,7 @@ TEST_CASE("products take what multiplies them") {
 // Expand, depthwise, project: one step where the expanded image is large, three where it is not.
 TEST_CASE("inverted residuals by size") {
   for (const auto &[size, block] : {std::pair{64, true}, std::pair{8, false}}) {
-    Net net;
+    PromiseNet net;
     const i32 x = net.conv(net.image(16, size, size), 16, 1);
     i32 y = net.clip6(net.conv(x, 96, 1));
     y = net.clip6(net.conv(y, 96, 3, 96));
@@ -252,7 +252,7 @@ TEST_CASE("inverted residuals by size") {
 
 // Where a worker is held up, others do its share: no loop is cut into one piece for each.
 TEST_CASE("inverted residuals leave work for others") {
-  Net net;
+  PromiseNet net;
   const i32 x = net.conv(net.image(16, 64, 64), 16, 1);
   i32 y = net.clip6(net.conv(x, 96, 1));
   y = net.clip6(net.conv(y, 96, 3, 96));
@@ -282,7 +282,7 @@ TEST_CASE("inverted residuals leave work for others") {
 
 // To wake threads takes longer than a small loop: those are run alone until there is work enough.
 TEST_CASE("threads are woken for what is worth it") {
-  Net net;
+  PromiseNet net;
   i32 y = net.input(DType::F32, {1, 128, 128});
   for (int i = 0; i < 40; ++i) y = net.node(Op::Sin, {y});
   const PlanCase sample(net.gives({y}));
@@ -321,7 +321,7 @@ TEST_CASE("threads are woken for what is worth it") {
 }
 
 TEST_CASE("quantized convolutions take additions") {
-  Net net;
+  PromiseNet net;
   const auto quantised = [&](i32 id, float scale) {
     qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
     t.dtype = DType::U8;
@@ -344,7 +344,7 @@ TEST_CASE("quantized convolutions take additions") {
 
 TEST_CASE("quantized images meet constants, and are averaged, as they lie") {
   for (const DType dtype : {DType::U8, DType::I8}) {
-    Net net;
+    PromiseNet net;
     const auto quantised = [&](i32 id, float scale) {
       qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
       t.dtype = dtype;
@@ -364,7 +364,7 @@ TEST_CASE("quantized images meet constants, and are averaged, as they lie") {
 
 TEST_CASE("gelu by tanh is found") {
   const auto steps = [](int form, float cubic) {
-    Net net;
+    PromiseNet net;
     const i32 x = net.input(DType::F32, {4, 48});
     const auto times = [&](i32 a, i32 b) { return net.node(Op::Mul, {a, b}); };
     const auto plus = [&](i32 a, i32 b) { return net.node(Op::Add, {a, b}); };
@@ -393,7 +393,7 @@ TEST_CASE("gelu by tanh is found") {
 TEST_CASE("quantized convolutions of words") {
   for (const std::int64_t group : {1, 8})
     for (const std::int32_t zero : {32768, 1000}) {
-      Net net;
+      PromiseNet net;
       const auto quantised = [&](i32 id, float scale, std::int32_t zero_point) {
         qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
         t.dtype = DType::U16;
@@ -421,7 +421,7 @@ TEST_CASE("quantized convolutions of words") {
 
 // A chain of elementwise steps needs the memory of one tensor, however long it is.
 TEST_CASE("elementwise steps write where they read") {
-  Net net;
+  PromiseNet net;
   i32 y = net.input(DType::F32, {1, 4096});
   for (int i = 0; i < 20; ++i) y = net.node(Op::Sin, {net.node(Op::Add, {y, net.reals({1, 4096}, -1, 1)})});
   const PlanCase sample(net.gives({net.node(Op::ReduceSum, {y, net.integers({1})})}));

@@ -26,8 +26,6 @@ i32 add_node(Model &p, Op op, Vector<i32> inputs, Vector<i32> outputs, Vector<qi
   node.inputs = std::move(inputs), node.outputs = std::move(outputs), node.attributes = std::move(attributes);
   return node.source;
 }
-qir::Attribute number(const char *name, std::int64_t value) { return Pieces::attribute(name, value); }
-
 void check_unfolded(Model &p, Op op) {
   const Status valid = qir::validate_graph(p.graph);
   REQUIRE_OK(valid);

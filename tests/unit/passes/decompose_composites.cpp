@@ -11,7 +11,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-qir::Attribute number(const char *name, std::int64_t value) { return Pieces::attribute(name, value); }
 qir::Attribute real(const char *name, float value) { return Pieces::attribute(name, value); }
 
 bool everything(const qir::Graph &, const qir::Node &) { return true; }
@@ -25,7 +24,7 @@ void compare(Pieces &p, Op op) {
   for (const qir::Node &node : p.graph.nodes) CHECK_EQ(node.source, 0);
 }
 
-constexpr std::int64_t kBatch = 2, kQueries = 3, kKeys = 4, kPast = 2, kSize = 6, kValueSize = 5;
+constexpr std::int64_t kAttentionBatch = 2, kQueries = 3, kKeys = 4, kPast = 2, kSize = 6, kValueSize = 5;
 enum class Mask { None, Flags, Reals, Short };
 
 struct AttentionCase {
@@ -39,7 +38,8 @@ struct AttentionCase {
 
 void build(Pieces &p, const AttentionCase &c, std::size_t output) {
   const auto heads = [&](std::int64_t count, std::int64_t length, std::int64_t size) {
-    return p.input(c.packed ? qir::Shape{kBatch, length, count * size} : qir::Shape{kBatch, count, length, size});
+    return p.input(c.packed ? qir::Shape{kAttentionBatch, length, count * size}
+                            : qir::Shape{kAttentionBatch, count, length, size});
   };
   const i32 q = heads(c.q_heads, kQueries, kSize), k = heads(c.kv_heads, kKeys, kSize),
             v = heads(c.kv_heads, kKeys, kValueSize);
@@ -50,18 +50,18 @@ void build(Pieces &p, const AttentionCase &c, std::size_t output) {
     std::vector<std::uint8_t> flags;
     for (std::int64_t i = 0; i < kQueries * total; ++i)
       flags.push_back(static_cast<std::uint8_t>(i / total != 1 && i % 3 != 0));
-    inputs[3] = c.run_time ? p.input({kBatch, 1, kQueries, total}, DType::Bool)
+    inputs[3] = c.run_time ? p.input({kAttentionBatch, 1, kQueries, total}, DType::Bool)
                            : p.constant(DType::Bool, {kQueries, total}, flags);
   } else if (c.mask != Mask::None) {
     const std::int64_t length = c.mask == Mask::Short ? total - 1 : total;
     std::vector<float> values;
-    for (std::int64_t i = 0; i < kBatch * kQueries * length; ++i)
+    for (std::int64_t i = 0; i < kAttentionBatch * kQueries * length; ++i)
       values.push_back(i / length == 1 || i % 4 == 1 ? -kInfinity : 0.25f * static_cast<float>(i % 3));
-    inputs[3] = p.constant(DType::F32, {kBatch, 1, kQueries, length}, values);
+    inputs[3] = p.constant(DType::F32, {kAttentionBatch, 1, kQueries, length}, values);
   }
   if (c.past) {
-    inputs[4] = p.input({kBatch, c.kv_heads, kPast, kSize});
-    inputs[5] = p.input({kBatch, c.kv_heads, kPast, kValueSize});
+    inputs[4] = p.input({kAttentionBatch, c.kv_heads, kPast, kSize});
+    inputs[5] = p.input({kAttentionBatch, c.kv_heads, kPast, kValueSize});
   }
   if (!c.valid.empty()) inputs[6] = p.integers(c.valid);
   Vector<qir::Attribute> attributes = c.more;
@@ -70,9 +70,9 @@ void build(Pieces &p, const AttentionCase &c, std::size_t output) {
     attributes.push_back(number("kv_num_heads", c.kv_heads));
   }
   const i32 y = p.node(Op::Attention, inputs, attributes);
-  const i32 present_k = p.tensor(DType::F32, {kBatch, c.kv_heads, total, kSize}),
-            present_v = p.tensor(DType::F32, {kBatch, c.kv_heads, total, kValueSize}),
-            scores = p.tensor(DType::F32, {kBatch, c.q_heads, kQueries, total});
+  const i32 present_k = p.tensor(DType::F32, {kAttentionBatch, c.kv_heads, total, kSize}),
+            present_v = p.tensor(DType::F32, {kAttentionBatch, c.kv_heads, total, kValueSize}),
+            scores = p.tensor(DType::F32, {kAttentionBatch, c.q_heads, kQueries, total});
   qir::Node &node = p.graph.nodes.back();
   node.outputs = {y, present_k, present_v, scores};
   p.gives({node.outputs[output]});
@@ -129,12 +129,13 @@ TEST_CASE("RotaryEmbedding is decomposed") {
   for (const Case &c : cases) {
     Pieces p;
     const std::int64_t half = (c.turned == 0 ? size : c.turned) / 2;
-    const i32 x =
-        p.input(c.packed ? qir::Shape{kBatch, length, heads * size} : qir::Shape{kBatch, heads, length, size});
-    const qir::Shape cache = c.positions ? qir::Shape{known, half} : qir::Shape{kBatch, length, half};
-    const std::int64_t many = c.positions ? known * half : kBatch * length * half;
+    const i32 x = p.input(c.packed ? qir::Shape{kAttentionBatch, length, heads * size}
+                                   : qir::Shape{kAttentionBatch, heads, length, size});
+    const qir::Shape cache = c.positions ? qir::Shape{known, half} : qir::Shape{kAttentionBatch, length, half};
+    const std::int64_t many = c.positions ? known * half : kAttentionBatch * length * half;
     Vector<i32> inputs = {x, p.column(many, cache), p.column(many, cache)};
-    if (c.positions) inputs.push_back(p.constant<std::int64_t>(DType::I64, {kBatch, length}, {0, 6, 2, 3, 5, 5, 1, 4}));
+    if (c.positions)
+      inputs.push_back(p.constant<std::int64_t>(DType::I64, {kAttentionBatch, length}, {0, 6, 2, 3, 5, 5, 1, 4}));
     Vector<qir::Attribute> attributes = {number("interleaved", c.interleaved),
                                          number("rotary_embedding_dim", c.turned)};
     if (c.packed) attributes.push_back(number("num_heads", heads));

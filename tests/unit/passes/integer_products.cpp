@@ -7,7 +7,7 @@ using namespace quarry::test;
 
 namespace {
 
-i32 weights(Pieces &p, qir::Shape shape) {
+i32 byte_weights(Pieces &p, qir::Shape shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
   std::vector<std::int8_t> values;
@@ -34,13 +34,13 @@ TEST_CASE("integer products that are scaled become products of reals") {
     Pieces p;
     const i32 x = p.input({2, 3, 40}, DType::U8), zero = p.input({}, DType::U8);
     const i32 zeros = p.constant<std::int8_t>(DType::I8, {5}, {-3, 0, 7, 100, -128});
-    const i32 sums = p.node(Op::MatMulInteger, {x, weights(p, {40, 5}), zero, zeros});
+    const i32 sums = p.node(Op::MatMulInteger, {x, byte_weights(p, {40, 5}), zero, zeros});
     compare(p, scaled(p, sums, {5}), "DequantizeLinear DequantizeLinear MatMul Mul Mul");
   }
   {
     Pieces p;
     const i32 x = p.input({1, 4, 6, 5}, DType::U8), zero = p.input({1}, DType::U8);
-    const i32 sums = p.node(Op::ConvInteger, {x, weights(p, {6, 2, 3, 3}), zero},
+    const i32 sums = p.node(Op::ConvInteger, {x, byte_weights(p, {6, 2, 3, 3}), zero},
                             {Pieces::attribute("group", std::int64_t{2}), Pieces::attribute("pads", Ints{1, 1, 0, 1})});
     compare(p, scaled(p, sums, {}), "Reshape DequantizeLinear DequantizeLinear Conv Mul Mul");
   }
@@ -49,7 +49,7 @@ TEST_CASE("integer products that are scaled become products of reals") {
 TEST_CASE("integer products that are read as integers stay") {
   Pieces p;
   const i32 x = p.input({3, 40}, DType::U8);
-  const i32 sums = p.node(Op::MatMulInteger, {x, weights(p, {40, 5})});
+  const i32 sums = p.node(Op::MatMulInteger, {x, byte_weights(p, {40, 5})});
   const i32 result = scaled(p, sums, {});
   p.gives({result, sums});
   passes::scale_integer_products(p.graph, p.store);

@@ -7,7 +7,7 @@ using namespace quarry::test;
 
 namespace {
 
-struct Case {
+struct Movement {
   const char *what;
   qir::Shape from, middle;
   Ints perm;
@@ -18,7 +18,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("movements are found however they are cut into axes") {
-  const Case cases[] = {
+  const Movement cases[] = {
       {"PixelShuffle of PyTorch", {2, 12, 3, 5}, {2, 3, 2, 2, 3, 5}, {0, 1, 4, 2, 5, 3}, {2, 3, 6, 10}, "DepthToSpace"},
       {"with axes of one element", {1, 9, 3, 5}, {1, 1, 3, 3, 3, 5}, {0, 1, 4, 2, 5, 3}, {1, 1, 9, 15}, "DepthToSpace"},
       {"without them", {1, 9, 3, 5}, {3, 3, 3, 5}, {2, 0, 3, 1}, {1, 1, 9, 15}, "DepthToSpace"},
@@ -51,7 +51,7 @@ TEST_CASE("movements are found however they are cut into axes") {
        "Reshape Transpose Reshape"},
       {"as short as can be", {6, 4}, {2, 3, 4}, {2, 1, 0}, {4, 6}, "Reshape Transpose Reshape"},
   };
-  for (const Case &c : cases) {
+  for (const Movement &c : cases) {
     CAPTURE(c.what);
     Pieces p;
     const auto shaped = [&](i32 id, const qir::Shape &shape) {

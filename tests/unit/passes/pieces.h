@@ -125,6 +125,8 @@ inline std::string ops(const qir::Graph &graph) {
   return text;
 }
 
+inline qir::Attribute number(const char *name, std::int64_t value) { return Pieces::attribute(name, value); }
+
 // The first output as cpu-reference gives it: reals as they are, stored integers as numbers. Inputs are numbers of
 // [-4, 4], or the whole range of an integer type, the same for graphs with the same inputs.
 std::vector<double> run(const qir::Graph &graph);

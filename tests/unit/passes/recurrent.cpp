@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 4, kBatch = 2, kInput = 3, kHidden = 5;
 
-struct Case {
+struct Recurrent {
   Op op;
   const char *direction = "forward";
   bool bias = false, states = false, peepholes = false, run_time = false, batch_first = false;
@@ -18,7 +18,7 @@ struct Case {
 };
 
 // A node with the wanted output first.
-void build(Pieces &p, const Case &c, std::size_t output) {
+void build(Pieces &p, const Recurrent &c, std::size_t output) {
   const std::int64_t directions = std::string_view(c.direction) == "bidirectional" ? 2 : 1;
   const std::int64_t gates = c.op == Op::LSTM ? 4 : c.op == Op::GRU ? 3 : 1;
   const auto constant = [&](qir::Shape shape) {
@@ -54,8 +54,6 @@ void build(Pieces &p, const Case &c, std::size_t output) {
   p.gives({node.outputs[output]});
 }
 
-qir::Attribute number(const char *name, std::int64_t value) { return Pieces::attribute(name, value); }
-
 }  // namespace
 
 TEST_CASE("recurrent operators are unrolled") {
@@ -65,7 +63,7 @@ TEST_CASE("recurrent operators are unrolled") {
     for (const char *const name : names) list.emplace_back(name);
     return Pieces::attribute("activations", std::move(list));
   };
-  const Case cases[] = {
+  const Recurrent cases[] = {
       {.op = Op::LSTM},
       {.op = Op::LSTM, .direction = "reverse", .bias = true},
       {.op = Op::LSTM, .direction = "bidirectional", .bias = true, .states = true, .peepholes = true},
@@ -87,7 +85,7 @@ TEST_CASE("recurrent operators are unrolled") {
                 Pieces::attribute("activation_beta", Vector<float>{0.1f})}},
   };
   std::size_t at = 0;
-  for (const Case &c : cases) {
+  for (const Recurrent &c : cases) {
     CAPTURE(at);
     ++at;
     for (std::size_t output = 0; output < (c.op == Op::LSTM ? 3u : 2u); ++output) {

@@ -8,7 +8,6 @@ using namespace quarry::test;
 namespace {
 
 qir::Attribute ints(const char *name, Ints values) { return Pieces::attribute(name, std::move(values)); }
-qir::Attribute number(const char *name, std::int64_t value) { return Pieces::attribute(name, value); }
 qir::Attribute text(const char *name, std::string_view value) { return Pieces::attribute(name, value); }
 
 // The same numbers; where the operator stays at all it has at most `rank` axes.

@@ -16,7 +16,7 @@ using namespace quarry::quantize;
 
 namespace {
 
-constexpr Grid kI8{DType::I8, true};
+constexpr Grid kSymmetric{DType::I8, true};
 
 // A graph of products by hand: constants live in `numbers`.
 struct Network {
@@ -132,7 +132,7 @@ TEST_CASE("clipping weights") {
     }
     return sum;
   };
-  for (const Grid &grid : {Grid{DType::I4, true}, Grid{DType::U8, false}, kI8}) {
+  for (const Grid &grid : {Grid{DType::I4, true}, Grid{DType::U8, false}, kSymmetric}) {
     const double found = error(clipped_range(values, grid), grid);
     double best = error({-1, 4}, grid);
     CHECK_LE(found, best);
@@ -141,8 +141,8 @@ TEST_CASE("clipping weights") {
         best = std::min(best, error({grid.symmetric ? -high : -low, high}, grid));
     CHECK_LE(found, best * 1.03);
   }
-  CHECK(clipped_range({}, kI8) == Range{0, 0});
-  CHECK(clipped_range(std::vector<float>{0, 0}, kI8) == Range{0, 0});
+  CHECK(clipped_range({}, kSymmetric) == Range{0, 0});
+  CHECK(clipped_range(std::vector<float>{0, 0}, kSymmetric) == Range{0, 0});
 }
 
 TEST_CASE("rows of a convolution") {
