@@ -11,8 +11,6 @@
 #include "kernels/reference/scratch.h"
 
 namespace quarry::reference {
-namespace {
-
 // A tensor as it stands during a run.
 struct TensorState {
   void *data = nullptr;
@@ -25,6 +23,8 @@ struct TensorState {
 
   qir::Shape shape() const { return qir::Shape(dims, dims + rank); }
 };
+
+namespace {
 
 bool is_aligned(const void *data, DType dtype) noexcept {
   const std::uintptr_t width = std::max<std::uint32_t>(dtype_bits(dtype) / 8, 1);

@@ -13,7 +13,7 @@ namespace {
 
 // One of the types Ts in and out, by f(a, b).
 template <class... Ts, class F>
-Status same_type(Context &context, F f) {
+Status binary_same_type(Context &context, F f) {
   const View &a = *context.input(0), &b = *context.input(1);
   View *out = context.output(0);
   if (!out) return {};
@@ -39,8 +39,8 @@ Status modular(Context &context, F f) {
 }
 template <class F>
 Status arithmetic(Context &context, F f) {
-  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
-                   std::int64_t, std::uint64_t>(context, f);
+  return binary_same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                          std::uint32_t, std::int64_t, std::uint64_t>(context, f);
 }
 // A truth value by f(a, b).
 template <class... Ts, class F>
@@ -220,13 +220,13 @@ Status kernel_pow(Context &context) {
 }
 
 Status kernel_prelu(Context &context) {
-  return same_type<float, double, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
+  return binary_same_type<float, double, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
       context, [](auto x, auto slope) { return x < 0 ? multiply(x, slope) : x; });
 }
 
 Status kernel_swiglu(Context &context) {
   const double alpha = context.node().get_float("alpha", 1.0f);
-  return same_type<float, double>(context, [alpha](auto gate, auto value) {
+  return binary_same_type<float, double>(context, [alpha](auto gate, auto value) {
     const double g = gate;
     return static_cast<decltype(gate)>(g / (1 + std::exp(-alpha * g)) * static_cast<double>(value));
   });
@@ -266,8 +266,8 @@ Status kernel_bitwise_xor(Context &context) {
 Status kernel_bit_shift(Context &context) {
   if (context.node().get_string("direction", "LEFT") == "LEFT")
     return modular<>(context, [](auto a, auto b) { return shift_left(a, b); });
-  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                   std::uint64_t>(context, [](auto a, auto b) { return shift_right(a, b); });
+  return binary_same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                          std::int64_t, std::uint64_t>(context, [](auto a, auto b) { return shift_right(a, b); });
 }
 
 Status kernel_where(Context &context) {

@@ -32,7 +32,7 @@ Status map_rows(Context &context, UnaryRow row, const void *user) {
 
 // out[i] = f(in[i]) in one of the types Ts.
 template <class... Ts, class F>
-Status same_type(Context &context, F f) {
+Status unary_same_type(Context &context, F f) {
   const View &in = *context.input(0);
   View *out = context.output(0);
   if (!out) return {};
@@ -42,19 +42,20 @@ Status same_type(Context &context, F f) {
   return map_rows(context, row, &f);
 }
 template <class F>
-Status numbers(Context &context, F f) {
-  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
-                   std::int64_t, std::uint64_t>(context, f);
+Status unary_numbers(Context &context, F f) {
+  return unary_same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                         std::uint32_t, std::int64_t, std::uint64_t>(context, f);
 }
 // f in the type of the elements: for what is exact.
 template <class F>
 Status exact(Context &context, F f) {
-  return same_type<float, double>(context, f);
+  return unary_same_type<float, double>(context, f);
 }
 // f(double) -> double.
 template <class F>
 Status real(Context &context, F f) {
-  return same_type<float, double>(context, [f](auto x) { return static_cast<decltype(x)>(f(static_cast<double>(x))); });
+  return unary_same_type<float, double>(context,
+                                        [f](auto x) { return static_cast<decltype(x)>(f(static_cast<double>(x))); });
 }
 
 double attribute(Context &context, std::string_view name, float fallback) {
@@ -115,7 +116,7 @@ Status kernel_round(Context &context) {
 }
 
 Status kernel_abs(Context &context) {
-  return numbers(context, [](auto x) {
+  return unary_numbers(context, [](auto x) {
     using T = decltype(x);
     if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
     else if constexpr (std::is_signed_v<T>) return x < 0 ? static_cast<T>(0 - static_cast<std::uint64_t>(x)) : x;
@@ -123,14 +124,14 @@ Status kernel_abs(Context &context) {
   });
 }
 Status kernel_neg(Context &context) {
-  return same_type<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t>(context, [](auto x) {
+  return unary_same_type<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t>(context, [](auto x) {
     using T = decltype(x);
     if constexpr (std::is_floating_point_v<T>) return -x;
     else return static_cast<T>(0 - static_cast<std::uint64_t>(x));
   });
 }
 Status kernel_sign(Context &context) {
-  return numbers(context, [](auto x) {
+  return unary_numbers(context, [](auto x) {
     using T = decltype(x);
     if constexpr (std::is_floating_point_v<T>)
       if (x != x) return x;
@@ -138,7 +139,7 @@ Status kernel_sign(Context &context) {
   });
 }
 Status kernel_relu(Context &context) {
-  return same_type<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t>(
+  return unary_same_type<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t>(
       context, [](auto x) { return x < 0 ? decltype(x){0} : x; });  // NaN stays
 }
 Status kernel_leaky_relu(Context &context) {
@@ -183,7 +184,7 @@ Status kernel_quick_gelu(Context &context) {
 }
 Status kernel_shrink(Context &context) {
   const double lambd = attribute(context, "lambd", 0.5f), bias = attribute(context, "bias", 0.0f);
-  return numbers(context, [lambd, bias](auto x) {
+  return unary_numbers(context, [lambd, bias](auto x) {
     const double value = static_cast<double>(x);
     return cast_to<decltype(x)>(value < -lambd   ? value + bias
                                 : value > lambd  ? value - bias
@@ -200,8 +201,8 @@ Status kernel_not(Context &context) {
   return {};
 }
 Status kernel_bitwise_not(Context &context) {
-  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                   std::uint64_t>(context, [](auto x) { return static_cast<decltype(x)>(~x); });
+  return unary_same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                         std::int64_t, std::uint64_t>(context, [](auto x) { return static_cast<decltype(x)>(~x); });
 }
 
 Status kernel_is_inf(Context &context) {
@@ -245,7 +246,7 @@ Status kernel_clip(Context &context) {
   for (const View *bound : {low, high})
     if (bound && (bound->count != 1 || bound->dtype != context.input(0)->dtype))
       return type_error(context, bound->dtype);
-  return numbers(context, Clip(low, high));
+  return unary_numbers(context, Clip(low, high));
 }
 
 }  // namespace quarry::reference

@@ -38,7 +38,7 @@ Status fold(Context &context, F f, bool mean = false) {
   return known ? Status() : type_error(context, out->dtype);
 }
 template <class F>
-Status numbers(Context &context, F f) {
+Status variadic_numbers(Context &context, F f) {
   return fold<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
               std::int64_t, std::uint64_t>(context, f);
 }
@@ -47,10 +47,10 @@ Status numbers(Context &context, F f) {
 
 // A NaN on either side is the result.
 Status kernel_max(Context &context) {
-  return numbers(context, [](auto a, auto b) { return (a > b) | (a != a) ? a : b; });
+  return variadic_numbers(context, [](auto a, auto b) { return (a > b) | (a != a) ? a : b; });
 }
 Status kernel_min(Context &context) {
-  return numbers(context, [](auto a, auto b) { return (a < b) | (a != a) ? a : b; });
+  return variadic_numbers(context, [](auto a, auto b) { return (a < b) | (a != a) ? a : b; });
 }
 Status kernel_sum(Context &context) {
   return fold<float, double>(context, [](auto a, auto b) { return a + b; });

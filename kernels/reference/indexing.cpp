@@ -166,13 +166,13 @@ struct Multiply {
     return multiply(old, update);
   }
 };
-struct Greatest {
+struct KeepGreatest {
   template <class T>
   static T of(T old, T update) {
     return old > update || old != old ? old : update;
   }
 };
-struct Least {
+struct KeepLeast {
   template <class T>
   static T of(T old, T update) {
     return old < update || old != old ? old : update;
@@ -250,8 +250,8 @@ Status begin_scatter(Context &context, Scatter *by) {
   const bool known = name == "none"  ? find_replace(data.width, by)
                      : name == "add" ? find_modular<Add>(data.dtype, by)
                      : name == "mul" ? find_modular<Multiply>(data.dtype, by)
-                     : name == "max" ? find_ordered<Greatest>(data.dtype, by)
-                                     : find_ordered<Least>(data.dtype, by);
+                     : name == "max" ? find_ordered<KeepGreatest>(data.dtype, by)
+                                     : find_ordered<KeepLeast>(data.dtype, by);
   if (!known) return type_error(context, data.dtype);
   if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
   return {};
