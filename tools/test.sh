@@ -40,10 +40,10 @@ grep -qw amx_int8 /proc/cpuinfo && isas=amx,$isas
 release_isas=
 [ -n "$all" ] || release_isas=$best_isa
 
-# CI gives it an hour (CI_MINUTES): what finds least comes last, and is left out where the time is gone. SECONDS: what it takes where the release build takes 900.
+# CI gives it an hour (CI_MINUTES): what finds least comes last, and is left out where the time is gone. SECONDS: what it takes where the release build takes 650.
 fits() {  # NAME SECONDS
   [ -n "${CI_MINUTES-}" ] || return 0
-  needs=$(($2 * build_seconds / 900)) gone=$(($(date +%s) - begun))
+  needs=$(($2 * build_seconds / 650)) gone=$(($(date +%s) - begun))
   [ $((gone + needs)) -gt $((CI_MINUTES * 60)) ] || return 0
   skip "$1" "$((gone / 60)) minutes of CI's $CI_MINUTES are gone, and this takes about $(((needs + 59) / 60)) on this machine (tools/test.sh --ci has no such limit)"
   return 1
@@ -257,7 +257,7 @@ say "tests in $build: at most $expected on $processors processors; what is built
 mkdir -p "$build"
 step "build: release, warnings are errors" build_release
 build_seconds=$(($(date +%s) - begun))
-[ $build_seconds -ge 300 ] || build_seconds=900  # most of it was built before
+[ $build_seconds -ge 300 ] || build_seconds=650  # most of it was built before
 if [ $failed -gt 0 ]; then
   echo "nothing else can run"
   echo "$passed passed, $failed failed, $skipped skipped"
