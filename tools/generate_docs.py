@@ -57,7 +57,7 @@ def microsoft():
     names = {row.name for row in op_table.rows().values() if row.domain == "com.microsoft"}
     for name in "attention", "contrib", "integers", "quantization":
         rules = open(os.path.join(root, f"formats/onnx/rules/{name}.cpp"), encoding="utf-8").read()
-        names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("kRules[]"):]))
+        names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("Rules[]"):]))
     return sorted(names)
 
 
