@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# From nothing to a real model that reads handwritten digits: installs what is needed, builds it (3 to 7 minutes on two cores), compiles the model into a
+# From nothing to a real model that reads handwritten digits: installs what is needed, builds it (4 to 8 minutes on two cores), compiles the model into a
 # container, runs it from ONNX and from the container, and shows what it saw. Re-runs take seconds, and tools/test.sh goes on in the same build folder.
 set -e
 . "$(dirname "$0")/setup.sh"

@@ -11,6 +11,7 @@
 #include "kernels/reference/scratch.h"
 
 namespace quarry::reference {
+
 // A tensor as it stands during a run.
 struct TensorState {
   void *data = nullptr;

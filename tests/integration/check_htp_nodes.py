@@ -55,7 +55,7 @@ for index, (arch, soc) in enumerate((arch, SOCS[arch]) for arch in archs):
     run("conform", "--backend", "htp", "-O", "soc_model=" + soc, "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--precision", "f16", "--json", out, cases_of, timeout=2400)
     with open(out) as file:
         cases = json.load(file)["cases"]
-    failed = sorted(c["name"] + ": " + c["reason"] for c in cases if c["result"] == "failed" and c["name"] not in PAST_F16)
+    failed = sorted(c["name"] + ": " + c["reason"] for c in cases if c["result"] == "failed" and not (c["name"] in PAST_F16 and "values differ" in c["reason"]))
     require(f"{arch}: none fails", not failed, failed)
     require(f"{arch}: what is refused has a reason", all(c.get("reason") for c in cases if c["result"] == "refused"))
     passed = sum(c["result"] == "passed" for c in cases)

@@ -264,7 +264,7 @@ def judge(kind, ours, peer):
     right = ours["steps"] is not None and ours["steps"] <= 1.01  # what a quantised result can be
     if theirs is None:
         return "placed, the peer does not", right or ours["error_of_range"] <= 0.05
-    if right or ours["error_of_range"] <= max(theirs * 1.001, SLACK[kind]):
+    if right or ours["error_of_range"] <= max(theirs * 1.0001, SLACK[kind]):
         return "placed", True
     return "further off than the peer", False
 

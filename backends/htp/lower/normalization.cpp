@@ -187,31 +187,6 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-namespace {
-
-// x - max - log(sum(exp(x - max))). The library's own of floats is off where x - max is below -88, as its exponential
-// is: by 85 in a row of 0 to -10000.
-void log_softmax(Lowering &l, const qir::Node &node, std::int32_t x, std::uint32_t axis, std::int32_t y) {
-  const Vector<std::uint32_t> dims = l.drafted(x).dims;
-  Vector<std::uint32_t> one = dims;
-  one[axis] = 1;
-  const auto made = [&](const Vector<std::uint32_t> &shape) { return l.between(node.inputs[0], "~", shape); };
-  const auto reduce = [&](const char *type, std::int32_t from, std::int32_t to) {
-    DraftNode &reduction = l.node(type, {from}, {to});
-    l.param(reduction, "axes", Vector<std::uint32_t>{axis});
-    l.param(reduction, "keep_dims", true);
-  };
-  const std::int32_t most = made(one), below = made(dims), powers = made(dims), sum = made(one), log = made(one);
-  reduce("ReduceMax", x, most);
-  l.node("ElementWiseSubtract", {x, most}, {below});
-  l.node("ElementWiseExp", {below}, {powers});
-  reduce("ReduceSum", powers, sum);
-  l.node("ElementWiseLog", {sum}, {log});
-  l.node("ElementWiseSubtract", {below, log}, {y});
-}
-
-}  // namespace
-
 // Over the axis that is stored last.
 Status softmax(Lowering &l, const qir::Node &node) {
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", -1, rank);

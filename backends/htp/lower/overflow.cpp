@@ -95,47 +95,44 @@ struct Bounds {
 constexpr Bounds kBounds[] = {{"ElementWiseExp", -80, std::numeric_limits<float>::max()},
                               {"ElementWiseAtan", -16384, 16384}};
 
-bool is_within(const DraftNode &clamp, const Bounds &bounds) {
+struct Limits {
   float least = std::numeric_limits<float>::lowest(), most = std::numeric_limits<float>::max();
+};
+
+Limits limits_of(const DraftNode &clamp) {
+  Limits out;
   for (const DraftParam &param : clamp.params)
     if (const float *const value = std::get_if<float>(&param.value))
-      (std::string_view(param.name) == "min_value" ? least : most) = *value;
-  return least >= bounds.least && most <= bounds.most;
+      (std::string_view(param.name) == "min_value" ? out.least : out.most) = *value;
+  return out;
 }
 
 }  // namespace
 
 void bound_operands(Draft &draft) {
   Vector<DraftNode> nodes;
-  HashMap<std::int32_t, const DraftNode *> clamps;
-  for (const DraftNode &node : draft.nodes)
-    if (std::string_view(node.type) == "ReluMinMax") clamps.emplace(node.outputs[0], &node);
-  Vector<std::pair<std::size_t, DraftNode>> added;  // each in front of a node
-  for (std::size_t i = 0; i < draft.nodes.size(); ++i) {
-    DraftNode &node = draft.nodes[i];
+  HashMap<std::int32_t, Limits> clamped;  // by the tensor
+  for (DraftNode &node : draft.nodes) {
+    if (std::string_view(node.type) == "ReluMinMax") clamped.emplace(node.outputs[0], limits_of(node));
     const Bounds *const bounds = std::ranges::find(kBounds, std::string_view(node.type), &Bounds::type);
-    if (bounds == std::end(kBounds)) continue;
-    const std::int32_t x = node.inputs[0];
-    if (!draft.tensors[index_of(x)].encoding.scales.empty()) continue;
-    if (const auto found = clamps.find(x); found != clamps.end() && is_within(*found->second, *bounds)) continue;
-    DraftTensor made = draft.tensors[index_of(x)];
-    made.name = draft.tensors[index_of(node.outputs[0])].name + "~bounded";
-    made.type = TensorType::Native, made.data = {};
-    const auto id = static_cast<std::int32_t>(draft.tensors.size());
-    draft.tensors.push_back(std::move(made));
-    added.emplace_back(i, DraftNode{node.name,
-                                    "ReluMinMax",
-                                    {x},
-                                    {id},
-                                    {{"min_value", bounds->least}, {"max_value", bounds->most}},
-                                    node.source});
-    node.inputs[0] = id;
-  }
-  if (added.empty()) return;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < draft.nodes.size(); ++i) {
-    if (next < added.size() && added[next].first == i) nodes.push_back(std::move(added[next++].second));
-    nodes.push_back(std::move(draft.nodes[i]));
+    if (bounds != std::end(kBounds) && draft.tensors[index_of(node.inputs[0])].encoding.scales.empty()) {
+      const std::int32_t x = node.inputs[0];
+      const auto found = clamped.find(x);
+      if (found == clamped.end() || found->second.least < bounds->least || found->second.most > bounds->most) {
+        DraftTensor made = draft.tensors[index_of(x)];
+        made.name = draft.tensors[index_of(node.outputs[0])].name + "~bounded";
+        made.type = TensorType::Native, made.data = {};
+        node.inputs[0] = static_cast<std::int32_t>(draft.tensors.size());
+        draft.tensors.push_back(std::move(made));
+        nodes.push_back({node.name,
+                         "ReluMinMax",
+                         {x},
+                         {node.inputs[0]},
+                         {{"min_value", bounds->least}, {"max_value", bounds->most}},
+                         node.source});
+      }
+    }
+    nodes.push_back(std::move(node));
   }
   draft.nodes = std::move(nodes);
 }

@@ -82,6 +82,8 @@ std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32
 void backwards(Lowering &l, std::int32_t x, std::size_t place, std::int32_t y);
 // The product along an axis, whose dimension is 1 then (statistics.cpp).
 std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place);
+// The logarithm of Softmax of floats along a stored axis (composed.cpp).
+void log_softmax(Lowering &l, const qir::Node &node, std::int32_t x, std::uint32_t axis, std::int32_t y);
 // A shape as the library has it.
 Vector<std::uint32_t> unsigned_of(std::span<const std::int64_t> values);
 
