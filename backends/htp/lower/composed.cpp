@@ -71,17 +71,6 @@ void reduce(Lowering &l, const char *type, std::int32_t from, std::int32_t to, c
   l.param(made, "keep_dims", keeps_axes);
 }
 
-// log(sum(exp(x))); the axes stay, with one element.
-std::int32_t log_of_powers(Lowering &l, std::int32_t like, std::int32_t x, const Vector<std::uint32_t> &axes,
-                           const Vector<std::uint32_t> &kept) {
-  const std::int32_t powers = l.between(like, "~", l.drafted(x).dims);
-  const std::int32_t sum = l.between(like, "~", kept), log = l.between(like, "~", kept);
-  l.node("ElementWiseExp", {x}, {powers});
-  reduce(l, "ReduceSum", powers, sum, axes, true);
-  l.node("ElementWiseLog", {sum}, {log});
-  return log;
-}
-
 // A reduction between an operator before it and one behind it; either may be missing.
 Status reduce_between(Lowering &l, const qir::Node &node, const char *before, const char *reduction,
                       const char *behind) {
@@ -124,9 +113,11 @@ Status log_sum_exp(Lowering &l, const qir::Node &node) {
   l.param(clamp, "min_value", -8.0f);
   l.param(clamp, "max_value", std::clamp(std::log(60000.0f / summed), 0.0f, 8.0f));
   l.node("ElementWiseSubtract", {most, near}, {shift});
-  const std::int32_t shifted = made(dims);
+  const std::int32_t shifted = made(dims), powers = made(dims), sum = made(kept), log = made(kept);
   l.node("ElementWiseSubtract", {x, shift}, {shifted});
-  const std::int32_t log = log_of_powers(l, node.inputs[0], shifted, axes, kept);
+  l.node("ElementWiseExp", {shifted}, {powers});
+  reduce(l, "ReduceSum", powers, sum, axes, true);
+  l.node("ElementWiseLog", {sum}, {log});
   const std::int32_t y = l.result(node.outputs[0]);
   const bool keeps_axes = node.get_int("keepdims", 1) != 0;
   const std::int32_t whole = keeps_axes ? y : made(kept);
@@ -147,16 +138,21 @@ Status reduce_composed(Lowering &l, const qir::Node &node) {
   }
 }
 
-// x - max - log(sum(exp(x - max))). The library's own of floats is off where x - max is below -88, as its exponential
-// is: by 85 in a row of 0 to -10000.
+// The library's own of floats is off where x is more than 88 below the largest, as its exponential is: by 85 in a row
+// of 0 to -10000. So it gets no number further below than 64, which is nothing in the sum, and the rest is added behind
+// it.
 void log_softmax(Lowering &l, const qir::Node &node, std::int32_t x, std::uint32_t axis, std::int32_t y) {
-  const Vector<std::uint32_t> dims = l.drafted(x).dims, axes{axis};
+  const Vector<std::uint32_t> dims = l.drafted(x).dims;
   Vector<std::uint32_t> kept = dims;
   kept[axis] = 1;
-  const std::int32_t most = l.between(node.inputs[0], "~", kept), below = l.between(node.inputs[0], "~", dims);
-  reduce(l, "ReduceMax", x, most, axes, true);
-  l.node("ElementWiseSubtract", {x, most}, {below});
-  l.node("ElementWiseSubtract", {below, log_of_powers(l, node.inputs[0], below, axes, kept)}, {y});
+  const auto made = [&](const Vector<std::uint32_t> &shape) { return l.between(node.inputs[0], "~", shape); };
+  const std::int32_t most = made(kept), least = made(kept), bounded = made(dims), logs = made(dims), rest = made(dims);
+  reduce(l, "ReduceMax", x, most, Vector<std::uint32_t>{axis}, true);
+  l.node("ElementWiseAdd", {most, scalar_like(l, node.inputs[0], "far below", -64)}, {least});
+  l.node("ElementWiseMaximum", {x, least}, {bounded});
+  l.param(l.node("LogSoftmax", {bounded}, {logs}), "axis", axis);
+  l.node("ElementWiseSubtract", {x, bounded}, {rest});
+  l.node("ElementWiseAdd", {logs, rest}, {y});
 }
 
 Status softsign(Lowering &l, const qir::Node &node) {
