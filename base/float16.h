@@ -9,6 +9,8 @@
 
 namespace quarry {
 
+inline constexpr float kLargestF16 = 65504;
+
 inline float bf16_to_f32(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
 
 namespace quarry {
+
+namespace os {
+void close_descriptor(int fd) noexcept;
+}
 
 // A descriptor that closes itself.
 class OpenFd {
@@ -18,7 +20,7 @@ class OpenFd {
     return *this;
   }
   ~OpenFd() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) os::close_descriptor(fd_);
   }
   int get() const noexcept { return fd_; }
   int release() noexcept { return std::exchange(fd_, -1); }  // the caller closes it

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of a table of options. The tables are files of QR_OPTION rows, which base/options.inc describes: that one holds
-// Quarry's own, backends/<id>/options.inc those of a backend.
+// Quarry's own, backends/<id>/settings/options.inc those of a backend.
 #pragma once
 
 #include <cstdint>

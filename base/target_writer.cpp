@@ -51,8 +51,8 @@ Status TargetWriter::check(const char *function, const qr_target &target) {
   if (number)
     return Status::errorf(ErrorId::bad_argument, "%s: target->%s is %d, expected %s", function, number, found,
                           expected);
-  if (!is_utf8(path) || path.find('\0') != path.npos)
-    return Status::errorf(ErrorId::not_utf8, "%s: target->path is not UTF-8 without NUL bytes: \"%s\"", function,
+  if (path.find('\0') != path.npos)
+    return Status::errorf(ErrorId::not_utf8, "%s: target->path is not a path without NUL bytes: \"%s\"", function,
                           printable(path));
   if (target.kind == QR_TARGET_PATH && path.empty())
     return Status::errorf(ErrorId::bad_argument, "%s: target->path is empty, expected a file", function);
@@ -83,8 +83,12 @@ Status TargetWriter::whole() {
 Status TargetWriter::begin(std::string_view name, std::uint64_t size, std::uint64_t more) {
   QR_RETURN_IF_ERROR(whole());
   QR_RETURN_IF_ERROR(stop_status(function_));
-  if (name != name_ && (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || !is_utf8(name)))
+  if (name != name_ && (name.empty() || name == "." || name == ".." || name.find('/') != name.npos))
     return Status::error(ErrorId::internal, "gave a file a name that is none");
+  if (name != name_ && !is_utf8(name))
+    return Status::hinted(ErrorId::not_utf8, "give the model a name in UTF-8",
+                          "%s: the file beside the model would be called \"%s\", which a model cannot say", function_,
+                          printable(name));
   const bool takes_one = to_.kind == QR_TARGET_MEMORY || to_.kind == QR_TARGET_DESCRIPTOR;
   if (takes_one && (begun_ || more > 0))
     return Status::error(ErrorId::bad_argument,

@@ -45,6 +45,20 @@ inline void write_png(const std::string &path, const Pixels &image) {
     throw std::runtime_error("'" + path + "' cannot be written");
 }
 
+// The mean of the pixels around (cx, cy), those nearer counting for more.
+inline void mean_around(const Pixels &from, double cx, double cy, double rx, double ry, std::uint8_t *to) {
+  double sums[3] = {}, weights = 0;
+  for (int j = std::max(0, static_cast<int>(std::ceil(cy - ry)));
+       j <= std::min(from.height - 1, static_cast<int>(cy + ry)); ++j)
+    for (int i = std::max(0, static_cast<int>(std::ceil(cx - rx)));
+         i <= std::min(from.width - 1, static_cast<int>(cx + rx)); ++i) {
+      const double weight = std::max(0.0, 1 - std::fabs(i - cx) / rx) * std::max(0.0, 1 - std::fabs(j - cy) / ry);
+      weights += weight;
+      for (int c = 0; c < 3; ++c) sums[c] += weight * from.at(i, j)[c];
+    }
+  for (int c = 0; c < 3; ++c) to[c] = static_cast<std::uint8_t>(weights > 0 ? sums[c] / weights + 0.5 : 0);
+}
+
 // Each pixel the mean of those that it stands for (smaller), or between its neighbours (larger).
 inline Pixels resized(const Pixels &from, int width, int height) {
   Pixels to = blank(width, height, 0);
@@ -53,16 +67,7 @@ inline Pixels resized(const Pixels &from, int width, int height) {
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x) {
       const double cx = (x + 0.5) * from.width / width - 0.5, cy = (y + 0.5) * from.height / height - 0.5;
-      double sums[3] = {}, weights = 0;
-      for (int j = std::max(0, static_cast<int>(std::ceil(cy - ry)));
-           j <= std::min(from.height - 1, static_cast<int>(cy + ry)); ++j)
-        for (int i = std::max(0, static_cast<int>(std::ceil(cx - rx)));
-             i <= std::min(from.width - 1, static_cast<int>(cx + rx)); ++i) {
-          const double weight = std::max(0.0, 1 - std::fabs(i - cx) / rx) * std::max(0.0, 1 - std::fabs(j - cy) / ry);
-          weights += weight;
-          for (int c = 0; c < 3; ++c) sums[c] += weight * from.at(i, j)[c];
-        }
-      for (int c = 0; c < 3; ++c) to.at(x, y)[c] = static_cast<std::uint8_t>(weights > 0 ? sums[c] / weights + 0.5 : 0);
+      mean_around(from, cx, cy, rx, ry, to.at(x, y));
     }
   return to;
 }

@@ -34,7 +34,7 @@ constexpr AbsentTensor kAbsentTensor{};
 }  // namespace
 
 const Tensor &at(const Graph &graph, std::int32_t id) noexcept {
-  const auto place = static_cast<std::size_t>(id);  // kAbsent is behind every end
+  const auto place = index_of(id);  // kAbsent is behind every end
   return place < graph.tensors.size() ? graph.tensors[place] : kAbsentTensor.tensor;
 }
 Tensor &at(Graph &graph, std::int32_t id) noexcept { return const_cast<Tensor &>(at(std::as_const(graph), id)); }

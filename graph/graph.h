@@ -124,6 +124,10 @@ struct Node {
 
   const Attribute *find(std::string_view attribute) const noexcept;
   std::int64_t get_int(std::string_view attribute, std::int64_t fallback) const noexcept;
+  // One that says how many, which the rules of its operator checked; 0 where it is not there.
+  std::size_t get_count(std::string_view attribute) const noexcept {
+    return static_cast<std::size_t>(get_int(attribute, 0));
+  }
   float get_float(std::string_view attribute, float fallback) const noexcept;
   std::string_view get_string(std::string_view attribute, std::string_view fallback) const noexcept;
   const Vector<std::int64_t> *get_ints(std::string_view attribute) const noexcept;  // nullptr: not there
@@ -199,7 +203,7 @@ enum class OpValue : std::uint8_t {
 enum class OpTraits : std::uint8_t {
   None = 0,
   Promised = 1,   // of the conformance cases that use promised operators alone, 95 % must pass (tests/conformance)
-  Products = 2,   // adds up products of elements: where the time of a network goes
+  Gemm = 2,       // matrix multiplications, convolutions among them: where the time of a network goes
   Bias = 4,       // input 2 is a bias, added to the products of inputs 0 and 1
   Quantized = 8,  // has a reference result on quantised tensors, although its value does not say so
   Keeps = 16,     // gives input 0 unchanged if the output has its type and the operator has no second data input

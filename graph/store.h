@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the bytes that constants of a graph point to, while an importer or a pass makes them.
+// Who owns the bytes that constants of a graph point to, while an importer or a pass makes them; and who computes those
+// that follow from others.
 #pragma once
 
 #include <cstring>
@@ -47,10 +48,11 @@ class Folder {
  public:
   // One result per output; their bytes lie in the store. False: leave the node as it is.
   virtual bool fold(const Graph &graph, const Node &node, Store &store, Vector<Constant> *outputs) = 0;
-  // How many bytes all results of one graph may have together, so that no small model becomes a large one: so many, and
-  // so many times what its constants have.
+  // All results of one graph together may have kAllowed bytes, and kTimes what its constants have: no small model
+  // becomes a large one.
   static constexpr std::uint64_t kAllowed = std::uint64_t{64} << 20, kTimes = 16;
-  std::uint64_t left = UINT64_MAX;  // for who has no graph as yet to count in
+  // What is left of that, for importers, which have no graph yet to count in (passes/clean/fold.cpp counts by itself).
+  std::uint64_t left = UINT64_MAX;
 
  protected:
   ~Folder() = default;

@@ -2,13 +2,12 @@
 #include "loader/elf_note.h"
 
 #include <elf.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
 #include "base/checked.h"
+#include "base/os/file.h"
 
 namespace quarry::loader {
 namespace {
@@ -119,18 +118,7 @@ bool MemorySource::read(std::uint64_t offset, void *out, std::size_t size) const
 }
 
 bool FileSource::read(std::uint64_t offset, void *out, std::size_t size) const noexcept {
-  if (!range_fits(offset, size, size_) || offset + size > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
-    return false;
-  char *to = static_cast<char *>(out);
-  while (size) {
-    const ssize_t got = pread(fd_, to, size, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    size -= static_cast<std::size_t>(got);
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return true;
+  return range_fits(offset, size, size_) && os::read_at(fd_, out, size, offset) == 0;
 }
 
 const char *machine_name(std::uint16_t machine) noexcept {
@@ -148,13 +136,19 @@ const char *machine_name(std::uint16_t machine) noexcept {
   }
 }
 
-Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view name) {
-  unsigned char ident[EI_NIDENT] = {};
+namespace {
+
+Status no_header(const ByteSource &source, std::string_view name) {
+  return fail(ErrorId::plugin_truncated, name,
+              format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
+}
+
+// The bytes that an ELF file begins with, whatever its machine.
+Status read_ident(const ByteSource &source, std::string_view name, unsigned char (&ident)[EI_NIDENT]) {
   if (!source.read(0, ident, sizeof ident)) {
     char start[SELFMAG] = {};
     if (source.size() >= SELFMAG && source.read(0, start, SELFMAG) && std::memcmp(start, ELFMAG, SELFMAG) == 0)
-      return fail(ErrorId::plugin_truncated, name,
-                  format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
+      return no_header(source, name);
     return fail(ErrorId::plugin_not_elf, name,
                 format("found a file of %llu bytes, expected an ELF shared object", source.size()));
   }
@@ -168,35 +162,25 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
   if (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)
     return fail(ErrorId::plugin_not_elf, name,
                 format("ELF header: found byte order %u, expected 1 (little-endian)", ident[EI_DATA]));
+  return {};
+}
 
-  PluginNote note;
-  note.elf.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
-  note.elf.little_endian = ident[EI_DATA] == ELFDATA2LSB;
-  unsigned char half[4];  // e_type and e_machine lie at the same place for both bitnesses
-  if (!source.read(EI_NIDENT, half, sizeof half))
-    return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
-  const auto read16 = [&](const unsigned char *at) {
-    return static_cast<std::uint16_t>(note.elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
-  };
-  const std::uint16_t type = read16(half);
-  note.elf.machine = read16(half + 2);
+Status check_machine(const ElfIdentity &elf, std::string_view name) {
+  if (elf.bits == 64 && elf.machine == kHostMachine && elf.little_endian) return {};
+  String differs;
+  const auto pair = [&](const String &text) { differs += differs.empty() ? text : "; " + text; };
+  if (elf.bits != 64) pair("bitness found 32, expected 64");
+  if (elf.machine != kHostMachine)
+    pair(format("machine found %s, expected %s", machine_text(elf.machine), machine_text(kHostMachine)));
+  if (!elf.little_endian) pair("byte order found big-endian, expected little-endian");
+  return fail(elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
+}
 
-  // The machine first: nothing after these fields means the same elsewhere.
-  if (note.elf.bits != 64 || note.elf.machine != kHostMachine || !note.elf.little_endian) {
-    String differs;
-    const auto pair = [&](const String &text) { differs += differs.empty() ? text : "; " + text; };
-    if (note.elf.bits != 64) pair("bitness found 32, expected 64");
-    if (note.elf.machine != kHostMachine)
-      pair(format("machine found %s, expected %s", machine_text(note.elf.machine), machine_text(kHostMachine)));
-    if (!note.elf.little_endian) pair("byte order found big-endian, expected little-endian");
-    return fail(note.elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
-  }
-
+// Every segment must lie in the file: the dynamic linker maps them and would fault where the file ends too early.
+Status read_segments(const ByteSource &source, std::string_view name, std::uint16_t type,
+                     Vector<Elf64_Phdr> &segments) {
   Elf64_Ehdr header;
-  if (!source.read(0, &header, sizeof header))
-    return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
+  if (!source.read(0, &header, sizeof header)) return no_header(source, name);
   if (type != ET_DYN)
     return fail(ErrorId::plugin_not_elf, name,
                 format("ELF header: found file type %u, expected 3 (shared object)", type));
@@ -209,8 +193,7 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
                 format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it",
                        source.size(), header.e_phnum, header.e_phoff));
 
-  // Every segment must lie in the file: the dynamic linker maps them and would fault where the file ends too early.
-  Vector<Elf64_Phdr> segments(header.e_phnum);
+  segments.resize(header.e_phnum);
   if (!source.read(header.e_phoff, segments.data(), segments.size() * sizeof(Elf64_Phdr)))
     return fail(ErrorId::plugin_truncated, name, "program headers: cannot be read");
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -221,6 +204,29 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
                   format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it", i,
                          source.size(), segment.p_filesz, segment.p_offset));
   }
+  return {};
+}
+
+}  // namespace
+
+Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view name) {
+  unsigned char ident[EI_NIDENT] = {};
+  QR_RETURN_IF_ERROR(read_ident(source, name, ident));
+  PluginNote note;
+  note.elf.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
+  note.elf.little_endian = ident[EI_DATA] == ELFDATA2LSB;
+  unsigned char half[4];  // e_type and e_machine lie at the same place for both bitnesses
+  if (!source.read(EI_NIDENT, half, sizeof half)) return no_header(source, name);
+  const auto read16 = [&](const unsigned char *at) {
+    return static_cast<std::uint16_t>(note.elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
+  };
+  const std::uint16_t type = read16(half);
+  note.elf.machine = read16(half + 2);
+
+  // The machine first: nothing after these fields means the same elsewhere.
+  QR_RETURN_IF_ERROR(check_machine(note.elf, name));
+  Vector<Elf64_Phdr> segments;
+  QR_RETURN_IF_ERROR(read_segments(source, name, type, segments));
   for (const Elf64_Phdr &segment : segments) {
     if (segment.p_type != PT_NOTE) continue;
     QR_RETURN_IF_ERROR(walk_notes(source, segment, name, &note));

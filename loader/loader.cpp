@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/loader.h"
 
-#include <dirent.h>
-#include <sys/auxv.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/os/path.h"
+#include "base/os/process.h"
 #include "base/os_error.h"
 #include "base/paths.h"
 #include "base/text.h"
@@ -43,14 +41,10 @@ void add_folder(std::string_view given, const char *origin, Vector<Folder> &out)
 // be looked at.
 Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
   Vector<String> files;
-  DIR *directory = opendir(folder.path.c_str());
-  if (!directory) {
-    if (out_error) *out_error = errno;
-    return files;
-  }
-  const std::unique_ptr<DIR, int (*)(DIR *)> closer(directory, closedir);
-  while (const dirent *entry = readdir(directory))
-    if (!id_of_file(entry->d_name).empty()) files.push_back(folder.path + "/" + entry->d_name);
+  const int error = os::for_each_name(folder.path.c_str(), [&](const char *name) {
+    if (!id_of_file(name).empty()) files.push_back(folder.path + "/" + name);
+  });
+  if (out_error) *out_error = error;
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -62,18 +56,14 @@ Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
   const String own(library_folder);
   if (own.empty() || own[0] != '/') return;
   const std::size_t slash = own.rfind('/');
-  if (slash == 0 || access((own + "/quarry-build-tree.txt").c_str(), F_OK) != 0)
+  if (slash == 0 || !os::allows((own + "/quarry-build-tree.txt").c_str(), os::Access::Exists))
     return add_folder(own + "/quarry/backends", "beside libquarry", out);
   const String backends = own.substr(0, slash) + "/backends";
   Vector<String> found;
-  DIR *directory = opendir(backends.c_str());
-  if (!directory) return;
-  const std::unique_ptr<DIR, int (*)(DIR *)> closer(directory, closedir);
-  while (const dirent *entry = readdir(directory)) {
-    if (entry->d_name[0] == '.') continue;
-    String path = backends + "/" + entry->d_name;
+  (void)os::for_each_name(backends.c_str(), [&](const char *name) {
+    String path = backends + "/" + name;
     if (!plugin_files({path, ""}).empty()) found.push_back(std::move(path));
-  }
+  });
   std::sort(found.begin(), found.end());
   for (const String &path : found) add_folder(path, "build tree", out);
 }
@@ -85,7 +75,7 @@ Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : env
   add_folders(options.backend_path, "option", folders_);
   if (options.only_given_paths) return;
   // A privileged program must not run what its caller's environment points to.
-  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !getauxval(AT_SECURE))
+  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !os::is_privileged())
     add_folders(path, "environment", folders_);
   add_own_folders(options.library_folder, folders_);
   add_folder(QR_BACKEND_DIR, "built in", folders_);
@@ -154,35 +144,50 @@ Result<std::shared_ptr<Plugin>> Loader::open_file(std::string_view path) {
   return open_locked(absolute_path(path), nullptr);
 }
 
+namespace {
+
+void judge_opened(Candidate &candidate, Result<std::shared_ptr<Plugin>> opened) {
+  if (!opened.ok()) {
+    const Status status = opened.take_status();
+    candidate.code = status.code();
+    candidate.error_id = status.id();
+    candidate.verdict = status.message();
+    candidate.hint = status.hint();
+    return;
+  }
+  candidate.plugin = *opened;
+  candidate.id = candidate.plugin->id();
+  candidate.version = candidate.plugin->version();
+  std::size_t usable = 0;
+  for (const DeviceInfo &device : candidate.plugin->devices()) usable += device.usable;
+  if (usable) {
+    candidate.usable = true;
+    candidate.verdict =
+        format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s", printable(candidate.plugin->description()));
+    return;
+  }
+  const DeviceInfo &first = candidate.plugin->devices()[0];
+  const ErrorRow &row = error_row(ErrorId::backend_no_device);
+  candidate.code = row.code;
+  candidate.error_id = row.id;
+  candidate.verdict = format("no device can be used: %s: %s", first.name, first.why_not);
+}
+
+void judge_shadowed(Candidate &candidate, const Candidate &first) {
+  const ErrorRow &row = error_row(ErrorId::plugin_shadowed);
+  candidate.code = row.code;
+  candidate.error_id = row.id;
+  candidate.verdict =
+      format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024),
+             first.path.empty() ? "the static backend of the same id" : printable(first.path, 1024).c_str());
+  candidate.hint = row.hint;
+}
+
+}  // namespace
+
 Vector<Candidate> Loader::scan() {
   const std::lock_guard lock(mutex_);
   Vector<Candidate> candidates;
-  const auto judge_opened = [](Candidate &candidate, Result<std::shared_ptr<Plugin>> opened) {
-    if (!opened.ok()) {
-      const Status status = opened.take_status();
-      candidate.code = status.code();
-      candidate.error_id = status.id();
-      candidate.verdict = status.message();
-      candidate.hint = status.hint();
-      return;
-    }
-    candidate.plugin = *opened;
-    candidate.id = candidate.plugin->id();
-    candidate.version = candidate.plugin->version();
-    std::size_t usable = 0;
-    for (const DeviceInfo &device : candidate.plugin->devices()) usable += device.usable;
-    if (usable) {
-      candidate.usable = true;
-      candidate.verdict = format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s",
-                                 printable(candidate.plugin->description()));
-      return;
-    }
-    const DeviceInfo &first = candidate.plugin->devices()[0];
-    const ErrorRow &row = error_row(ErrorId::backend_no_device);
-    candidate.code = row.code;
-    candidate.error_id = row.id;
-    candidate.verdict = format("no device can be used: %s: %s", first.name, first.why_not);
-  };
   for (std::size_t i = 0; i < kStaticBackendCount; ++i) {
     Candidate candidate;
     candidate.id = kStaticBackends[i].id;
@@ -199,13 +204,7 @@ Vector<Candidate> Loader::scan() {
         return other.path.empty() ? other.id == id : id_of_file(other.path) == id;
       });
       if (first != candidates.end()) {
-        const ErrorRow &row = error_row(ErrorId::plugin_shadowed);
-        candidate.code = row.code;
-        candidate.error_id = row.id;
-        candidate.verdict =
-            format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024),
-                   first->path.empty() ? "the static backend of the same id" : printable(first->path, 1024).c_str());
-        candidate.hint = row.hint;
+        judge_shadowed(candidate, *first);
       } else {
         PluginNote note;
         judge_opened(candidate, open_locked(candidate.path, &note));

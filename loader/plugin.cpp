@@ -2,17 +2,13 @@
 // Opening a plugin, negotiating with it, and what it says of itself.
 #include "loader/plugin.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#ifndef QR_NO_DLOPEN
-#include <dlfcn.h>
-#endif
-
 #include <cerrno>
 #include <cstring>
 
 #include "base/open_fd.h"
+#include "base/os/file.h"
+#include "base/os/library.h"
+#include "base/os/process.h"
 #include "base/os_error.h"
 #include "loader/checks.h"
 #include "loader/compatibility.h"
@@ -104,7 +100,7 @@ Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try 
 // ---- opening ------------------------------------------------------------------------------------
 
 Plugin::Plugin(HostEnvironment &environment) noexcept
-    : environment_(environment), host_(make_host(environment)), process_(getpid()) {}
+    : environment_(environment), host_(make_host(environment)), process_(os::process_id()) {}
 
 Plugin::~Plugin() {
   if (backend_) table_->destroy(backend_);
@@ -121,33 +117,32 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &, std::string
 
 namespace {
 
-const char *kind_of(mode_t mode) noexcept {
-  return S_ISDIR(mode)                    ? "a folder"
-         : S_ISFIFO(mode)                 ? "a FIFO"
-         : S_ISSOCK(mode)                 ? "a socket"
-         : S_ISBLK(mode) || S_ISCHR(mode) ? "a device"
-                                          : "no regular file";
+const char *kind_text(os::FileKind kind) noexcept {
+  switch (kind) {
+    case os::FileKind::Folder: return "a folder";
+    case os::FileKind::Pipe: return "a FIFO";
+    case os::FileKind::Socket: return "a socket";
+    case os::FileKind::Device: return "a device";
+    default: return "no regular file";
+  }
 }
 
 Result<PluginNote> read_note_of_file(const String &path) {
-  // Without O_NONBLOCK the open of a FIFO would wait for a writer.
-  const OpenFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0) {
-    const int error = errno;
-    struct stat info;
-    if (error == ENXIO && stat(path.c_str(), &info) == 0)
-      return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024),
-                            kind_of(info.st_mode));
+  const OpenFd file = os::open_file(path.c_str());
+  const int refused = errno;
+  os::FileInfo info;
+  // A socket cannot be opened.
+  const bool known =
+      file.get() >= 0 ? os::get_info(file.get(), &info) : refused == ENXIO && os::get_info(path.c_str(), &info);
+  if (!known) {
+    const int error = file.get() < 0 ? refused : errno;
     return Status::errorf(os_error_id(error, ErrorId::io_error), "%s: cannot be opened: %s", printable(path, 1024),
                           os_error_text(error));
   }
-  struct stat info;
-  if (fstat(file.get(), &info) != 0)
-    return Status::errorf(ErrorId::io_error, "%s: cannot be read: %s", printable(path, 1024), strerror(errno));
-  if (!S_ISREG(info.st_mode))
+  if (info.kind != os::FileKind::Regular)
     return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024),
-                          kind_of(info.st_mode));
-  return read_plugin_note(FileSource(file.get(), static_cast<std::uint64_t>(info.st_size)), path);
+                          kind_text(info.kind));
+  return read_plugin_note(FileSource(file.get(), info.size), path);
 }
 
 }  // namespace
@@ -158,21 +153,19 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
     return Status::errorf(ErrorId::bad_argument, "plugin path: found \"%s\", expected the name of a file",
                           printable(given_path));
   String path(given_path);
-  if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
+  if (path.find('/') == path.npos) path.insert(0, "./");  // a bare name would be searched where the system searches
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
   if (out_note) *out_note = note;
   QR_RETURN_IF_ERROR(check_compatibility(note, path));
 
-  // Never closed: threads, thread-local destructors and drivers of the plugin may outlive every object of ours.
-  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *handle = os::open_library(path.c_str());
   if (!handle) {
-    const char *why = dlerror();
+    const String why = os::library_error();
     return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::plugin_dlopen,
-                          "%s: the dynamic linker refused it: %s", printable(path, 1024),
-                          printable(why ? why : "no reason", 2048))
+                          "%s: the dynamic linker refused it: %s", printable(path, 1024), printable(why, 2048))
         .with("file", path);
   }
-  const auto query = reinterpret_cast<qr_plugin_query_fn>(dlsym(handle, "qr_plugin_query"));
+  const auto query = reinterpret_cast<qr_plugin_query_fn>(os::find_symbol(handle, "qr_plugin_query"));
   if (!query)
     return Status::errorf(ErrorId::plugin_no_symbol, "%s: found no symbol qr_plugin_query, expected it exported",
                           printable(path, 1024))
@@ -248,32 +241,39 @@ String table_fault(const char *name, std::uint32_t struct_size, std::uint32_t fi
 
 }  // namespace
 
-Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
-  const auto bad = [&](const String &what) {
-    const String message = format("backend %s: plugin table: %s", id_, what);
-    environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
-    return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
-  };
-#define QR_CHECK_SIZE(pointer, name, first) \
-  if (const String fault = table_fault(name, (pointer)->struct_size, first); !fault.empty()) return bad(fault);
-#define QR_CHECK_SLOT(pointer, name, slot) \
-  if (!(pointer)->slot) return bad(#name "." #slot " found NULL, expected a function");
-#define QR_CHECK_TABLE(slot) \
-  if (!table->slot) return bad(#slot " found NULL, expected a table");
+Status Plugin::bad_table(const String &what) {
+  const String message = format("backend %s: plugin table: %s", id_, what);
+  environment_.log(QR_LOG_ERROR, QR_LOG_PLUGIN_MISBEHAVES, "plugin", message);
+  return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
+}
 
-  QR_CHECK_SIZE(table, "plugin", QR_PLUGIN_FIRST_SIZE)
+Status Plugin::check_identity(const qr_plugin *table, const PluginNote *note) {
   if (table->magic != QR_PLUGIN_MAGIC)
-    return bad(format("magic found 0x%llx, expected 0x%llx", table->magic, QR_PLUGIN_MAGIC));
+    return bad_table(format("magic found 0x%llx, expected 0x%llx", table->magic, QR_PLUGIN_MAGIC));
   // Newer than this host is no fault: both keep to the smaller minor.
   if (table->abi_minor < host_.abi_minor_min || table->abi_minor_min > host_.abi_minor_max)
-    return bad(format("abi_minor found %u to %u, expected one of %u to %u", table->abi_minor_min, table->abi_minor,
-                      host_.abi_minor_min, host_.abi_minor_max));
+    return bad_table(format("abi_minor found %u to %u, expected one of %u to %u", table->abi_minor_min,
+                            table->abi_minor, host_.abi_minor_min, host_.abi_minor_max));
   if (!table->id || id_ != std::string_view(table->id, strnlen(table->id, 64)))
-    return bad(format("id found \"%s\", expected \"%s\" as in the note",
-                      table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_));
-  if (!table->version || !table->description) return bad("version or description found NULL, expected texts");
+    return bad_table(format("id found \"%s\", expected \"%s\" as in the note",
+                            table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_));
+  if (!table->version || !table->description) return bad_table("version or description found NULL, expected texts");
   if (note && table->blob_version != note->blob_version)
-    return bad(format("blob_version found %u, expected %u as in the note", table->blob_version, note->blob_version));
+    return bad_table(
+        format("blob_version found %u, expected %u as in the note", table->blob_version, note->blob_version));
+  return {};
+}
+
+Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
+#define QR_CHECK_SIZE(pointer, name, first) \
+  if (const String fault = table_fault(name, (pointer)->struct_size, first); !fault.empty()) return bad_table(fault);
+#define QR_CHECK_SLOT(pointer, name, slot) \
+  if (!(pointer)->slot) return bad_table(#name "." #slot " found NULL, expected a function");
+#define QR_CHECK_TABLE(slot) \
+  if (!table->slot) return bad_table(#slot " found NULL, expected a table");
+
+  QR_CHECK_SIZE(table, "plugin", QR_PLUGIN_FIRST_SIZE)
+  QR_RETURN_IF_ERROR(check_identity(table, note));
   QR_CHECK_SLOT(table, plugin, create)
   QR_CHECK_SLOT(table, plugin, destroy)
 
@@ -304,10 +304,10 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
     if (table->memory->allocate || table->memory->import_fd || table->memory->register_pointer)
       QR_CHECK_SLOT(table->memory, memory, release)
     if ((QR_HAS_SLOT(table->memory, map) != nullptr) != (QR_HAS_SLOT(table->memory, unmap) != nullptr))
-      return bad("memory.map and memory.unmap: found one of them, expected both or none");
+      return bad_table("memory.map and memory.unmap: found one of them, expected both or none");
   }
   if ((QR_HAS_SLOT(table->execution, submit) != nullptr) != (QR_HAS_SLOT(table->execution, wait) != nullptr))
-    return bad("execution.submit and execution.wait: found one of them, expected both or none");
+    return bad_table("execution.submit and execution.wait: found one of them, expected both or none");
   if (table->options) {
     QR_CHECK_SIZE(table->options, "options", QR_PLUGIN_OPTION_API_FIRST_SIZE)
     QR_CHECK_SLOT(table->options, options, count)
@@ -412,11 +412,11 @@ Status Plugin::no_slot(ErrorId id, const char *what) const {
 }
 
 Status Plugin::check_process(std::uint32_t device) const {
-  if (!(devices_[device].features & QR_DEVICE_NO_FORK) || process_ == getpid()) return {};
+  if (!(devices_[device].features & QR_DEVICE_NO_FORK) || process_ == os::process_id()) return {};
   return Status::errorf(ErrorId::forked_child,
                         "backend %s: found process %d, expected %d, in which it was opened: its device %s is of no "
                         "use after fork()",
-                        id_, getpid(), process_, devices_[device].name)
+                        id_, os::process_id(), process_, devices_[device].name)
       .with("backend", id_);
 }
 

@@ -278,6 +278,8 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   friend class Execution;
   friend class Registration;
   Status negotiate(qr_plugin_query_fn query, const PluginNote *note);
+  Status bad_table(const String &what);
+  Status check_identity(const qr_plugin *table, const PluginNote *note);
   Status check_tables(const qr_plugin *table, const PluginNote *note);
   Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
                                                    const qr_plugin_memory_info &info, qr_registration *handle,
@@ -290,7 +292,7 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
 
   HostEnvironment &environment_;
   qr_host host_;
-  const std::int32_t process_;  // that the backend was created in
+  const std::uint32_t process_;  // that the backend was created in
   const qr_plugin *table_ = nullptr;
   qr_backend *backend_ = nullptr;
   String id_, path_, version_, description_;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checked calls of the memory table.
-#include <unistd.h>
-
 #include "loader/checks.h"
 #include "loader/plugin.h"
 

@@ -22,6 +22,7 @@ class Rewriting {
   Store &store;
   Vector<qir::Node> old;
   qir::Names names{graph};
+  bool has_infinities = false;  // of the backend's reals
 
   void keep(qir::Node &&node) { graph.nodes.push_back(std::move(node)); }
   std::int32_t tensor(std::string_view name, DType dtype, const qir::Shape &shape) {

@@ -27,6 +27,8 @@ void fold_batch_normalization(qir::Graph &graph, Store &store);
 struct FoldLimits {
   bool (*wanted)(qir::Op op) = nullptr;  // nullptr: every operator
   bool may_grow = false;
+  bool outputs = false;  // outputs of the graph too, and what QuantizeLinear gives
+  bool random = false;   // random numbers too, and nodes without inputs
 };
 void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const FoldLimits &limits = {});
 
@@ -38,7 +40,7 @@ void put_together_quantized(qir::Graph &graph);
 // DequantizeLinear -> operator -> QuantizeLinear. `keep` says which nodes stay as they are. Nodes whose types no
 // QuantizeLinear gives (i32 and wider results) stay too. Rounding differs where an operator's result was quantised
 // once and would now be read by another as f32: never, for each result still passes its QuantizeLinear.
-void take_apart_quantized(qir::Graph &graph, Store &store, NodeTest keep);
+void dequantize_nodes(qir::Graph &graph, Store &store, NodeTest keep);
 
 // MatMulInteger or ConvInteger -> Cast to f32 -> Mul becomes DequantizeLinear -> MatMul or Conv -> Mul, with sums that
 // float16 has room for. Weights must be constant. Rounding differs.
@@ -84,9 +86,15 @@ void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps, 
 // If, Loop and Scan become the nodes of their bodies: of If both branches, and Where behind them (one alone where the
 // condition is constant); of Loop and Scan the body for each time, where these are known and at most `most_times`. A
 // Loop that may end early goes on, and keeps what it had; one that may and collects slices stays, and so does what has
-// shapes or types that are not known. What If does not choose is computed too: operators must take any numbers.
+// shapes or types that are not known. With a folder a Loop is also known whose condition follows from constants, and
+// its slices have a shape then: infer shapes behind it. What If does not choose is computed too: operators must take
+// any numbers.
 bool is_control_flow(const qir::Node &node) noexcept;
-void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times);
+void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times, qir::Folder *folder = nullptr);
+
+// Shifts of signed integers, which exporters write with casts to unsigned ones and the sign put back in, become
+// BitShift of signed tensors, to the bit.
+void join_signed_shifts(qir::Graph &graph, Store &store);
 
 // Operators that a backend lacks as others that are usual: Attention, RotaryEmbedding, SwiGLU, QuickGelu, FusedMatMul,
 // TensorScatter, Acos, Acosh, Asin, Asinh, Atanh, Cosh, Hardmax,
@@ -94,8 +102,14 @@ void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_time
 // images, Col2Im, ConvTranspose with dilations or an output further than its kernel reaches, MaxPool with dilations or
 // indices, ConvInteger and MatMulInteger, QuantizeLinear and DequantizeLinear with a scale of the run or of an axis,
 // the remainder of reals, arithmetic on integers of 8 bits, CenterCropPad, CumProd, ReverseSequence,
-// NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss, STFT of reals with a constant window, ConstantOfShape.
+// NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss, STFT of reals with a constant window, ConstantOfShape, operators
+// on bits (of integers that 32 bits hold), MaxRoiPool, RandomNormalLike and RandomUniformLike (as those of a shape).
 // `wanted` says which nodes; one that has no other form here stays. Shapes must be known. Rounding differs.
-void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted);
+// `has_infinities`: of a backend whose reals have them. What is only moved is not multiplied by zeros and ones there.
+void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted, bool has_infinities = false);
+
+// Nodes that give f16 or bf16 compute in f32, where `wanted` says so: Casts before and behind. False: there is none.
+// Results are rounded once.
+bool compute_in_f32(qir::Graph &graph, Store &store, NodeTest wanted);
 
 }  // namespace quarry::passes

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The edge of libquarry-prepare: prepare_api.h in terms of lower.h. No exception and no C++ type gets out.
-#include <fcntl.h>
-
 #include <cerrno>
 #include <new>
 #include <optional>
 
 #include "backends/common/plugin_support.h"
+#include "base/os/file.h"
 #include "base/os_error.h"
 #include "graph/edit/graph_part.h"
 #include "graph/io/write.h"
@@ -86,7 +85,7 @@ qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, int32_t fol
     const plugin::StopToken stop(signal, model->allocator.host());
     const StopScope scope(stop);
     const auto use = read_external ? onnx_import::ExternalUse::Read : onnx_import::ExternalUse::Map;
-    OpenFd own(folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0));
+    OpenFd own = folder < 0 ? OpenFd() : os::duplicate(folder);
     if (folder >= 0 && own.get() < 0)
       return Status::error(os_error_id(errno, ErrorId::io_error),
                            format("the model's folder: %s", os_error_text(errno)));

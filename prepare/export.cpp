@@ -38,7 +38,7 @@ bool has_quantized(const qir::Graph &graph, const qir::Node &node) {
 Status make_standard(qir::Graph &graph, qir::Store &store) {
   for (qir::Node &node : graph.nodes)
     for (qir::Graph &body : node.subgraphs) QR_RETURN_IF_ERROR(make_standard(body, store));
-  passes::take_apart_quantized(graph, store, only_moves);
+  passes::dequantize_nodes(graph, store, only_moves);
   passes::decompose_unsupported(graph, store, is_rare);
   for (const qir::Node &node : graph.nodes)
     if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear && node.subgraphs.empty() &&

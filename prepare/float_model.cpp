@@ -53,6 +53,7 @@ class Count {
 
 // alpha and beta of a Gemm become part of its constants: integer multiplications have no such factors.
 void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
+  qir::Names names(graph);
   for (qir::Node &node : graph.nodes) {
     if (node.op != Op::Gemm) continue;
     for (const auto &[input, name] : {std::pair<std::size_t, const char *>{1, "alpha"}, {2, "beta"}}) {
@@ -66,7 +67,7 @@ void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes)
       auto *to = static_cast<float *>(store.allocate(scaled.data.size));
       for (std::size_t i = 0; i < count; ++i) to[i] = values[i] * factor;
       scaled.data.data = to;
-      scaled.name = qir::fresh_name(graph, scaled.name + "_" + name);
+      scaled.name = names.fresh(scaled.name + "_" + name);
       graph.tensors.push_back(std::move(scaled));
       node.inputs.set(input, static_cast<std::int32_t>(graph.tensors.size() - 1));
       node.set(name, 1.0f);
@@ -132,6 +133,56 @@ bool has_quantized_activation(const qir::Graph &graph) {
   });
 }
 
+// What a pass left then is for no other.
+Status stopped() { return stop_status("preparing the model"); }
+
+Status compose_one_by_one(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
+  qir::number_sources(graph);
+  const std::size_t numbered = graph.nodes.size();
+  Vector<passes::Composed> found;
+  for (const Named &one : kComposites) {
+    found.clear();
+    passes::compose(graph, store, {one.what}, &found);
+    Vector<const qir::Node *> made(found.empty() ? 0 : numbered);  // by what they stand for
+    if (!found.empty())
+      for (const qir::Node &node : graph.nodes)
+        if (node.source != qir::kNoSource && node.op != Op::Mul && !made[index_of(node.source)])
+          made[index_of(node.source)] = &node;
+    for (const passes::Composed &composed : found)
+      if (composed.node != qir::kNoSource && made[index_of(composed.node)])
+        note(changes, one.text, made[index_of(composed.node)]->name, format("%zu nodes", composed.pieces.size()));
+    QR_RETURN_IF_ERROR(stopped());
+  }
+  return {};
+}
+
+Status simplify_products(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
+  const Count einsum(graph, Op::Einsum), transposes(graph, Op::Transpose);
+  QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
+  passes::simplify_movements(graph, store);
+  QR_RETURN_IF_ERROR(stopped());
+  if (einsum.fewer()) note(changes, "Einsum written as MatMul", String("the graph"), format("%zu", einsum.fewer()));
+  if (transposes.fewer())
+    note(changes, "Transpose between Reshape simplified", String("the graph"), format("%zu", transposes.fewer()));
+  return {};
+}
+
+Status check_float(const qir::Graph &graph) {
+  if (has_quantized_activation(graph))
+    return Status::error(ErrorId::bad_argument,
+                         "the model is quantised already: found activations of integer types, "
+                         "expected a float model",
+                         "quantise the float model that it was made from");
+  if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) {
+        return !node.outputs.empty() && node.outputs[0] != qir::kAbsent &&
+               at(graph, node.outputs[0]).dtype == DType::F32;
+      }))
+    return Status::error(ErrorId::bad_argument,
+                         "the model computes nothing in f32: found other types alone, expected f32 activations",
+                         "export the model with f32 weights");
+  return {};
+}
+
 class OpenedModel final : public FloatModel {
  public:
   static Result<Unique<FloatModel>> open(qir::Bytes bytes, OpenFd folder, qir::ExternalSource *external);
@@ -165,34 +216,12 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
   reference::ReferenceFolder folder;
   passes::FoldLimits limits;
   limits.may_grow = true;
-  const auto stopped = [] { return stop_status("preparing the model"); };  // what a pass left then is for no other
   const std::size_t nodes = graph.nodes.size();
   passes::fold_constants(graph, store, folder, limits);
   QR_RETURN_IF_ERROR(stopped());
   passes::steady_variances(graph, store);
-  qir::number_sources(graph);
-  Vector<passes::Composed> found;
-  passes::Composites wanted;
-  for (const Named &one : kComposites) {
-    found.clear();
-    passes::compose(graph, store, {one.what}, &found);
-    for (const passes::Composed &composed : found)
-      for (const qir::Node &node : graph.nodes)
-        if (node.source == composed.node && node.op != Op::Mul) {
-          note(changes, one.text, node.name, format("%zu nodes", composed.pieces.size()));
-          break;
-        }
-    QR_RETURN_IF_ERROR(stopped());
-  }
-  {
-    const Count einsum(graph, Op::Einsum), transposes(graph, Op::Transpose);
-    QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
-    passes::simplify_movements(graph, store);
-    QR_RETURN_IF_ERROR(stopped());
-    if (einsum.fewer()) note(changes, "Einsum written as MatMul", String("the graph"), format("%zu", einsum.fewer()));
-    if (transposes.fewer())
-      note(changes, "Transpose between Reshape simplified", String("the graph"), format("%zu", transposes.fewer()));
-  }
+  QR_RETURN_IF_ERROR(compose_one_by_one(graph, store, changes));
+  QR_RETURN_IF_ERROR(simplify_products(graph, store, changes));
   for (const String &name : channels_last) QR_RETURN_IF_ERROR(put_channels_last(graph, name, changes));
   fold_factors(graph, store, changes);
   passes::remove_no_ops(graph);
@@ -200,18 +229,7 @@ Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channe
   QR_RETURN_IF_ERROR(stopped());
   if (graph.nodes.size() < nodes)
     note(changes, "nodes fewer", String("the graph"), format("%zu of %zu", nodes - graph.nodes.size(), nodes));
-  if (has_quantized_activation(graph))
-    return Status::error(ErrorId::bad_argument,
-                         "the model is quantised already: found activations of integer types, "
-                         "expected a float model",
-                         "quantise the float model that it was made from");
-  if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) {
-        return !node.outputs.empty() && node.outputs[0] != qir::kAbsent &&
-               at(graph, node.outputs[0]).dtype == DType::F32;
-      }))
-    return Status::error(ErrorId::bad_argument,
-                         "the model computes nothing in f32: found other types alone, expected f32 activations",
-                         "export the model with f32 weights");
+  QR_RETURN_IF_ERROR(check_float(graph));
   return qir::validate_graph(graph);
 }
 

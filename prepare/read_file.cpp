@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare/read_file.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
+#include "base/os/file.h"
 #include "base/os_error.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -29,9 +28,9 @@ Result<Vector<std::uint8_t>> read_file(std::string_view kind, std::string_view p
   // In pieces, between which it may be stopped.
   constexpr std::size_t kPiece = std::size_t{4} << 20;
   Vector<std::uint8_t> out;
-  struct stat info {};
-  if (fstat(fileno(file), &info) == 0 && info.st_size > 0)
-    out.reserve(std::min(static_cast<std::size_t>(info.st_size), std::size_t{1} << 30) + 1);
+  os::FileInfo info;
+  if (os::get_info(fileno(file), &info) && info.kind == os::FileKind::Regular)
+    out.reserve(std::min<std::size_t>(info.size, std::size_t{1} << 30) + 1);
   std::size_t used = 0, got = 0;
   do {
     out.resize(std::max(std::min(out.capacity(), used + kPiece), used + 1));

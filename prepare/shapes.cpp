@@ -42,9 +42,13 @@ String declared_text(const Declared &input) {
 
 class Binder {
  public:
-  explicit Binder(const onnx_import::Model &model)
-      : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()), values_(model.inputs().size()) {
-    for (std::size_t i = 0; i < model.inputs().size(); ++i) places_.emplace(model.inputs()[i].name, i);
+  explicit Binder(const onnx_import::Model &model) : required_(model.inputs().size()) {
+    for (const auto *list : {&model.inputs(), &model.defaults()})
+      for (const Declared &input : *list) {
+        places_.emplace(input.name, inputs_.size());
+        inputs_.push_back(&input);
+      }
+    shapes_.resize(inputs_.size()), given_.resize(inputs_.size()), values_.resize(inputs_.size());
     for (const Declared &input : model.inputs())
       for (const String &name : input.dim_names)
         if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
@@ -55,21 +59,17 @@ class Binder {
     if (equals == std::string_view::npos) return bad(text, "found no '='");
     const std::string_view name = trim(text.substr(0, equals)), value = trim(text.substr(equals + 1));
     const auto found = places_.find(name);
-    const auto input = found == places_.end() ? model_.inputs().end()
-                                              : model_.inputs().begin() + static_cast<std::ptrdiff_t>(found->second);
+    const Declared *const input = found == places_.end() ? nullptr : inputs_[found->second];
     const auto symbol = symbols_.find(name);
-    if (input != model_.inputs().end() && value.starts_with('['))
-      return read_value(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
+    if (input && value.starts_with('[')) return read_value(found->second, value, text);
     std::int64_t extent = 0;
-    if (symbol != symbols_.end() &&
-        (input == model_.inputs().end() || (parse_extent(value, &extent) && input->shape.size() != 1))) {
+    if (symbol != symbols_.end() && (!input || (parse_extent(value, &extent) && input->shape.size() != 1))) {
       if (!parse_extent(value, &extent)) return bad(text, "the value of a dimension is one number");
       return bind(symbol->first, extent, text);
     }
-    if (input != model_.inputs().end())
-      return bind_input(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
+    if (input) return bind_input(found->second, value, text);
     NearestWord nearest(name);
-    for (const Declared &known : model_.inputs()) nearest.offer(known.name);
+    for (const Declared *known : inputs_) nearest.offer(known->name);
     for (const auto &[known, at] : symbols_) nearest.offer(known);
     String message = "the model has neither an input nor a dimension of that name";
     if (!nearest.word().empty()) message += format("; did you mean '%s'?", printable(nearest.word()));
@@ -80,8 +80,8 @@ class Binder {
   Result<Vector<InputBinding>> finish() {
     Vector<String> missing;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
-      const Declared &input = model_.inputs()[i];
-      if (given_[i]) continue;
+      const Declared &input = *inputs_[i];
+      if (given_[i] || is_default(i)) continue;
       shapes_[i] = input.shape;
       // As many values as there are say how long a vector is.
       if (!values_[i].empty() && (!input.has_shape || (input.shape.size() == 1 && input.shape[0] < 0)))
@@ -118,7 +118,7 @@ class Binder {
   }
 
   Status bind_input(std::size_t index, std::string_view value, std::string_view text) {
-    const Declared &input = model_.inputs()[index];
+    const Declared &input = *inputs_[index];
     qir::Shape shape;
     for (std::size_t begin = 0; !value.empty() && begin <= value.size();) {
       const std::size_t end = std::min(value.find('x', begin), value.size());
@@ -150,7 +150,7 @@ class Binder {
   Status read_value(std::size_t index, std::string_view value, std::string_view text) {
     if (value.size() < 3 || value.back() != ']')
       return bad(text, "expected numbers with spaces between, such as [16000]");
-    const DType dtype = model_.inputs()[index].dtype;
+    const DType dtype = inputs_[index]->dtype;
     value = value.substr(1, value.size() - 2);
     while (!(value = trim(value)).empty()) {
       double number = 0;
@@ -176,18 +176,20 @@ class Binder {
     return number < limit && number >= (has_sign ? -limit : 0);
   }
   Result<Vector<InputBinding>> bindings() {
-    Vector<InputBinding> made(shapes_.size());
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      made[i] = {std::move(shapes_[i]), std::move(values_[i])};
-      if (made[i].values.empty()) continue;
-      const std::int64_t count = element_count(made[i].shape.data(), made[i].shape.size()).value_or(0);
-      const std::size_t given = made[i].values.size();
+    Vector<InputBinding> made;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      if (is_default(i)) continue;
+      made.push_back({std::move(shapes_[i]), std::move(values_[i]), i < required_ ? 0 : i - required_});
+      const qir::Shape &shape = made.back().shape;
+      Vector<double> &values = made.back().values;
+      if (values.empty()) continue;
+      const std::int64_t count = element_count(shape.data(), shape.size()).value_or(0);
+      const std::size_t given = values.size();
       if (given == 1 && count >= 1 && count <= std::int64_t{1} << 24)
-        made[i].values.resize(static_cast<std::size_t>(count), made[i].values[0]);
-      if (made[i].values.size() != static_cast<std::uint64_t>(count))
-        return bad(model_.inputs()[i].name,
-                   format("found %zu values for %s, expected one for each element, or one for all", given,
-                          shape_text(made[i].shape.data(), made[i].shape.size())));
+        values.resize(static_cast<std::size_t>(count), values[0]);
+      if (values.size() != static_cast<std::uint64_t>(count))
+        return bad(inputs_[i]->name, format("found %zu values for %s, expected one for each element, or one for all",
+                                            given, shape_text(shape.data(), shape.size())));
     }
     return made;
   }
@@ -198,7 +200,8 @@ class Binder {
     for (const auto &[name, bound] : symbols_)
       if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name));
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
-      const Declared &input = model_.inputs()[i];
+      const Declared &input = *inputs_[i];
+      if (is_default(i)) continue;
       bool nameless = !input.has_shape;
       for (std::size_t d = 0; d < input.shape.size(); ++d) nameless |= input.shape[d] < 0 && input.dim_names[d].empty();
       if (nameless && !given_[i]) (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name));
@@ -206,7 +209,11 @@ class Binder {
     return text;
   }
 
-  const onnx_import::Model &model_;
+  // It keeps the value that the model gives it.
+  bool is_default(std::size_t i) const noexcept { return i >= required_ && !given_[i] && values_[i].empty(); }
+
+  const std::size_t required_;  // inputs without a default; those with one are behind them
+  Vector<const Declared *> inputs_;
   Vector<qir::Shape> shapes_;
   Vector<bool> given_;
   Vector<Vector<double>> values_;

@@ -5,6 +5,7 @@
 #   tools/bench.sh                                    the whole, backend cpu (an hour on two cores; let the machine have nothing else to do)
 #   tools/bench.sh --quick --backend cpu-reference    to try it out: few runs, written to the build folder
 #   tools/bench.sh --backend gpu                      the gpu backend beside cpu (tools/bench/bench_gpu.py: creation, kernels, runs), a page named after the device
+#   tools/bench.sh --zoo                              graphs of exporters beside ONNX Runtime (tools/bench/bench_zoo.py), a page named after the processor
 #   tools/bench.sh --help                             the other options
 # QUARRY_PROGRAM names a built program to measure; otherwise a release build is made. QUARRY_BENCH_PYTHON names a Python that has numpy,
 # onnx and onnxruntime; otherwise one is made in the build folder.
@@ -32,6 +33,11 @@ if [ -z "$python" ]; then
     "$build/venv/bin/pip" install -q numpy onnx onnxruntime >"$build/pip.log" 2>&1 || { cat "$build/pip.log" >&2; exit 1; }
   }
 fi
+case " $* " in *" --zoo "*)
+  [ "$1" = --zoo ] || { echo "tools/bench.sh: --zoo comes first" >&2; exit 2; }
+  shift
+  exec "$python" "$root/tools/bench/bench_zoo.py" --program "$program" --work "$build/bench-zoo" "$@" ;;
+esac
 case " $* " in *" --backend gpu "*)  # beside cpu, on one device
   [ "$1 $2" = "--backend gpu" ] || { echo "tools/bench.sh: --backend gpu comes first" >&2; exit 2; }
   shift 2

@@ -19,6 +19,8 @@ def read_layers(root):
     with open(os.path.join(root, "tests/tidy/layers.txt"), encoding="utf-8") as file:
         for line in file:
             line = line.split("#")[0].strip()
+            if line.startswith("<"):
+                continue
             if line.startswith("$"):
                 name, words = line.split("=")
                 lists[name.strip()] = words.split()

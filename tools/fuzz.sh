@@ -67,6 +67,7 @@ operators() {  # ROUND: 4000 cases of one operator and 2000 graphs; fewer where 
     case $backend in
       cpu*) counts="--operators 4000 --graphs 1000" ;;
       htp) counts="--operators 180 --graphs 60" backend=htp:$(echo SM8350 SM8550 SM8650 SM8750 SM8850 | cut -d ' ' -f $(($1 % 5 + 1))) ;;
+      gpu:oclgrind) counts="--operators 2000 --graphs 500" ;;
       *) counts="--operators 180 --graphs 60" ;;
     esac
     "$build/venv/bin/python" tests/fuzz/differential.py "$quarry" "$work/operators" $counts --seed $((seed * 1000 + $1)) --keep "$work/failed" --backend $backend || return 1
@@ -114,6 +115,7 @@ for folder in "$onnx_data/node" "$shared/cases" "$shared/zoo" "$work/random"; do
 ninja -C "$build" tests/fuzz/variants tests/unit/cpu/test-cpu >/dev/null || exit 1
 slow_backends=
 ! has_opencl || slow_backends=gpu
+! command -v oclgrind >/dev/null || slow_backends="$slow_backends gpu:oclgrind"
 [ -z "$QUARRY_QNN_PATH" ] || slow_backends="$slow_backends htp"
 if newest_onnx; then
   chosen "operators and short graphs beside ONNX Runtime" until_late operators

@@ -159,8 +159,9 @@ def rust_comment(comment, indent=""):
     return [f"{indent}/// ```text", *[f"{indent}/// {line}".rstrip() for line in lines], f"{indent}/// ```"]
 
 
-def rust(rows):
-    out = ["// SPDX-License-Identifier: Apache-2.0", f"// {GENERATED}", "use core::ffi::{c_char, c_void};", ""]
+def rust(rows, uses):
+    """uses: what the types that the rows do not declare come from."""
+    out = ["// SPDX-License-Identifier: Apache-2.0", f"// {GENERATED}", uses, *([""] if rows[0][0] == "constant" else [])]
     functions, structs = [], {}
     for kind, name, comment, content in rows:
         if kind == "constant":
@@ -197,7 +198,8 @@ def rust(rows):
 
 def main():
     rows = declared()
-    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows)}
+    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
+              "bindings/rust/quarry-sys/src/quantize.rs": rust(Declared("quantize.h").rows, "use crate::bindings::*;\nuse core::ffi::c_char;")}
     old = []
     for path, text in wanted.items():
         full = os.path.join(root, path)

@@ -55,9 +55,8 @@ def program(quarry, *args):
 def microsoft():
     """The operators of com.microsoft that the importer has a rule for, or that the table of operators has itself."""
     names = {row.name for row in op_table.rows().values() if row.domain == "com.microsoft"}
-    for name in "attention", "contrib", "integers", "quantization":
-        rules = open(os.path.join(root, f"formats/onnx/rules/{name}.cpp"), encoding="utf-8").read()
-        names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("Rules[]"):]))
+    rules = open(os.path.join(root, "formats/onnx/rules/rules.inc"), encoding="utf-8").read()
+    names |= set(re.findall(r'^QR_IMPORT_RULE\((?:Microsoft|Quantized), "(\w+)"', rules, re.M))
     return sorted(names)
 
 
@@ -94,7 +93,7 @@ def main():
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
-    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`, with the family of each operator from `graph/ops/ops.inc`. Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
+    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`, with the family of each operator from `graph/ops/ops.inc`. native: by kernels or operations of the backend; decomposed: as operators that it has; by the reference: by the kernels of cpu-reference, within cpu; by the host: where data-dependent shapes are asked for (`gpu.tail=host`). Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
           with_families(program(quarry, "ops", "--markdown")) +
           "\n## com.microsoft\n\nThese operators of ONNX Runtime's own domain are read too, as the ones above: " + ", ".join(microsoft()) + ".\n")
     if check and stale:

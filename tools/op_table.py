@@ -15,6 +15,7 @@ class Row(NamedTuple):
     value: str
     opset: int
     traits: frozenset
+    reals: dict  # attributes that are reals: name -> default, None where there is none
     types: str
 
 
@@ -27,7 +28,8 @@ def rows(path=PATH):
         if not found:
             raise ValueError(f"{path}: found a row that does not read, expected the columns that its head lists: {entry.splitlines()[0]}")
         enumerator, name, domain, family, value, opset, traits = found.groups()
-        types = re.findall(r'"((?:[^"\\]|\\.)*)"', entry)[-1]
+        texts = re.findall(r'"((?:[^"\\]|\\.)*)"', entry)
+        reals = {attribute: float(default) if default else None for attribute, default in re.findall(r"(\w+):float(?:=([-\w.]+))?", "".join(texts[2:-1]))}
         table[f"{domain}.{name}" if domain else name] = Row(enumerator, name, domain, family.lower(), value, int(opset),
-                                                             frozenset(traits.split(" | ")) - {"None"}, types)
+                                                             frozenset(traits.split(" | ")) - {"None"}, reals, texts[-1])
     return table

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# Read by demo.sh, test.sh and fuzz.sh: says what it does, installs the packages of packages.txt that are missing, and builds in the folder that both share.
+# Read by demo.sh, test.sh, fuzz.sh and install_packages.sh: says what it does, installs the packages of packages.txt that are missing, and builds in the folder that both share.
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf '\033[1m== %s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9]*m//g'; }; }
 
-# install_packages [GROUP]: all but those of a group (cross, browser), or those of that group alone; of the group `build` what tools/demo.sh needs.
-install_packages() {
+# package_names [GROUP]: the names in packages.txt: all but those of a group (cross, browser), or those of that group alone; of the group `build` what tools/demo.sh needs.
+package_names() {
   case ${1-} in
     "") invert=-v lines='# \(cross\|browser\):' ;;
     build) invert=-v lines='# \(cross\|browser\|tests\|Debian packages\|documentation site\):' ;;
     *) invert= lines="# $1:" ;;
   esac
-  wanted=$(grep $invert "$lines" "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' ')
+  grep $invert "$lines" "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' '
+}
+
+# install_packages [GROUP]: those of them that are missing.
+install_packages() {
+  wanted=$(package_names "$@")
   missing=
   for package in $wanted; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

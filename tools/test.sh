@@ -3,11 +3,12 @@
 # Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
 # status is 1 when one failed.
 #   tools/test.sh                  what matters most: the release build for this processor and its tests, ONNX's backend tests of Debian's release, the real
-#                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 11 minutes on two
+#                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 12 minutes on two
 #                                  cores, about 8 after tools/demo.sh)
-#   tools/test.sh --all            that for all instruction sets, the tests that take minutes (the suite `long`: kernels of gpu), the core, cpu and
-#                                  cpu-reference under the address and undefined-behaviour sanitizers, the static builds, an installed tree, the tests of
-#                                  ONNX's newest package, everything through containers too, sizes against their budgets (about half an hour)
+#   tools/test.sh --all            that for all instruction sets, the tests that take long (the suite `long`: kernels of gpu, stops, deep graphs), the core, cpu and
+#                                  cpu-reference under the address and undefined-behaviour sanitizers, the static builds, an installed tree, the packages as
+#                                  a newcomer has them (each snippet of the docs, in a clean root), the tests of ONNX's newest package, everything through
+#                                  containers too, sizes against their budgets (about half an hour)
 #   tools/test.sh --ci             that, and what takes longest or finds least: gpu, htp and plugins under those sanitizers, threads under the thread
 #                                  sanitizer, aarch64 under qemu, kernels of gpu under Oclgrind, htp on its other architectures and on every
 #                                  one-operator model, exports beside ONNX Runtime, packages, the smallest program (about an hour;
@@ -75,7 +76,8 @@ make_in() {  # DIR [targets]
   ninja_in "$@"
 }
 build_release() {
-  release_build "$release_isas" true && meson configure "$build" "-Demulate_avx512=$emulate" >/dev/null && make_in "$build"
+  # Tests of the suite `long` are built where they are run.
+  release_build "$release_isas" true && meson configure "$build" "-Demulate_avx512=$emulate" >/dev/null && make_in "$build" all ${all:+meson-test-prereq}
 }
 build_in() {  # DIR [meson options]
   configure "$@" && make_in "$1"
@@ -161,7 +163,7 @@ htp_steps() {
     QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
   step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
   step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
-  step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries"
+  step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries" $([ -n "$all" ] || echo --every 8)
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
@@ -177,13 +179,21 @@ htp_steps() {
   export QUARRY_QNN_PATH="$libraries"
   step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
 }
+interpreted_operators() {  # their kernels' accesses are watched too
+  "$build/venv/bin/python" tests/fuzz/differential.py "$quarry" "$build/random-operators-gpu" --operators 1000 --graphs 200 --alternate --backend gpu:oclgrind
+}
 gpu_steps() {
+  if command -v oclgrind >/dev/null && "$build/venv/bin/python" -c 'import onnx, onnxruntime, ml_dtypes' 2>/dev/null; then
+    in_time 150 "operators and short graphs beside ONNX Runtime, on gpu under Oclgrind" interpreted_operators
+  else
+    skip "operators and short graphs beside ONNX Runtime, on gpu under Oclgrind" "oclgrind or the venv with onnx and onnxruntime is missing"
+  fi
   if ! has_opencl; then
     skip "ONNX's node tests and real models, on gpu" "there is no OpenCL device here (pocl-opencl-icd makes one of the processor)"
     return
   fi
   [ ! -d /usr/share/libonnx-testdata/data ] ||
-    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 840 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
+    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 855 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
   # A model of f16 differs by steps of f16: its tensors are stored so between kernels.
   [ ! -d "$shared/models" ] ||
     step "real models, on gpu" gpu_conform models 22 -O gpu.tail=host --range-floor 0.002 "$shared/models"
@@ -192,6 +202,10 @@ device_steps() {
   htp_steps
   [ -z "$all" ] || gpu_steps
 }
+# What the emulator computes otherwise on a processor that has AVX2 and nothing newer, where this one can say that it is such.
+on_plain_processor() {
+  LD_PRELOAD=$build/tests/support/plain_processor.so "$@"
+}
 late_device_steps() {
   if command -v oclgrind >/dev/null; then in_time 200 "kernels of gpu under Oclgrind" meson_tests "$build" --suite oclgrind
   else skip "kernels of gpu under Oclgrind" "oclgrind is not installed"
@@ -199,6 +213,11 @@ late_device_steps() {
   libraries=$(qnn_libraries) || return 0
   [ ! -d "$build/onnx-newest/node" ] ||
     in_time 150 "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
+  if grep -qw avx512f /proc/cpuinfo && grep -qw cpuid_fault /proc/cpuinfo; then
+    in_time 100 "htp: kinds of models, as on a processor with AVX2 alone" on_plain_processor python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries" --every 4
+  else
+    skip "htp: kinds of models, as on a processor with AVX2 alone" "the processor has no more than AVX2, or its CPUID cannot fault"
+  fi
   in_time 150 "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
   [ ! -d "$shared/models" ] || in_time 200 "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
 }
@@ -206,10 +225,11 @@ bindings_steps() {
   if bindings_prefix; then
     docs_python="$build/python/venv/bin/python"
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
-    binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
-    binding "bindings: Go" python3 bindings/go/check.py "$prefix"
+    binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust" ${all:+--all}
+    binding "bindings: Go" python3 bindings/go/check.py "$prefix" ${all:+--all}
     [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
     step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
+    step "docs: pieces of code, and lines of the program's" python3 tests/integration/check_snippets.py "$prefix" "$build/docs-snippets" ${docs_python:+--python "$docs_python"}
   else
     skip "bindings of other languages" "the tree cannot be installed into $prefix"
   fi
@@ -221,6 +241,11 @@ bindings_steps() {
     skip "examples" "there is no $shared/models or $shared/images (set QUARRY_SHARED)"
   fi
 }
+program_steps() {
+  for subject in program usage habits draw parts outputs shapes trouble profile view completion quantize cases; do
+    step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
+  done
+}
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
@@ -229,8 +254,15 @@ installed_tree() {  # a program outside the tree, built against what `meson inst
 subproject() {
   python3 tests/integration/check_subproject.py "$build" "$root"
 }
+packages_made=
+packages() {  # of this build, once
+  [ -n "$packages_made" ] || tools/make_deb.sh --build "$build" "$build/deb" && packages_made=1
+}
 debian_packages() {
-  tools/make_deb.sh --build "$build" "$build/deb" && python3 tests/integration/check_packages.py "$build/deb" "$root"
+  packages && python3 tests/integration/check_packages.py "$build/deb" "$root"
+}
+newcomer() {
+  packages && python3 tests/integration/check_pages.py "$build/newcomer" --packages "$build/deb"
 }
 static_build() {
   # No more than what programs outside the tree are linked with, and with the options of the release build: ccache has the most of it.
@@ -263,6 +295,8 @@ if [ $failed -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
   exit 1
 fi
+# Each of these keeps one processor busy at a time. With --all the tests have the machine for themselves, as those that measure times of stops are among them.
+[ -z "$models" ] || [ -n "$all" ] || { beside device_steps; beside bindings_steps; beside program_steps; }
 step "tests of the release build" meson_tests "$build" --no-suite oclgrind $([ -n "$all" ] || echo --no-suite long)
 if [ -n "$models" ]; then
   if [ -n "$all" ]; then
@@ -272,8 +306,7 @@ if [ -n "$models" ]; then
     fi
     newest_onnx_and_qnn || echo "   without ONNX Runtime's QNN provider to compare with: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
-  beside device_steps
-  beside bindings_steps
+  [ -z "$all" ] || { beside device_steps; beside bindings_steps; }
 fi
 if [ -d /usr/share/libonnx-testdata/data ]; then
   step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
@@ -285,6 +318,9 @@ step "changed models, under malloc that fills" python3 tests/fuzz/mutated_models
 if "$build/venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null; then
   step "random graphs beside ONNX Runtime" random_graphs 150
   [ -z "$all" ] || step "operators and short graphs beside ONNX Runtime" random_operators
+  if [ -d "$shared/zoo" ]; then
+    step "graphs of exporters beside ONNX Runtime" env QUARRY_SHARED="$shared" tools/zoo.sh $([ -z "$all" ] && echo cpu || echo --sizes --perturb cpu cpu-reference)
+  fi
 else
   skip "random graphs beside ONNX Runtime" "there is no venv with onnx and onnxruntime (tools/test.sh --all makes one)"
 fi
@@ -294,9 +330,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program usage draw parts outputs shapes trouble profile view completion quantize cases; do
-    step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
-  done
+  [ -z "$all" ] || program_steps
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
 fi
@@ -343,6 +377,7 @@ if [ -n "$all" ]; then
   install_packages browser || echo "   Chromium cannot be installed"
   ! fits "quarry view, in Chromium" 60 || binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   in_time 60 "installed tree: pkg-config, find_package" installed_tree
+  ! fits "a newcomer, by the docs' own snippets in a clean root" 150 || binding "a newcomer, by the docs' own snippets in a clean root" newcomer
   in_time 120 "static build" static_build
   programs=
   [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs

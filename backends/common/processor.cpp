@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/processor.h"
 
-#include <fcntl.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <span>
 #include <string_view>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "base/os/processor.h"
 
 namespace quarry::plugin {
 
@@ -31,13 +29,7 @@ std::string_view model_name(std::span<char> buffer) noexcept {
   const std::size_t first = name.find_first_not_of(' ');
   return first == std::string_view::npos ? "" : name.substr(first, name.find_last_not_of(' ') + 1 - first);
 #else
-  const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-  const ssize_t size = file < 0 ? 0 : read(file, buffer.data(), buffer.size());
-  if (file >= 0) close(file);
-  const std::string_view info(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  const std::size_t key = info.find("model name");
-  const std::size_t colon = key == std::string_view::npos ? key : info.find(": ", key);
-  return colon == std::string_view::npos ? "" : info.substr(colon + 2, info.find('\n', colon) - colon - 2);
+  return os::processor_model(buffer);
 #endif
 }
 
@@ -46,16 +38,11 @@ std::string_view model_name(std::span<char> buffer) noexcept {
 void processor_name(char *name, std::size_t room) noexcept {
   char buffer[4096];
   std::string_view found = model_name(buffer);
-  utsname machine{};
-  if (found.empty()) found = uname(&machine) == 0 ? machine.machine : "cpu";
+  if (found.empty()) found = os::processor_kind(buffer);
+  if (found.empty()) found = "cpu";
   found = found.substr(0, room - 1);
   found.copy(name, found.size());
   name[found.size()] = '\0';
-}
-
-std::uint64_t memory_bytes() noexcept {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
 }
 
 }  // namespace quarry::plugin

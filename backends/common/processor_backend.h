@@ -5,6 +5,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/common/processor.h"
+#include "base/os/processor.h"
 #include "graph/graph.h"
 #include "quarry/runtime.h"
 
@@ -40,7 +41,7 @@ qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_p
     info.usable = 1;
     info.name = text(backend->device_name);
     info.target = text(QR_PLUGIN_BUILD_ARCH);
-    info.memory_bytes = memory_bytes();
+    info.memory_bytes = os::memory_bytes();
     info.features = QR_DEVICE_IMPORTS_FD;
     give(info, out_info);
     return {};

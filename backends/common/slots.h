@@ -20,6 +20,25 @@ inline const qir::OpRow *find_row(qr_plugin_string domain, qr_plugin_string name
   return qir::find_op(view(domain) == "ai.onnx" ? std::string_view() : view(domain), view(name));
 }
 
+// The slot `supports` of a backend with a table of operators. find(op): its row, which has a `note`, or nullptr;
+// backend.types_of(row): what it takes, a text that the backend keeps and may have to make first.
+template <class Backend, class Find>
+std::int32_t table_supports(Backend &backend, qr_plugin_string domain, qr_plugin_string name, Find find,
+                            qr_plugin_string *out_types, qr_plugin_string *out_note) noexcept {
+  const qir::OpRow *const row = find_row(domain, name);
+  if (!row) return -1;
+  const auto *const found = find(row->op);
+  if (!found) return 0;
+  *out_note = text(found->note);
+  static_assert(std::is_reference_v<decltype(backend.types_of(*found))>, "a text that is not kept is gone");
+  const qr_plugin_code code = guard(backend.allocator, nullptr, [&]() -> Status {
+    *out_types = text(backend.types_of(*found));
+    return {};
+  });
+  if (code != 0) *out_types = text("");  // no memory for it
+  return 1;
+}
+
 inline Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
   Vector<qir::Bytes> segments(graph.segment_count);
   for (std::uint64_t i = 0; i < graph.segment_count; ++i)

@@ -35,7 +35,7 @@ Status bad(const String &what) { return Status::error(ErrorId::backend_bad_blob,
 BlobFigures figures_of(const Program &program) noexcept {
   BlobFigures figures{program.constant_bytes(), program.total_arena_bytes() + program.conversion_bytes(), 0};
   for (const auto *list : {&program.graph().inputs, &program.graph().outputs})
-    for (const std::int32_t t : *list) figures.io_bytes += program.tensor(static_cast<std::size_t>(t)).bytes;
+    for (const std::int32_t t : *list) figures.io_bytes += program.tensor(index_of(t)).bytes;
   return figures;
 }
 

@@ -101,6 +101,11 @@ struct Execution::State {
     const std::span<const RanTensor> all(ran);
     environment.node_ran({node, all.first(inputs), all.subspan(inputs), begin_ns, end_ns});
   }
+
+  // What the caller gave and wants, for one run.
+  Status bind_inputs(std::span<const IoBuffer> inputs);
+  void bind_outputs(std::span<const IoBuffer> outputs);
+  Status hand_out(std::span<IoBuffer> outputs);
 };
 
 // The Context of one node of one execution.
@@ -288,8 +293,7 @@ class NodeContext final : public Context {
     const auto unit = qir::BiasUnit::of(node_, state_.tensor(node_.inputs[0]), state_.tensor(node_.inputs[1]),
                                         state_.tensor(node_.inputs[2]));
     const auto *stored = static_cast<const std::int32_t *>(bias.data);
-    for (std::int64_t i = 0; i < bias.count; ++i)
-      out[i] = static_cast<float>(stored[i]) * unit->unit(static_cast<std::size_t>(i));
+    for (std::int64_t i = 0; i < bias.count; ++i) out[i] = static_cast<float>(stored[i]) * unit->unit(index_of(i));
   }
 
   // Makes room for an output whose shape is known.
@@ -303,7 +307,7 @@ class NodeContext final : public Context {
     describe(view, tensor, state, wanted);
     view.data = nullptr;
     if (!state.sized) return;
-    if (state_.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Dynamic)
+    if (state_.program->tensor(index_of(t)).storage == StorageKind::Dynamic)
       state.data = state.own.reserve(state.bytes);
     view.data =
         wanted == Form::Stored ? state.data : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
@@ -430,6 +434,65 @@ Execution::Execution(const Program &program) : state_(make_unique<State>()) {
 
 Execution::~Execution() = default;
 
+Status Execution::State::bind_inputs(std::span<const IoBuffer> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const qir::Tensor &wanted = tensor(graph().inputs[i]);
+    TensorState &bound = state(graph().inputs[i]);
+    QR_RETURN_IF_ERROR(set_dims(bound, wanted, inputs[i].dims, inputs[i].rank));
+    if (inputs[i].size_bytes < bound.bytes || (!inputs[i].data && bound.bytes != 0)) {
+      return Status::error(ErrorId::run_no_data,
+                           format("input '%s': found %llu bytes, expected %llu", printable(wanted.name),
+                                  inputs[i].data ? inputs[i].size_bytes : 0, bound.bytes));
+    }
+    bound.data = inputs[i].data;
+    if (!bound.data || !is_aligned(bound.data, wanted.dtype)) {
+      bound.data = bound.own.reserve(bound.bytes);
+      if (bound.bytes != 0) std::memcpy(bound.data, inputs[i].data, bound.bytes);
+    }
+  }
+  return {};
+}
+
+void Execution::State::bind_outputs(std::span<const IoBuffer> outputs) {
+  // Results go straight to the caller where they can.
+  for (const std::int32_t t : graph().outputs)
+    if (program->tensor(index_of(t)).storage == StorageKind::Output) state(t).data = nullptr;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::int32_t t = graph().outputs[i];
+    TensorState &bound = state(t);
+    if (program->tensor(index_of(t)).storage != StorageKind::Output || bound.data) continue;
+    const IoBuffer &io = outputs[i];
+    if (io.wanted && io.data && io.size_bytes >= bound.bytes && is_aligned(io.data, tensor(t).dtype))
+      bound.data = io.data;
+  }
+  for (const std::int32_t t : graph().outputs) {
+    TensorState &bound = state(t);
+    if (program->tensor(index_of(t)).storage == StorageKind::Output && !bound.data)
+      bound.data = bound.own.reserve(bound.bytes);
+  }
+}
+
+Status Execution::State::hand_out(std::span<IoBuffer> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::int32_t t = graph().outputs[i];
+    const TensorState &result = state(t);
+    IoBuffer &io = outputs[i];
+    io.rank = result.rank;
+    std::copy(result.dims, result.dims + qir::kMaxRank, io.dims);
+    io.used_bytes = result.bytes;
+    if (!io.wanted || io.data == result.data) continue;
+    if (!io.data) {
+      io.data = result.data;
+    } else if (io.size_bytes < result.bytes) {
+      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu",
+                                                     printable(tensor(t).name), io.size_bytes, result.bytes));
+    } else if (result.bytes != 0) {
+      std::memcpy(io.data, result.data, result.bytes);
+    }
+  }
+  return {};
+}
+
 Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count,
                       Environment &environment) {
   State &state = *state_;
@@ -440,38 +503,8 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
         format("graph '%s': found %zu inputs and %zu outputs, expected %zu and %zu", printable(graph.name), input_count,
                output_count, graph.inputs.size(), graph.outputs.size()));
   }
-  for (std::size_t i = 0; i < input_count; ++i) {
-    const qir::Tensor &tensor = state.tensor(graph.inputs[i]);
-    TensorState &bound = state.state(graph.inputs[i]);
-    QR_RETURN_IF_ERROR(set_dims(bound, tensor, inputs[i].dims, inputs[i].rank));
-    if (inputs[i].size_bytes < bound.bytes || (!inputs[i].data && bound.bytes != 0)) {
-      return Status::error(ErrorId::run_no_data,
-                           format("input '%s': found %llu bytes, expected %llu", printable(tensor.name),
-                                  inputs[i].data ? inputs[i].size_bytes : 0, bound.bytes));
-    }
-    bound.data = inputs[i].data;
-    if (!bound.data || !is_aligned(bound.data, tensor.dtype)) {
-      bound.data = bound.own.reserve(bound.bytes);
-      if (bound.bytes != 0) std::memcpy(bound.data, inputs[i].data, bound.bytes);
-    }
-  }
-  // Results go straight to the caller where they can.
-  for (const std::int32_t t : graph.outputs)
-    if (state.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Output)
-      state.state(t).data = nullptr;
-  for (std::size_t i = 0; i < output_count; ++i) {
-    const std::int32_t t = graph.outputs[i];
-    TensorState &bound = state.state(t);
-    if (state.program->tensor(static_cast<std::size_t>(t)).storage != StorageKind::Output || bound.data) continue;
-    const IoBuffer &io = outputs[i];
-    if (io.wanted && io.data && io.size_bytes >= bound.bytes && is_aligned(io.data, state.tensor(t).dtype))
-      bound.data = io.data;
-  }
-  for (const std::int32_t t : graph.outputs) {
-    TensorState &bound = state.state(t);
-    if (state.program->tensor(static_cast<std::size_t>(t)).storage == StorageKind::Output && !bound.data)
-      bound.data = bound.own.reserve(bound.bytes);
-  }
+  QR_RETURN_IF_ERROR(state.bind_inputs({inputs, input_count}));
+  state.bind_outputs({outputs, output_count});
 
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     if (environment.stopped()) return stop(environment);
@@ -482,45 +515,25 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     if (environment.profiled()) state.tell(n, begin, environment);
   }
 
-  for (std::size_t i = 0; i < output_count; ++i) {
-    const std::int32_t t = graph.outputs[i];
-    const TensorState &result = state.state(t);
-    IoBuffer &io = outputs[i];
-    io.rank = result.rank;
-    std::copy(result.dims, result.dims + qir::kMaxRank, io.dims);
-    io.used_bytes = result.bytes;
-    if (!io.wanted || io.data == result.data) continue;
-    if (!io.data) {
-      io.data = result.data;
-    } else if (io.size_bytes < result.bytes) {
-      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu",
-                                                     printable(state.tensor(t).name), io.size_bytes, result.bytes));
-    } else if (result.bytes != 0) {
-      std::memcpy(io.data, result.data, result.bytes);
-    }
-  }
-  return {};
+  return state.hand_out({outputs, output_count});
 }
 
-Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<OwnedTensor> &outputs,
-                const Vector<OutputType> *output_types) {
-  // A graph of this node alone, its inputs constant. The node is copied: its operands get other numbers.
-  qir::Graph graph;
-  graph.name = node.name;
-  graph.nodes.push_back(node);
-  qir::Node &copy = graph.nodes[0];
-  Vector<qir::InferValue> values;
+namespace {
+
+// Constants of a graph that has one node, and what its types are inferred from.
+Status add_constants(const Vector<ConstView> &inputs, qir::Graph &graph, Vector<qir::InferValue> &values) {
+  qir::Node &node = graph.nodes[0];
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ConstView &input = inputs[i];
     qir::InferValue &value = values.emplace_back();
-    copy.inputs.set(i, qir::kAbsent);
+    node.inputs.set(i, qir::kAbsent);
     if (!input.present) continue;
     const auto count = element_count(input.shape.data(), input.shape.size());
     const auto bytes = count ? packed_size(input.dtype, *count) : std::nullopt;
     if (!bytes)
       return Status::error(ErrorId::qir_shape,
                            format("node '%s': input %zu has no known size", printable(node.name), i));
-    copy.inputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
+    node.inputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("input%zu", i);
     tensor.dtype = input.dtype;
@@ -530,13 +543,15 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
     tensor.data = {input.data, *bytes};
     value = {true, input.dtype, input.shape, input.quant, tensor.data};
   }
-  Vector<qir::InferType> types;
-  QR_RETURN_IF_ERROR(qir::infer_node(node, values, types));
-  types.resize(node.outputs.size());
+  return {};
+}
+
+void add_results(const Vector<qir::InferType> &types, const Vector<OutputType> *output_types, qir::Graph &graph) {
+  qir::Node &node = graph.nodes[0];
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == qir::kAbsent) continue;
-    copy.outputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
-    graph.outputs.push_back(copy.outputs[i]);
+    node.outputs.set(i, static_cast<std::int32_t>(graph.tensors.size()));
+    graph.outputs.push_back(node.outputs[i]);
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("output%zu", i);
     tensor.dtype = types[i].dtype;
@@ -546,6 +561,22 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
       tensor.quant = (*output_types)[i].quant;
     }
   }
+}
+
+}  // namespace
+
+Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<OwnedTensor> &outputs,
+                const Vector<OutputType> *output_types) {
+  // A graph of this node alone, its inputs constant. The node is copied: its operands get other numbers.
+  qir::Graph graph;
+  graph.name = node.name;
+  graph.nodes.push_back(node);
+  Vector<qir::InferValue> values;
+  QR_RETURN_IF_ERROR(add_constants(inputs, graph, values));
+  Vector<qir::InferType> types;
+  QR_RETURN_IF_ERROR(qir::infer_node(node, values, types));
+  types.resize(node.outputs.size());
+  add_results(types, output_types, graph);
   QR_ASSIGN_OR_RETURN(Unique<Program> program, Program::build(graph));
   Execution execution(*program);
   Vector<IoBuffer> results(graph.outputs.size());
@@ -560,7 +591,7 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
     if (node.outputs[i] == qir::kAbsent) continue;
     const IoBuffer &result = results[at++];
     const auto *bytes = static_cast<const std::uint8_t *>(result.data);
-    outputs[i].dtype = qir::at(graph, copy.outputs[i]).dtype;
+    outputs[i].dtype = qir::at(graph, graph.nodes[0].outputs[i]).dtype;
     outputs[i].shape.assign(result.dims, result.dims + result.rank);
     outputs[i].data.assign(bytes, bytes + result.used_bytes);
   }

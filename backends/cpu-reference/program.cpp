@@ -207,7 +207,7 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const std::int32_t i : graph.nodes[n].outputs) {
       if (i == qir::kAbsent) continue;
-      const std::size_t t = static_cast<std::size_t>(i);
+      const std::size_t t = index_of(i);
       TensorPlan &plan = tensors_[t];
       if (!is_known(graph.tensors[t].shape)) plan.storage = StorageKind::Dynamic;
       else plan.storage = is_output[t] ? StorageKind::Output : StorageKind::Arena;
@@ -265,7 +265,7 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
   const bool fits = sweep(
       lifetimes,
       [&](const Lifetime &life) {
-        const std::size_t t = static_cast<std::size_t>(life.tensor);
+        const std::size_t t = index_of(life.tensor);
         const std::uint64_t size = align_up(std::max<std::uint64_t>(tensors_[t].bytes, 1));
         tensors_[t].offset = plan_offsets[t];
         return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) &&

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, plans on the other.
 #include <algorithm>
+#include <mutex>
 
 #include "backends/common/option_slots.h"
 #include "backends/common/processor_memory.h"
 #include "backends/common/slots.h"
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu/compile/compile.h"
+#include "backends/cpu/lower/coverage.h"
 #include "backends/cpu/program/blob.h"
 #include "backends/cpu/run/executor.h"
 
@@ -27,6 +29,19 @@ static_assert(cpu::kBlobVersion == 11, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
+
+  // What `quarry ops` says of an operator, as a text that lives as long as the backend.
+  const String &note_of(qir::Op op) {
+    const std::lock_guard lock(mutex_);
+    if (notes_.empty()) notes_.resize(qir::op_count());
+    String &note = notes_[index_of(op)];
+    if (note.empty()) note = cpu::note_of(op);
+    return note;
+  }
+
+ private:
+  std::mutex mutex_;
+  Vector<String> notes_;
 };
 
 struct qr_context : HeapObject {
@@ -169,9 +184,16 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       });
 }
 
-std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+std::int32_t compiler_supports(qr_backend *backend, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  return reference::supports(domain, name, out_types, out_note);
+  const std::int32_t answer = reference::supports(domain, name, out_types, out_note);
+  if (answer != 1) return answer;
+  const qr_plugin_code code = guard(backend->allocator, nullptr, [&]() -> Status {
+    *out_note = text(backend->note_of(plugin::find_row(domain, name)->op));
+    return {};
+  });
+  if (code != 0) *out_note = text("");  // no memory for it
+  return 1;
 }
 
 constexpr qr_plugin_compiler_api kCompiler = {

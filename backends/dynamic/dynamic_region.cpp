@@ -55,7 +55,7 @@ const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources
 
 Status take_pieces(const qir::Graph &graph, Pieces &out) {
   passes::Parts parts = passes::cut(graph, passes::telling(graph));
-  out.rest_has_products = passes::has_products(parts.second.graph);
+  out.rest_has_contractions = passes::has_contractions(parts.second.graph);
   QR_RETURN_IF_ERROR(take_piece(std::move(parts.first), graph, nullptr, out.telling));
   return take_piece(std::move(parts.second), graph, &out.telling.part, out.rest);
 }
@@ -126,7 +126,7 @@ Result<PlannedRun *> Execution::plan_for() {
   qir::Store store;
   reference::ReferenceFolder folder;
   qir::Graph graph = pieces_.rest.part.graph;
-  QR_RETURN_IF_ERROR(passes::bind_extents(graph, shapes, folder, store));
+  QR_RETURN_IF_ERROR(passes::bind_dimensions(graph, shapes, folder, store));
   QR_ASSIGN_OR_RETURN(Unique<PlannedRun> made, planner_.plan(std::move(graph)));
   if (plans_.size() == kPlansKept) plans_.erase(plans_.begin());
   plans_.push_back({std::move(shapes), std::move(made)});
@@ -142,13 +142,13 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
     for (std::size_t i = 0; i < writes.size(); ++i) {
       writes[i] = {};
       writes[i].wanted = 1;
-      if (piece.part.places[i] != qir::kAbsent) writes[i] = outputs[index_of(piece.part.places[i])];
+      if (piece.part.positions[i] != qir::kAbsent) writes[i] = outputs[index_of(piece.part.positions[i])];
     }
   };
   const auto finish = [&](const Pieces::Piece &piece, const Vector<qr_io_buffer> &writes) {
     for (std::size_t i = 0; i < writes.size(); ++i) {
-      if (piece.part.places[i] == qir::kAbsent) continue;
-      qr_io_buffer &to = outputs[index_of(piece.part.places[i])];
+      if (piece.part.positions[i] == qir::kAbsent) continue;
+      qr_io_buffer &to = outputs[index_of(piece.part.positions[i])];
       void *const given = to.data;
       const std::uint32_t wanted = to.wanted;
       to = writes[i];

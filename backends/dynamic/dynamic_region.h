@@ -22,7 +22,7 @@ struct Pieces {
     Unique<reference::Program> program;
   };
   Piece telling, rest;  // the nodes that give shapes; what depends on them
-  bool rest_has_products = false;
+  bool rest_has_contractions = false;
 };
 // The graph's constants outlive the pieces.
 Status take_pieces(const qir::Graph &graph, Pieces &out);

@@ -24,12 +24,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 6);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 7);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 6, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 7, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -322,17 +322,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
 
 std::int32_t compiler_supports(qr_backend *backend, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const qir::OpRow *const row = plugin::find_row(domain, name);
-  if (!row) return -1;
-  const gpu::OperatorRow *const found = gpu::find_operator(row->op);
-  if (!found) return 0;
-  *out_note = text(found->note);
-  const qr_plugin_code code = guard(backend->allocator, nullptr, [&]() -> Status {
-    *out_types = text(backend->types_of(*found));
-    return {};
-  });
-  if (code != 0) *out_types = text("");  // no memory for it
-  return 1;
+  return plugin::table_supports(*backend, domain, name, gpu::find_operator, out_types, out_note);
 }
 
 constexpr qr_plugin_compiler_api kCompiler = {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, the library on the other.
-#include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +18,7 @@
 #include "backends/htp/program/inspect.h"
 #include "backends/htp/run/shared_memory.h"
 #include "backends/htp/run/submitted.h"
+#include "base/os/file.h"
 #include "base/os_error.h"
 
 using namespace quarry;
@@ -106,11 +106,20 @@ struct qr_backend {
   }
   void release(const plugin::ProcessorMemory &memory) noexcept;
 
+  const String &types_of(const htp::OperatorRow &row) {
+    const std::lock_guard lock(mutex_);
+    if (types_.empty()) types_.resize(qir::op_count());
+    String &text = types_[index_of(row.op)];
+    if (text.empty()) text = htp::types_text(row);
+    return text;
+  }
+
   String device_text, why_not, details;
   htp::ContextGroups groups;
 
  private:
   static constexpr std::uint32_t kSigned = 1u << 31;
+  Vector<String> types_;  // by operator
   Vector<qr_context *> contexts_;
   Unique<htp::SharedMemory> memory_;
   std::mutex describing_;
@@ -148,6 +157,14 @@ struct qr_execution : HeapObject {
   htp::SubmittedRuns submitted;
 };
 
+// Why a recovery failed: the device is as lost as it was.
+Status still_lost(Status why) {
+  const qr_code code = why.ok() ? QR_OK : why.code();
+  if (why.ok() || code == QR_DEVICE_LOST || code == QR_CANCELLED || code == QR_DEADLINE_EXCEEDED) return why;
+  return Status::error(ErrorId::device_lost, format("recover: the device is still lost: %s", String(why.message())),
+                       why.hint());
+}
+
 Status qr_backend::recover(const plugin::StopToken &stop, bool may_stop) {
   // No run is in the library meanwhile; one that waits finds that the device was recovered.
   const htp::RunQueue::Turn turn(htp::RunQueue::of_process(), UINT32_MAX, stop, may_stop);
@@ -161,8 +178,8 @@ Status qr_backend::recover(const plugin::StopToken &stop, bool may_stop) {
   }
   for (qr_context *const context : contexts_) context->loaded->close();
   for (auto &[key, weak] : engines_)
-    if (const std::shared_ptr<htp::Engine> engine = weak.lock()) QR_RETURN_IF_ERROR(engine->reopen());
-  for (qr_context *const context : contexts_) QR_RETURN_IF_ERROR(context->loaded->reopen());
+    if (const std::shared_ptr<htp::Engine> engine = weak.lock()) QR_RETURN_IF_ERROR(still_lost(engine->reopen()));
+  for (qr_context *const context : contexts_) QR_RETURN_IF_ERROR(still_lost(context->loaded->reopen()));
   return {};
 }
 
@@ -322,16 +339,9 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+std::int32_t compiler_supports(qr_backend *backend, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const qir::OpRow *const row = plugin::find_row(domain, name);
-  if (!row) return -1;
-  const htp::OperatorRow *const found = htp::find_operator(row->op);
-  if (!found) return 0;
-  const bool is_logic = std::string_view(row->types).find("; T=bool") != std::string_view::npos;
-  *out_types = text(is_logic ? "bool" : "f32 f16, quantised u8 i8 u16 i16");
-  *out_note = text(found->note);
-  return 1;
+  return plugin::table_supports(*backend, domain, name, htp::find_operator, out_types, out_note);
 }
 
 constexpr qr_plugin_compiler_api kCompiler = {
@@ -546,11 +556,11 @@ void memory_release(qr_backend *backend, qr_registration *registration) {
 qr_plugin_code memory_export(qr_backend *backend, qr_registration *registration, std::int32_t *out_fd,
                              std::uint64_t *out_offset, const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    const int fd = fcntl(registration->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
+    OpenFd fd = os::duplicate(registration->fd);
+    if (fd.get() < 0)
       return Status::error(ErrorId::io_error,
                            format("memory: its descriptor cannot be duplicated: %s", os_error_text(errno)));
-    *out_fd = fd, *out_offset = 0;
+    *out_fd = fd.release(), *out_offset = 0;
     return {};
   });
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the Go package against an installed tree: go vet, go test with and without the race detector, the example, the benchmark.
+"""Tests the Go package against an installed tree: go vet, go test, the example, what the README shows; with --all the race detector and the benchmark too.
 
-check.py PREFIX      PREFIX: of `meson install --destdir`
+check.py PREFIX [--all] [--record]      PREFIX: of `meson install --destdir`; --record: writes new public names into api.txt
 Exit status 77: Go is not installed, or older than go.mod says; the last line says why.
 """
 import glob
@@ -14,8 +14,13 @@ import sys
 import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(here))
+import api_record
+from public_names import public_names
+
 root = os.path.dirname(os.path.dirname(here))
 prefix = os.path.abspath(sys.argv[1])
+everything = "--all" in sys.argv[2:]
 if not shutil.which("go"):
     print("go is not installed")
     sys.exit(77)
@@ -23,8 +28,9 @@ pc = glob.glob(f"{prefix}/**/quarry.pc", recursive=True)
 if len(pc) != 1:
     sys.exit(f"FAILED: found {len(pc)} quarry.pc below '{prefix}', expected one")
 environment = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "QUARRY_LIBRARY")}
+# Beside the installed tree: the null backend, which refuses every node and is not installed.
 environment |= {"PKG_CONFIG_PATH": os.path.dirname(pc[0]), "PKG_CONFIG_SYSROOT_DIR": prefix, "LD_LIBRARY_PATH": os.path.dirname(os.path.dirname(pc[0])),
-                "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "QUARRY_SHARED": os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")}
+                "GOTOOLCHAIN": "local", "QUARRY_BACKEND_PATH": os.path.join(os.path.dirname(prefix), "backends", "null"), "GOFLAGS": "-mod=mod", "QUARRY_SHARED": os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")}
 
 
 # The race detector wants places in memory that a library may have been given by chance: so they are not left to chance.
@@ -51,9 +57,11 @@ if tuple(map(int, found.groups())) < tuple(map(int, wanted.groups())):
     print(f"{found[0]} is installed, go.mod wants {wanted[0]}")
     sys.exit(77)
 go("vet", "./...")
-go("test", "-count=1", "./...")
-printed = go("test", "-race", "-count=1", "-v", ".")
-print("  ", len(re.findall(r"^--- PASS", printed, re.M)), "tests passed, with the race detector too")
+api_record.check(f"{here}/api.txt", {**public_names(go("doc", "-all", "."), "quarry"), **public_names(go("doc", "-all", "./quantize"), "quantize")}, "--record" in sys.argv)
+printed = go("test", "-count=1", "-v", "./...")
+if everything:
+    printed = go("test", "-race", "-count=1", "-v", ".", "./quantize")
+print("  ", len(re.findall(r"^--- PASS", printed, re.M)), "tests passed" + (", with the race detector too" if everything else ""))
 for reason, name in re.findall(r"^\s+\S+_test\.go:\d+: (.*)\n--- SKIP: (\S+)", printed, re.M):
     print(f"   skipped: {name}: {reason}")
 printed = go("run", "./examples/digits", f"{root}/models/digits")
@@ -65,11 +73,14 @@ page = open(f"{here}/README.md", encoding="utf-8").read()
 with tempfile.TemporaryDirectory() as app:
     with open(f"{app}/main.go", "w", encoding="utf-8") as main:
         main.write(re.search(r"```go\n(package main.*?)```", page, re.S)[1])
+    # What it does not import, it need not have: pkg-config knows libquarry alone.
+    environment["PKG_CONFIG_PATH"] = os.path.dirname(shutil.copy(pc[0], app))
     go("mod", "init", "app", cwd=app)
     go(*re.search(r"^go (mod edit .*)$", page, re.M)[1].replace(".../bindings/go", here).split(), cwd=app)
     printed = go("run", ".", f"{root}/models/digits", cwd=app)
 if printed.strip() != "the first digit is a 9":
     sys.exit(f"FAILED: the README's program printed {printed!r}")
+environment["PKG_CONFIG_PATH"] = os.path.dirname(pc[0])
 print("   README.md, followed:", printed.strip())
-for line in re.findall(r"^Benchmark.*$", go("test", "-run", "none", "-bench", ".", "-benchmem", "."), re.M):
+for line in re.findall(r"^Benchmark.*$", go("test", "-run", "none", "-bench", ".", "-benchmem", "."), re.M) if everything else ():
     print("  ", re.sub(r"\s+", " ", line))

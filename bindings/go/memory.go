@@ -7,7 +7,6 @@ package quarry
 import "C"
 
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -124,7 +123,7 @@ func (m *Memory) set(c *C.qr_tensor, offset, size int, lent *lent) error {
 		size = has - offset
 	}
 	if offset < 0 || offset > has || size < 0 || size > has-offset {
-		return fmt.Errorf("quarry: found a tensor of %d bytes behind offset %d of a memory of %d", size, offset, has)
+		return refused("found a tensor of %d bytes behind offset %d of a memory of %d", size, offset, has)
 	}
 	c.data, c.const_data, c.size_bytes = nil, nil, C.uint64_t(size)
 	c.memory, c.memory_offset = pointer, C.uint64_t(offset)

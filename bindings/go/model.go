@@ -48,6 +48,21 @@ func OpenModelFrom(ctx context.Context, r *Runtime, source Source, options Optio
 		return nil, err
 	}
 	defer C.qr_options_destroy(c)
+	var pointer *C.qr_model
+	err = source.with(func(from *C.qr_model_source) error {
+		return called(ctx, r.get(), func(call *C.qr_call_options) *C.qr_status { return C.qr_model_open(r.get(), from, c, call, &pointer) })
+	})
+	if err != nil {
+		C.qr_model_destroy(pointer)
+		return nil, err
+	}
+	made := new(Model)
+	made.own(pointer, r.core, func(pointer *C.qr_model) { C.qr_model_destroy(pointer) })
+	return made, nil
+}
+
+// with has a call read from there, and gives its error with that of the reader in it.
+func (source Source) with(call func(*C.qr_model_source) error) error {
 	from := (*C.qr_model_source)(C.calloc(1, C.sizeof_qr_model_source))
 	defer C.free(unsafe.Pointer(from))
 	from.struct_size, from.fd, from.folder_fd = C.sizeof_qr_model_source, -1, -1
@@ -68,16 +83,9 @@ func OpenModelFrom(ctx context.Context, r *Runtime, source Source, options Optio
 	if source.Folder != nil {
 		from.folder_fd = C.int32_t(source.Folder.Fd())
 	}
-	var pointer *C.qr_model
-	err = called(ctx, r.get(), func(call *C.qr_call_options) *C.qr_status { return C.qr_model_open(r.get(), from, c, call, &pointer) })
+	err := call(from)
 	runtime.KeepAlive(source) // its files, whose finalizers close them
-	if err = reading.outcome(err); err != nil {
-		C.qr_model_destroy(pointer)
-		return nil, err
-	}
-	made := new(Model)
-	made.own(pointer, r.core, func(pointer *C.qr_model) { C.qr_model_destroy(pointer) })
-	return made, nil
+	return reading.outcome(err)
 }
 
 // closed is what calls on a closed model give: the library's words.
@@ -86,6 +94,21 @@ func (m *Model) closed() error {
 		return check(C.qr_model_verify(nil, nil))
 	}
 	return nil
+}
+
+// with calls work with the library's options, while the model is open.
+func (m *Model) with(options Options, work func(*C.qr_options) error) error {
+	m.mutex.RLock()
+	defer m.mutex.RUnlock()
+	if err := m.closed(); err != nil {
+		return err
+	}
+	c, err := options.make(m.core.pointer)
+	if err != nil {
+		return err
+	}
+	defer C.qr_options_destroy(c)
+	return work(c)
 }
 
 // Inspect gives everything the model says of itself, as JSON.
@@ -128,20 +151,12 @@ const (
 
 // Compatibility grades a container's context for the backend that the option "backend" names, and says why.
 func (m *Model) Compatibility(ctx context.Context, options Options) (grade Compatibility, reason string, err error) {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	if err := m.closed(); err != nil {
-		return 0, "", err
-	}
-	c, err := options.make(m.core.pointer)
-	if err != nil {
-		return 0, "", err
-	}
-	defer C.qr_options_destroy(c)
 	var found C.qr_compatibility
 	var text *C.char
-	err = called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status {
-		return C.qr_model_compatibility(m.pointer, c, call, &found, &text)
+	err = m.with(options, func(c *C.qr_options) error {
+		return called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status {
+			return C.qr_model_compatibility(m.pointer, c, call, &found, &text)
+		})
 	})
 	if err != nil {
 		return 0, "", err
@@ -228,18 +243,10 @@ func (m *Model) ExportTo(ctx context.Context, target Target, options Options) er
 }
 
 func (m *Model) write(ctx context.Context, target Target, options Options, function func(*C.qr_options, *C.qr_target, *C.qr_call_options) *C.qr_status) error {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	if err := m.closed(); err != nil {
-		return err
-	}
-	c, err := options.make(m.core.pointer)
-	if err != nil {
-		return err
-	}
-	defer C.qr_options_destroy(c)
-	return target.with(func(to *C.qr_target) error {
-		return called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return function(c, to, call) })
+	return m.with(options, func(c *C.qr_options) error {
+		return target.with(func(to *C.qr_target) error {
+			return called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return function(c, to, call) })
+		})
 	})
 }
 

@@ -5,7 +5,10 @@ package quarry
 // #include <quarry/quarry.h>
 import "C"
 
-import "unsafe"
+import (
+	"iter"
+	"unsafe"
+)
 
 // Profile is what runs did and how long it took, as a tree of events; profile.h lists their names.
 type Profile struct {
@@ -71,6 +74,21 @@ func (p *Profile) Events() ([]Event, error) {
 		events = append(events, event)
 	}
 	return events, nil
+}
+
+// All ranges over the events, a call before its parts; what was recorded when it begins.
+func (p *Profile) All() iter.Seq2[int, Event] {
+	return func(yield func(int, Event) bool) {
+		events, err := p.Events()
+		if err != nil {
+			return
+		}
+		for i, event := range events {
+			if !yield(i, event) {
+				return
+			}
+		}
+	}
 }
 
 // Export gives the events as a file's content: "chrome" (for Perfetto and chrome://tracing) or "csv".

@@ -18,7 +18,7 @@ type Progress func(done, total uint64, what string) error
 
 type progressKey struct{}
 
-// WithProgress gives a context whose calls that open, compile, check, create or verify report to the function how far they are.
+// WithProgress gives a context whose calls that open, compile, check, create, verify or quantise report to the function how far they are.
 func WithProgress(ctx context.Context, report Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }

@@ -18,7 +18,7 @@ import "C"
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -50,34 +50,6 @@ const (
 
 func (code Code) String() string { return C.GoString(C.qr_code_name(C.qr_code(code))) }
 
-// Detail is a key ("node", "op", "reason" ...) and its value.
-type Detail struct{ Key, Value string }
-
-// Error is why a call failed. errors.Is finds context.Canceled and context.DeadlineExceeded in it where a context ended the call.
-type Error struct {
-	Code    Code
-	ID      string // "QR-C0107"; docs/errors.md has a section for each
-	Message string // what was found, what was expected
-	Hint    string // what to do about it; may be empty
-	Details []Detail
-	cause   error
-}
-
-func (e *Error) Error() string {
-	text := e.ID + ": " + e.Message
-	for _, detail := range e.Details {
-		if detail.Key == "reason" {
-			text += "; " + detail.Value
-		}
-	}
-	if e.Hint != "" {
-		text += " (hint: " + e.Hint + ")"
-	}
-	return text
-}
-
-func (e *Error) Unwrap() error { return e.cause }
-
 func check(status *C.qr_status) error {
 	if status == nil {
 		return nil
@@ -87,7 +59,7 @@ func check(status *C.qr_status) error {
 		Code:    Code(C.qr_status_code(status)),
 		ID:      C.GoString(C.qr_status_id(status)),
 		Message: C.GoString(C.qr_status_message(status)),
-		Hint:    C.GoString(C.qr_status_hint(status)),
+		Hint:    inGo(C.GoString(C.qr_status_hint(status))),
 	}
 	for i := C.uint64_t(0); i < C.qr_status_detail_count(status); i++ {
 		var key, value *C.char
@@ -147,8 +119,9 @@ func checkABI(major, minor int) error {
 	if major == C.QR_ABI_MAJOR && minor >= C.QR_ABI_MINOR {
 		return nil
 	}
-	return fmt.Errorf("quarry: libquarry has the C ABI %d.%d, expected %d.%d, or a later minor: install the library that the package was built with",
-		major, minor, C.QR_ABI_MAJOR, C.QR_ABI_MINOR)
+	made := refused("libquarry has the C ABI %d.%d, expected %d.%d, or a later minor", major, minor, C.QR_ABI_MAJOR, C.QR_ABI_MINOR)
+	made.Code, made.Hint = Incompatible, "install the library that the package was built with"
+	return made
 }
 
 // A guard lets Close wait for calls that are inside, and has calls take turns where the ABI wants that.
@@ -216,13 +189,23 @@ type Runtime struct {
 	core *core // nil once closed
 }
 
+// RuntimeOptions are what a runtime is made with; the zero value is the defaults.
+type RuntimeOptions struct {
+	BackendPath []string     // folders of plugins, searched before the others
+	Log         *slog.Logger // where log lines go, from the level on that it is enabled for; nil: to nobody
+}
+
 // NewRuntime makes a runtime with the defaults.
-func NewRuntime() (*Runtime, error) {
+func NewRuntime() (*Runtime, error) { return NewRuntimeWith(RuntimeOptions{}) }
+
+// NewRuntimeWith makes a runtime. A log goes on for as long as what is made from it.
+func NewRuntimeWith(options RuntimeOptions) (*Runtime, error) {
 	if err := checkABI(ABIVersion()); err != nil {
 		return nil, err
 	}
 	made := &core{}
-	if err := check(C.qr_runtime_create(nil, &made.pointer)); err != nil {
+	err := options.with(func(c *C.qr_runtime_options) *C.qr_status { return C.qr_runtime_create(c, &made.pointer) })
+	if err != nil {
 		return nil, err
 	}
 	r := &Runtime{core: made.retain()}
@@ -359,8 +342,9 @@ func ended(cause error, failed *Error) error {
 		made = *failed
 		made.cause = cause
 	}
+	made.Hint = "" // it speaks of signals, which this package has not
 	if errors.Is(cause, context.DeadlineExceeded) {
-		made.Code = DeadlineExceeded
+		made.Code, made.Hint = DeadlineExceeded, "give the context more time"
 	}
 	return &made
 }

@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"unsafe"
 )
@@ -101,7 +100,7 @@ func (r *Run) Wait() ([]Tensor, error) {
 	return r.outputs, r.err
 }
 
-// WaitContext is Wait that ends with the context, whose error it then gives. The run goes on, and has its slices, until Done is closed.
+// WaitContext is Wait that ends with the context, whose error is then found in QR-R0019 or QR-R0020. The run goes on, and has its slices, until Done is closed.
 func (r *Run) WaitContext(ctx context.Context) ([]Tensor, error) {
 	select {
 	case <-r.done:
@@ -112,8 +111,17 @@ func (r *Run) WaitContext(ctx context.Context) ([]Tensor, error) {
 	case <-r.done:
 		return r.outputs, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("quarry: the waiting ended before the run: %w", ctx.Err())
+		return nil, waitingEnded(ctx.Err())
 	}
+}
+
+func waitingEnded(cause error) error {
+	made := ended(cause, nil).(*Error)
+	made.ID, made.Message = "QR-R0019", "the waiting ended before the run" // as the library has them
+	if made.Code == DeadlineExceeded {
+		made.ID = "QR-R0020"
+	}
+	return made
 }
 
 // Abort has the run end with the code Cancelled as soon as it can; one that has ended is left alone.

@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -111,7 +110,7 @@ func TensorOf[T Element](data []T, shape ...int) Tensor {
 func Data[T Element](t Tensor) ([]T, error) {
 	var zero T
 	if t.DType != dtypeOf[T]() {
-		return nil, fmt.Errorf("quarry: the tensor is %s, asked for as %s", t.DType, dtypeOf[T]())
+		return nil, refused("the tensor is %s, asked for as %s", t.DType, dtypeOf[T]())
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Bytes))), len(t.Bytes)/int(unsafe.Sizeof(zero))), nil
 }
@@ -147,22 +146,16 @@ func Open(path string, options Options) (*Session, error) {
 
 // NewSession makes the model ready on the backend that the option "backend" names.
 func (m *Model) NewSession(ctx context.Context, options Options) (*Session, error) {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	if err := m.closed(); err != nil {
-		return nil, err
-	}
-	c, err := options.make(m.core.pointer)
-	if err != nil {
-		return nil, err
-	}
-	defer C.qr_options_destroy(c)
-	var pointer *C.qr_session
-	err = called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_create(m.pointer, c, call, &pointer) })
-	if err != nil {
-		return nil, err
-	}
-	return newSession(m.core, pointer)
+	var made *Session
+	err := m.with(options, func(c *C.qr_options) error {
+		var pointer *C.qr_session
+		err := called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_create(m.pointer, c, call, &pointer) })
+		if err == nil {
+			made, err = newSession(m.core, pointer)
+		}
+		return err
+	})
+	return made, err
 }
 
 func newSession(c *core, pointer *C.qr_session) (*Session, error) {
@@ -240,18 +233,10 @@ type MemoryPlan struct {
 
 // Plan says what a session would need, without making one.
 func (m *Model) Plan(ctx context.Context, options Options) (MemoryPlan, error) {
-	m.mutex.RLock()
-	defer m.mutex.RUnlock()
-	if err := m.closed(); err != nil {
-		return MemoryPlan{}, err
-	}
-	c, err := options.make(m.core.pointer)
-	if err != nil {
-		return MemoryPlan{}, err
-	}
-	defer C.qr_options_destroy(c)
 	plan := C.qr_memory_plan{struct_size: C.sizeof_qr_memory_plan}
-	err = called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_plan(m.pointer, c, call, &plan) })
+	err := m.with(options, func(c *C.qr_options) error {
+		return called(ctx, m.core.pointer, func(call *C.qr_call_options) *C.qr_status { return C.qr_session_plan(m.pointer, c, call, &plan) })
+	})
 	if err != nil {
 		return MemoryPlan{}, err
 	}
@@ -373,10 +358,10 @@ func (s *Session) WarmUp(ctx context.Context) error {
 // set describes inputs and outputs in C's memory.
 func (s *Session) set(tensors []C.qr_tensor, inputs, outputs []Tensor, lent *lent) error {
 	if len(inputs) != len(s.inputs) || len(outputs) != len(s.outputs) {
-		return fmt.Errorf("quarry: found %d inputs and %d outputs, expected %d and %d", len(inputs), len(outputs), len(s.inputs), len(s.outputs))
+		return refused("found %d inputs and %d outputs, expected %d and %d", len(inputs), len(outputs), len(s.inputs), len(s.outputs))
 	}
 	for i := range inputs {
-		if err := s.setInput(&tensors[i], i, &inputs[i], lent); err != nil {
+		if err := setInput(&tensors[i], s.inputs[i].Name, &inputs[i], lent); err != nil {
 			return err
 		}
 	}
@@ -388,16 +373,16 @@ func (s *Session) set(tensors []C.qr_tensor, inputs, outputs []Tensor, lent *len
 	return nil
 }
 
-func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, lent *lent) error {
+func setInput(c *C.qr_tensor, name string, given *Tensor, lent *lent) error {
 	if len(given.Shape) > C.QR_MAX_RANK {
-		return fmt.Errorf("quarry: input %s: found %d dimensions, expected at most %d", s.inputs[index].Name, len(given.Shape), C.QR_MAX_RANK)
+		return refused("input %s: found %d dimensions, expected at most %d", name, len(given.Shape), C.QR_MAX_RANK)
 	}
 	// C reads as many bytes as the shape has: the slice must have them.
 	count := uint64(1)
 	const most = uint64(1) << 56 // elements: so many of any type have room in 63 bits
 	for axis, extent := range given.Shape {
 		if extent < 0 || (extent > 0 && count > most/uint64(extent)) {
-			return fmt.Errorf("quarry: input %s: found the shape %v", s.inputs[index].Name, given.Shape)
+			return refused("input %s: found the shape %v", name, given.Shape)
 		}
 		count *= uint64(extent)
 		c.dims[axis] = C.int64_t(extent)
@@ -410,7 +395,7 @@ func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, lent *lent)
 	}
 	c.memory, c.memory_offset = nil, 0
 	if wanted != uint64(len(given.Bytes)) {
-		return fmt.Errorf("quarry: input %s: found %d bytes for %s%v, expected %d", s.inputs[index].Name, len(given.Bytes), given.DType, given.Shape, wanted)
+		return refused("input %s: found %d bytes for %s%v, expected %d", name, len(given.Bytes), given.DType, given.Shape, wanted)
 	}
 	c.size_bytes = C.uint64_t(len(given.Bytes))
 	c.const_data = pinned(given.Bytes, &lent.pinner)
@@ -434,7 +419,7 @@ func bitsOf(dtype DType) uint64 {
 func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, lent *lent) error {
 	// Room that is of a type is for an output of that type.
 	if room.DType != 0 && room.DType != s.outputs[index].DType {
-		return fmt.Errorf("quarry: output %s: found room of %s, expected %s", s.outputs[index].Name, room.DType, s.outputs[index].DType)
+		return refused("output %s: found room of %s, expected %s", s.outputs[index].Name, room.DType, s.outputs[index].DType)
 	}
 	c.flags = 0 // what an earlier run gave of the session's own is put aside here
 	if room.memory != nil {

@@ -271,7 +271,7 @@ func TestAWaitingThatEndsBeforeItsRun(t *testing.T) {
 	cancel()
 	if _, err := run.WaitContext(ended); err != nil { // nil: it was quick
 		var failed *Error
-		if !errors.Is(err, context.Canceled) || errors.As(err, &failed) {
+		if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || failed.ID != "QR-R0019" {
 			t.Fatal(err)
 		}
 	}

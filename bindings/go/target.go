@@ -10,7 +10,6 @@ package quarry
 import "C"
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -110,7 +109,7 @@ func quarryGoBegin(self unsafe.Pointer, name C.qr_string, size, more C.uint64_t)
 			return files.Begin(goString(name), uint64(size), uint64(more))
 		}
 		if more > 0 {
-			return fmt.Errorf("quarry: a writer takes one file, and %q has %d more beside it: give a path, or a FileWriter", goString(name), uint64(more))
+			return refused("a writer takes one file, and %q has %d more beside it: give a path, or a FileWriter", goString(name), uint64(more))
 		}
 		return nil
 	})

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel from an installed tree, installs it in a fresh venv, and runs there what the README shows, mypy, the tests and the benchmark.
+"""Builds the wheel from an installed tree, installs it in a fresh venv, and runs there what the README shows, the tests and the benchmark.
 
-check.py PREFIX WORK [--all] [--ray]      PREFIX: of `meson install --destdir`; WORK: a folder of its own. --all: ONNX's test suite and other Pythons too; --ray:
-                                          the example for Ray Data, which fetches 100 MB
+check.py PREFIX WORK [--all] [--ray] [--record]      PREFIX: of `meson install --destdir`; WORK: a folder of its own. --all: mypy, ONNX's test suite and other Pythons
+                                          too; --ray: the example for Ray Data, which fetches 100 MB; --record: writes new public names into api.txt
 Exit status 77: the packages of requirements-test.txt cannot be had here; the last line says why.
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,9 @@ import sys
 import venv
 
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(here))
+import api_record
+
 root = os.path.dirname(os.path.dirname(here))
 prefix, work = (os.path.abspath(a) for a in sys.argv[1:3])
 everything = "--all" in sys.argv[3:]
@@ -54,12 +58,13 @@ install(python, "-r", f"{here}/requirements-test.txt")
 # With the build's own needs from the venv: what pip would fetch for it is pinned there.
 path = {"PATH": f"{work}/venv/bin:{environment['PATH']}", "QUARRY_PREFIX": prefix}
 run(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", f"{work}/dist", here, env=path)
-wheel, = glob.glob(f"{work}/dist/quarry-*.whl")
+wheel, = glob.glob(f"{work}/dist/quarry_runtime-*.whl")
 print("  ", os.path.basename(wheel), f"{os.path.getsize(wheel) / 1e6:.1f} MB")
 if not re.search(r"-py3-none-manylinux_2_\d+_\w+\.whl$", wheel):
     sys.exit(f"FAILED: {wheel} has no manylinux tag")
 install(python, wheel)
 run(python, f"{here}/make_abi.py", "--check")
+api_record.check(f"{here}/api.txt", json.loads(run(python, f"{here}/public_names.py")), "--record" in sys.argv)
 
 # The README's first example, as it stands there, from the root of the checkout.
 example = re.search(r"```python\n(import numpy.*?)```", open(f"{here}/README.md", encoding="utf-8").read(), re.S)[1]
@@ -72,9 +77,12 @@ run(python, f"{here}/examples/digits.py", f"{root}/models/digits", show=1)
 site = os.path.dirname(os.path.dirname(run(python, "-c", "import quarry; print(quarry.__file__)", cwd=work).strip()))
 if not site.startswith(work):
     sys.exit(f"FAILED: quarry comes from {site}, expected the venv")
-run(python, "-m", "mypy", "--strict", f"{here}/src/quarry", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"}, show=1)
-run(python, "-m", "mypy", "--strict", f"{here}/examples/digits.py", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"})
-run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{here}/tests", cwd=work, show=1)
+if everything:
+    run(python, "-m", "mypy", "--strict", f"{here}/src/quarry", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"}, show=1)
+    run(python, "-m", "mypy", "--strict", f"{here}/examples/digits.py", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"})
+# Beside the installed tree: the null backend, which refuses every node and is not installed.
+null = {"QUARRY_BACKEND_PATH": os.path.join(os.path.dirname(prefix), "backends", "null")}
+run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{here}/tests", cwd=work, env=null, show=1)
 # A figure to be read: on a busy machine no time is a fault. `bench.py --limit 3` is for a quiet one.
 run(python, f"{here}/bench.py", show=1)
 if everything:

@@ -23,7 +23,7 @@ ELSEWHERE = {"README.md": "index.md", "ARCHITECTURE.md": "project/architecture.m
              "bindings/go/README.md": "bindings/go/README.md", "bindings/README.md": "bindings/README.md",
              "examples/README.md": "examples/README.md"}
 # The pages that docs/guide.md is cut into: file, title, and its headings. A heading that is not named goes with the one above it.
-GUIDE = [("ten-minutes", "Ten minutes", ["1. What is here", "2. Run a model", "4. Link it"]),
+GUIDE = [("ten-minutes", "Ten minutes", ["1. Install", "2. Run a model", "4. Link it"]),
          ("compile", "Compile", ["3. Compile it", "In a process of its own", "While it is in use", "On another machine than it was compiled for"]),
          ("deploy", "Deploy", ["5. Choose the backend when you deploy"]),
          ("profile", "Profile", ["Profiles", "Where the time goes", "How near to the peak"]),

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <optional>
 
+#include "base/stop.h"
 #include "formats/onnx/proto.h"
 #include "formats/onnx/reasons.h"
 #include "graph/edit/graph_edit.h"
@@ -177,10 +179,23 @@ class Writer {
   Writer(std::int64_t opset, Reasons &reasons, ExternalWriter *external)
       : opset_(opset), reasons_(reasons), external_(external) {}
 
+  // What it knew of names, a piece at a time: it is of no use behind `write`.
+  Status forget_names() {
+    constexpr std::size_t kPiece = 4096;
+    for (StringSet *names : {&tensors_, &nodes_, &graphs_})
+      for (std::size_t count = 0; !names->empty(); ++count) {
+        if (count % kPiece == 0) QR_RETURN_IF_ERROR(stop_status("writing the graph as ONNX"));
+        names->erase(names->begin());
+      }
+    return {};
+  }
+
   // `names`: of the graph's tensors; empty where the tensor's own is to be used if it is free.
   void write(const qir::Graph &graph, Vector<String> names, pb::GraphProto *out, bool is_body) {
-    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+      if (stop_asked()) return;
       if (names[i].empty()) names[i] = fresh(tensors_, graph.tensors[i].name);
+    }
     Vector<bool> listed(graph.tensors.size());  // as inputs, outputs and constants are
     for (std::size_t i = 0; i < graph.tensors.size(); ++i)
       if (graph.tensors[i].is_constant) {
@@ -189,19 +204,22 @@ class Writer {
         else write_constant(graph.tensors[i], names[i], out->add_initializer());
         listed[i] = true;
       }
-    for (const std::int32_t id : graph.inputs) listed[place(id)] = true;
+    for (const std::int32_t id : graph.inputs) listed[index_of(id)] = true;
     if (!is_body)
       for (const std::int32_t id : graph.inputs) declare(graph, id, names, out->add_input());
-    for (const qir::Node &node : graph.nodes) write(graph, node, names, out);
+    for (const qir::Node &node : graph.nodes) {
+      if (stop_asked()) return;  // who called asks too
+      write(graph, node, names, out);
+    }
     Vector<bool> given(graph.tensors.size());
     for (const std::int32_t id : graph.outputs) {
       // A body gives what its own nodes make, each once.
-      if (is_body && (listed[place(id)] || given[place(id)])) {
+      if (is_body && (listed[index_of(id)] || given[index_of(id)])) {
         pb::NodeProto *copy = out->add_node();
-        const String name = fresh(tensors_, names[place(id)]);
+        const String name = fresh(tensors_, names[index_of(id)]);
         copy->set_op_type("Identity");
         copy->set_name(text(fresh(nodes_, name)));
-        copy->add_input(text(names[place(id)]));
+        copy->add_input(text(names[index_of(id)]));
         copy->add_output(text(name));
         pb::ValueInfoProto *value = out->add_output();
         declare(graph, id, names, value);
@@ -209,9 +227,9 @@ class Writer {
         continue;
       }
       declare(graph, id, names, out->add_output());
-      given[place(id)] = true;
+      given[index_of(id)] = true;
     }
-    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    for (std::size_t i = 0; i < graph.tensors.size() && !stop_asked(); ++i)
       if (!listed[i] && !given[i] && graph.tensors[i].dtype != DType::Unknown)
         declare(graph, static_cast<std::int32_t>(i), names, out->add_value_info());
   }
@@ -219,8 +237,6 @@ class Writer {
   Vector<std::pair<String, std::int64_t>> domains;  // beside ONNX's own
 
  private:
-  static std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
   // Names are unique over all bodies: in ONNX a body sees the names around it.
   String fresh(StringSet &taken, const String &wanted) {
     String name = wanted;
@@ -230,7 +246,7 @@ class Writer {
 
   static void declare(const qir::Graph &graph, std::int32_t id, const Vector<String> &names, pb::ValueInfoProto *out) {
     const qir::Tensor &tensor = at(graph, id);
-    out->set_name(text(names[place(id)]));
+    out->set_name(text(names[index_of(id)]));
     pb::TypeProto::Tensor *type = out->mutable_type()->mutable_tensor_type();
     type->set_elem_type(static_cast<std::int32_t>(tensor.dtype));
     pb::TensorShapeProto *shape = type->mutable_shape();
@@ -270,9 +286,9 @@ class Writer {
                                : node.op == Op::ConstantOfShape ? 1
                                                                 : node.inputs.size();
     for (std::size_t i = 0; i < inputs && i < node.inputs.size(); ++i)
-      made->add_input(node.inputs[i] == qir::kAbsent ? std::string() : text(names[place(node.inputs[i])]));
+      made->add_input(node.inputs[i] == qir::kAbsent ? std::string() : text(names[index_of(node.inputs[i])]));
     for (const std::int32_t id : node.outputs)
-      made->add_output(id == qir::kAbsent ? std::string() : text(names[place(id)]));
+      made->add_output(id == qir::kAbsent ? std::string() : text(names[index_of(id)]));
     for (const qir::Attribute &attribute : node.attributes) {
       const bool ours = (node.op == Op::Loop && attribute.name == "carried") ||
                         (node.op == Op::Scan && attribute.name == "states") ||
@@ -289,11 +305,9 @@ class Writer {
     for (std::size_t i = 0; i < node.subgraphs.size(); ++i) body(node, i, names, inputs, made);
   }
 
-  static std::size_t carried(const qir::Node &node) { return static_cast<std::size_t>(node.get_int("carried", 0)); }
-  static std::size_t states(const qir::Node &node) { return static_cast<std::size_t>(node.get_int("states", 0)); }
-  static std::size_t scanned(const qir::Node &node) {
-    return static_cast<std::size_t>(node.get_int("num_scan_inputs", 0));
-  }
+  static std::size_t carried(const qir::Node &node) { return node.get_count("carried"); }
+  static std::size_t states(const qir::Node &node) { return node.get_count("states"); }
+  static std::size_t scanned(const qir::Node &node) { return node.get_count("num_scan_inputs"); }
 
   // ConstantOfShape's value is an attribute in ONNX.
   void fill(const qir::Graph &graph, const qir::Node &node, pb::NodeProto *made) {
@@ -321,14 +335,14 @@ class Writer {
     attribute->set_type(pb::AttributeProto::GRAPH);
     pb::GraphProto *out = attribute->mutable_g();
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-      const std::size_t id = place(graph.inputs[i]);
+      const std::size_t id = index_of(graph.inputs[i]);
       if (i < formal) {
         inner[id] = fresh(tensors_, graph.tensors[id].name);
         pb::ValueInfoProto *value = out->add_input();
         declare(graph, graph.inputs[i], inner, value);
       } else if (const std::size_t from = first_capture + i - formal;
                  from < node.inputs.size() && node.inputs[from] != qir::kAbsent) {
-        inner[id] = names[place(node.inputs[from])];
+        inner[id] = names[index_of(node.inputs[from])];
       }
     }
     out->set_name(text(fresh(graphs_, graph.name.empty() ? node.name : graph.name)));
@@ -391,6 +405,37 @@ std::uint64_t constant_bytes(const qir::Graph &graph) noexcept {
   return bytes;
 }
 
+// In pieces, between which it may be stopped.
+class PiecesOut final : public google::protobuf::io::ZeroCopyOutputStream {
+ public:
+  explicit PiecesOut(std::string *to) : all_(to) {}
+  bool Next(void **data, int *size) override {
+    if (stop_asked() || !all_.Next(data, size)) return false;
+    if (*size <= kPiece) return true;
+    all_.BackUp(*size - kPiece);
+    *size = kPiece;
+    return true;
+  }
+  void BackUp(int count) override { all_.BackUp(count); }
+  std::int64_t ByteCount() const override { return all_.ByteCount(); }
+
+ private:
+  static constexpr int kPiece = 1 << 18;
+  google::protobuf::io::StringOutputStream all_;
+};
+
+// What is long goes a piece at a time: to end all of it at once is as long as to write it.
+template <class List>
+Status clear_in_pieces(List *list) {
+  constexpr int kPiece = 4096;
+  while (!list->empty()) {
+    QR_RETURN_IF_ERROR(stop_status("writing the graph as ONNX"));
+    const int count = std::min(kPiece, list->size());
+    list->DeleteSubrange(list->size() - count, count);
+  }
+  return {};
+}
+
 }  // namespace
 
 bool needs_external_data(const qir::Graph &graph) noexcept { return constant_bytes(graph) > kMostBytes; }
@@ -410,6 +455,7 @@ Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *ext
   if (beside) externals.emplace(*external);
   Writer writer(opset, reasons, externals ? &*externals : nullptr);
   writer.write(graph, Vector<String>(graph.tensors.size()), model.mutable_graph(), false);
+  QR_RETURN_IF_ERROR(stop_status("writing the graph as ONNX"));
   if (!reasons.empty()) return reasons.status();
   model.mutable_graph()->set_name(graph.name.empty() ? "main" : text(graph.name));
   model.set_ir_version(ir_version(opset));
@@ -423,8 +469,15 @@ Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *ext
     import->set_version(version);
   }
   std::string bytes;
-  if (!model.SerializeToString(&bytes))
-    return Status::error(ErrorId::internal, "the graph as ONNX: protobuf cannot write it");
+  bytes.reserve(model.ByteSizeLong());
+  QR_RETURN_IF_ERROR(stop_status("writing the graph as ONNX"));
+  PiecesOut pieces(&bytes);
+  const bool is_written = model.SerializeToZeroCopyStream(&pieces);
+  QR_RETURN_IF_ERROR(stop_status("writing the graph as ONNX"));
+  if (!is_written) return Status::error(ErrorId::internal, "the graph as ONNX: protobuf cannot write it");
+  QR_RETURN_IF_ERROR(clear_in_pieces(model.mutable_graph()->mutable_node()));
+  QR_RETURN_IF_ERROR(clear_in_pieces(model.mutable_graph()->mutable_value_info()));
+  QR_RETURN_IF_ERROR(writer.forget_names());
   return bytes;
 }
 

@@ -23,7 +23,7 @@ struct ExternalConstants {
 // More bytes of constants than fit into a model by itself.
 bool needs_external_data(const qir::Graph &graph) noexcept;
 
-// The bytes of a model. No tensor that a node computes with may be quantised (passes::take_apart_quantized): ONNX has
+// The bytes of a model. No tensor that a node computes with may be quantised (passes::dequantize_nodes): ONNX has
 // quantisation as nodes alone. A failure carries every node that ONNX has no form for. With a location in `external`,
 // its parts are filled.
 Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *external = nullptr);

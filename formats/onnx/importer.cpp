@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNodeOverloadField = 8;        // NodeProto.overload
 constexpr int kFunctionAttributeField = 11;  // FunctionProto.attribute_proto: attributes with defaults
-constexpr int kDeepestCalls = 32;            // functions in functions, subgraphs in subgraphs
+constexpr int kDeepestCalls = 96;            // functions in functions, subgraphs in subgraphs
 
 // Functions call functions, and a body is imported again until its shapes hold still: so many nodes may come of it,
 // and so many times those that the file has.
@@ -70,55 +70,34 @@ void collect_free_names(const pb::GraphProto &graph, StringSet &seen, Vector<Str
     if (!name.empty() && !made.contains(name) && seen.insert(name).second) out.push_back(std::move(name));
 }
 
-// Nodes in an order in which they can run. ONNX demands that order of the file; a file that breaks it is put right
-// unless it has a cycle.
-Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &scope) {
-  Vector<const pb::NodeProto *> order;
-  NameTable maker;
-  bool in_order = true;
-  // Each name that a node uses.
-  const auto uses = [](const pb::NodeProto &node, const auto &found) {
-    if (std::ranges::none_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); })) {
-      for (const auto &input : node.input())
-        if (!input.empty()) found(std::string_view(input));
-      return;
-    }
-    StringSet seen;
-    Vector<String> names;
-    collect_uses(node, seen, names);
-    for (const String &name : names) found(std::string_view(name));
-  };
-  for (int i = 0; i < list.size(); ++i) {
-    if (stop_asked()) return stop_status("import");
-    for (const auto &output : list[i].output()) {
-      if (output.empty()) continue;
-      if (!maker.emplace(output, i) || scope.names.find(output))
-        return Status::error(ErrorId::onnx_invalid, format("value '%s': is made more than once", printable(output)));
-    }
+// Calls `found` with each name that a node uses.
+template <class Found>
+void for_each_use(const pb::NodeProto &node, const Found &found) {
+  if (std::ranges::none_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); })) {
+    for (const auto &input : node.input())
+      if (!input.empty()) found(std::string_view(input));
+    return;
   }
-  order.reserve(static_cast<std::size_t>(list.size()));
-  for (int i = 0; i < list.size(); ++i) {
-    if (stop_asked()) return stop_status("import");
-    uses(list[i], [&](std::string_view name) {
-      const std::int32_t *const made_by = maker.find(name);
-      in_order = in_order && (!made_by || *made_by < i);
-    });
-    order.push_back(&list[i]);
-  }
-  if (in_order) return order;
+  StringSet seen;
+  Vector<String> names;
+  collect_uses(node, seen, names);
+  for (const String &name : names) found(std::string_view(name));
+}
 
+// The order where the file has none. `maker`: by name, the node that makes it.
+Result<Vector<const pb::NodeProto *>> sorted_anew(const NodeList &list, const NameTable &maker) {
   Vector<int> missing(static_cast<std::size_t>(list.size()), 0);
   Vector<Vector<int>> users(static_cast<std::size_t>(list.size()));
   for (int i = 0; i < list.size(); ++i) {
     if (stop_asked()) return stop_status("import");
-    uses(list[i], [&](std::string_view name) {
+    for_each_use(list[i], [&](std::string_view name) {
       const std::int32_t *const made_by = maker.find(name);
       if (!made_by) return;
       users[index_of(*made_by)].push_back(i);
       ++missing[index_of(i)];
     });
   }
-  order.clear();
+  Vector<const pb::NodeProto *> order;
   Vector<int> ready;
   for (int i = 0; i < list.size(); ++i)
     if (missing[index_of(i)] == 0) ready.push_back(i);
@@ -132,6 +111,34 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
   const pb::NodeProto &node = list[static_cast<int>(stuck)];
   return Status::error(ErrorId::onnx_invalid, format("%s '%s': needs its own result (the nodes form a cycle)",
                                                      printable(node.op_type()), printable(node.name())));
+}
+
+// Nodes in an order in which they can run. ONNX demands that order of the file; a file that breaks it is put right
+// unless it has a cycle.
+Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &scope) {
+  Vector<const pb::NodeProto *> order;
+  NameTable maker;
+  bool in_order = true;
+  for (int i = 0; i < list.size(); ++i) {
+    if (stop_asked()) return stop_status("import");
+    for (const auto &output : list[i].output()) {
+      if (output.empty()) continue;
+      if (!maker.emplace(output, i) || scope.names.find(output))
+        return Status::error(ErrorId::onnx_invalid, format("value '%s': is made more than once", printable(output)));
+    }
+  }
+  order.reserve(static_cast<std::size_t>(list.size()));
+  for (int i = 0; i < list.size(); ++i) {
+    if (stop_asked()) return stop_status("import");
+    for_each_use(list[i], [&](std::string_view name) {
+      const std::int32_t *const made_by = maker.find(name);
+      in_order = in_order && (!made_by || *made_by < i);
+    });
+    order.push_back(&list[i]);
+  }
+  if (in_order) return order;
+
+  return sorted_anew(list, maker);
 }
 
 }  // namespace
@@ -148,7 +155,7 @@ void Importer::poison(const pb::NodeProto &proto, Scope &scope) {
     if (!output.empty()) scope.names.set(output, Scope::kPoisoned);
 }
 
-void Importer::bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings) {
+void Importer::bind_dimensions(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     for (std::size_t d = 0; d < inputs[i].dim_names.size() && d < bindings[i].shape.size(); ++d)
       if (!inputs[i].dim_names[d].empty()) extents_.emplace(inputs[i].dim_names[d], bindings[i].shape[d]);
@@ -168,6 +175,7 @@ void Importer::body(const pb::GraphProto &graph, Scope &scope) {
   // The main graph is imported once: nobody asks for its tensors again.
   const bool keep = &graph != &model.proto().graph();
   const auto add = [&](const std::string &name, const char *kind, const auto &proto) {
+    if (!keep && replaced.contains(std::string_view(name))) return;
     // Written where there is something to say of it.
     const auto subject = [&] { return format("%s '%s'", kind, printable(name)); };
     std::int32_t id = Scope::kPoisoned;
@@ -246,7 +254,7 @@ void Importer::nodes(const NodeList &list, Scope &scope) {
     if (!stopped.ok()) return;
     node(*proto, scope);
     ++done_;
-    if (watcher && stopped.ok()) stopped = watcher->node_done(done_, total_);
+    if (stopped.ok()) stopped = watcher ? watcher->node_done(done_, total_) : stop_status("importing the model");
   }
 }
 
@@ -276,7 +284,9 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   if (domain.empty() && node.opset == 0)
     return node.error(ErrorId::onnx_invalid, "the model imports no opset of ai.onnx");
   if (!rule && !row) return import_custom(node, domain);
-  QR_RETURN_IF_ERROR(node.check_inputs());
+  const bool takes_sequences = domain.empty() && (is_sequence_operator(proto.op_type()) ||
+                                                  proto.op_type() == "Identity" || proto.op_type() == "Loop");
+  QR_RETURN_IF_ERROR(node.check_inputs(takes_sequences));
   if (rule) return rule(node);
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(row->op, node.inputs()));
   return node.finish(std::move(made));
@@ -330,8 +340,7 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   scope.function = &function;
   scope.prefix = node.name + "/";
   scope.depth = node.scope.depth + 1;
-  for (int i = 0; i < function.input_size(); ++i)
-    scope.names.set(function.input(i), node.in(static_cast<std::size_t>(i)));
+  for (int i = 0; i < function.input_size(); ++i) scope.names.set(function.input(i), node.in(index_of(i)));
   const std::size_t before = reasons.size();
   nodes(function.node(), scope);
   if (reasons.size() != before || !stopped.ok()) return poisoned_status();
@@ -357,14 +366,21 @@ Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindin
   for (std::size_t i = 0; i < model.inputs().size(); ++i) {
     QR_RETURN_IF_ERROR(stop_status("import"));
     const Declared &input = model.inputs()[i];
-    const auto &[shape, values] = bindings[i];
+    const auto &[shape, values, replaces] = bindings[i];
+    scope.names.set(input.name, values.empty() ? builder.add_input(input.name, input.dtype, shape)
+                                               : builder.add_numbers(input.name, input.dtype, shape, values));
+  }
+  for (std::size_t i = model.inputs().size(); i < bindings.size(); ++i) {
+    const auto &[shape, values, replaces] = bindings[i];
+    const Declared &input = model.defaults()[replaces];
+    importer.replaced.emplace(input.name);
     scope.names.set(input.name, values.empty() ? builder.add_input(input.name, input.dtype, shape)
                                                : builder.add_numbers(input.name, input.dtype, shape, values));
   }
   builder.graph.nodes.reserve(static_cast<std::size_t>(graph.node_size()));
   builder.graph.tensors.reserve(builder.graph.tensors.size() + static_cast<std::size_t>(graph.initializer_size()) +
                                 static_cast<std::size_t>(graph.node_size()));
-  importer.bind_extents(model.inputs(), bindings);
+  importer.bind_dimensions(model.inputs(), bindings);
   importer.limit();
   if (folder) folder->left = Folder::kAllowed + model.file_bytes() * Folder::kTimes;
   // Outputs keep their names, whatever is made on the way.
@@ -374,6 +390,9 @@ Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindin
     QR_RETURN_IF_ERROR(stop_status("import"));
     const std::int32_t id = scope.lookup(output.name());
     if (id >= 0) QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
+    else if (importer.sequence(id))
+      importer.reasons.add(ErrorId::onnx_type, format("output '%s'", printable(output.name())),
+                           "is a sequence; Quarry gives tensors");
     else if (id != Scope::kPoisoned)
       importer.reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name())),
                            "is made by no node");

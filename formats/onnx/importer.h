@@ -19,12 +19,13 @@ class Watcher {
 
 // What an input of the model is bound to.
 struct InputBinding {
-  qir::Shape shape;       // all dimensions known
-  Vector<double> values;  // not empty: the input is this constant; one value for each element
+  qir::Shape shape;          // all dimensions known
+  Vector<double> values;     // not empty: the input is this constant; one value for each element
+  std::size_t replaces = 0;  // of one behind the model's inputs: which of its defaults
 };
 
-// Imports the model's graph. `bindings`: one per model.inputs(). Constants point into the model or
-// into `store`; both must outlive the graph. A failure carries every reason.
+// Imports the model's graph. `bindings`: one per model.inputs(), and behind them those of defaults that are replaced.
+// Constants point into the model or into `store`; both must outlive the graph. A failure carries every reason.
 Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindings, Store &store, Folder *folder,
                                 Watcher *watcher);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/onnx/model.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/unknown_field_set.h>
 
 #include "base/json_writer.h"
+#include "base/os/file.h"
 #include "base/stop.h"
 #include "formats/onnx/reasons.h"
 
@@ -14,7 +14,7 @@ namespace quarry::onnx_import {
 namespace {
 
 constexpr int kFunctionOverloadField = 13;
-constexpr int kDeepestMessage = 200;
+constexpr int kDeepestMessage = 3 * 96;  // of each level of subgraphs three; the importer names those past its limit
 
 // In pieces, between which it may be stopped.
 class Pieces final : public google::protobuf::io::ZeroCopyInputStream {
@@ -139,12 +139,40 @@ Status take_files_of(const pb::GraphProto &graph, ExternalData &external) {
   return take_files_of_nodes(graph.node(), external);
 }
 
+// A field of protobuf's, as far as it is there: at most ten groups of seven bits, the lowest first.
+bool read_varint(qir::Bytes data, std::size_t &at, std::uint64_t &value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 64 && at < data.size; shift += 7) {
+    const std::uint8_t byte = static_cast<const std::uint8_t *>(data.data)[at++];
+    value |= static_cast<std::uint64_t>(byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+// Whether the fields of a message are right up to one that goes on behind the end of the file.
+bool is_cut_off(qir::Bytes data) {
+  constexpr std::uint64_t kVarint = 0, kBytes = 2;
+  for (std::size_t at = 0, fields = 0; at < data.size; ++fields) {
+    std::uint64_t key = 0, value = 0;
+    if (!read_varint(data, at, key)) return fields > 0;
+    const bool is_known =
+        key >> 3 >= 1 && key >> 3 <= 25 && ((key & 7) == kVarint || (key & 7) == kBytes);  // ModelProto's
+    if (!is_known) return false;
+    if (!read_varint(data, at, value)) return fields > 0;
+    if ((key & 7) == kVarint) continue;
+    if (value > data.size - at) return fields > 0;
+    at += static_cast<std::size_t>(value);
+  }
+  return false;
+}
+
 }  // namespace
 
 OpenFd Model::open_folder(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   const String folder = slash == std::string_view::npos ? String(".") : String(path.substr(0, slash + 1));
-  return OpenFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  return os::open_folder(folder.c_str());
 }
 
 Result<Unique<Model>> Model::open(qir::Bytes data, OpenFd folder, ExternalUse use, ExternalSource *source) {
@@ -155,6 +183,10 @@ Result<Unique<Model>> Model::open(qir::Bytes data, OpenFd folder, ExternalUse us
   auto model = quarry::make_unique<Model>(std::move(folder), use, source);
   if (!parse(data, &model->proto_)) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));
+    if (is_cut_off(data))
+      return Status::error(ErrorId::onnx_parse,
+                           format("the model is cut off: found %llu bytes, expected more", data.size),
+                           "copy or download the file again, whole and in binary mode");
     return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
   }
   model->file_bytes_ = data.size;
@@ -180,16 +212,27 @@ Status Model::check() {
   Reasons reasons;
   const pb::GraphProto &graph = proto_.graph();
   StringSet constants, names;
-  for (const auto &tensor : graph.initializer()) constants.emplace(tensor.name());
+  StringMap<const pb::TensorProto *> dense;
+  for (const auto &tensor : graph.initializer()) {
+    constants.emplace(tensor.name());
+    if (proto_.ir_version() >= 4) dense.emplace(String(tensor.name()), &tensor);
+  }
   for (const auto &tensor : graph.sparse_initializer()) constants.emplace(tensor.values().name());
   for (const auto &input : graph.input()) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));
     if (!names.emplace(input.name()).second || input.name().empty())
       reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name())),
                   "its name is empty or not the only one of its kind");
-    // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way
-    // they are constants.
-    if (!constants.contains(std::string_view(input.name()))) inputs_.push_back(declare(input, "input", reasons));
+    // Before IR 4 initializers stand among the inputs; later that means a default, which the option shape replaces.
+    if (!constants.contains(std::string_view(input.name()))) {
+      inputs_.push_back(declare(input, "input", reasons));
+    } else if (const auto found = dense.find(std::string_view(input.name())); found != dense.end()) {
+      Declared &made = defaults_.emplace_back(declare(input, "input", reasons));
+      if (made.has_shape && std::ranges::find(made.shape, qir::kUnknownDim) != made.shape.end()) continue;
+      made.has_shape = true;
+      made.shape.assign(found->second->dims().begin(), found->second->dims().end());
+      made.dim_names.assign(made.shape.size(), String());
+    }
   }
   names.clear();
   for (const auto &output : graph.output()) {
@@ -274,6 +317,7 @@ String Model::inspect() const {
   for (const auto &[name, count] : operators) json.field(name, count);
   json.end_object().field("parameters", parameters);
   write_declared(json, "inputs", inputs_);
+  write_declared(json, "defaults", defaults_);
   write_declared(json, "outputs", outputs_);
   json.key("functions").value(static_cast<std::int64_t>(proto_.functions_size()));
   json.key("metadata").begin_object();

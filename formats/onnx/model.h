@@ -10,7 +10,7 @@
 
 namespace quarry::onnx_import {
 
-// Opset 7 is the oldest that is promised; of older ones what old exporters wrote is taken too (rules_legacy.cpp).
+// Opset 7 is the oldest that is promised; of older ones what old exporters wrote is taken too (rules/rules.inc).
 inline constexpr std::int64_t kOldestOpset = 1;
 
 using Opsets = StringMap<std::int64_t>;  // domain ("ai.onnx" is "") -> version
@@ -41,6 +41,8 @@ class Model : public HeapObject {
   const Opsets &opsets() const noexcept { return opsets_; }
   const Vector<Declared> &inputs() const noexcept { return inputs_; }  // without initializers
   const Vector<Declared> &outputs() const noexcept { return outputs_; }
+  // Inputs that have an initializer, as IR 4 and later may: constants, unless a binding says otherwise.
+  const Vector<Declared> &defaults() const noexcept { return defaults_; }
   ExternalData &external() noexcept { return external_; }
   // What opening does not check, and no shape is needed for: every tensor's data are there and whole, and each value is
   // made by a node, an input or an initializer.
@@ -60,7 +62,7 @@ class Model : public HeapObject {
   String producer_;
   std::uint64_t file_bytes_ = 0;
   Opsets opsets_;
-  Vector<Declared> inputs_, outputs_;
+  Vector<Declared> inputs_, outputs_, defaults_;
   StringMap<const pb::FunctionProto *> functions_;
   ExternalData external_;
 };

@@ -20,6 +20,19 @@ void Reasons::add(const Status &status, std::string_view where) {
   entries_.push_back({status.code(), String(status.id()), std::move(text), String(status.hint())});
 }
 
+bool Reasons::only(std::size_t count, std::initializer_list<ErrorId> ids) const {
+  return entries_.size() > count &&
+         std::all_of(entries_.begin() + static_cast<std::ptrdiff_t>(count), entries_.end(), [&](const Entry &entry) {
+           return std::ranges::any_of(ids, [&](ErrorId id) { return entry.id == error_row(id).id; });
+         });
+}
+
+String Reasons::take_back(std::size_t count) {
+  String first = std::move(entries_[count].text);
+  entries_.resize(count);
+  return first;
+}
+
 Status Reasons::status() const {
   if (entries_.empty()) return {};
   const Entry &first = entries_.front();

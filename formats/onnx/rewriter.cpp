@@ -67,11 +67,14 @@ Status Rewriter::need_inputs(std::size_t count) const {
   return {};
 }
 
-Status Rewriter::check_inputs() const {
+Status Rewriter::check_inputs(bool takes_sequences) const {
   for (std::size_t i = 0; i < input_count(); ++i) {
     if (in(i) == Scope::kPoisoned) return poisoned_status();
     if (in(i) == Scope::kUnknown)
       return error(ErrorId::onnx_invalid, "input %zu '%s' is made by no node, input or initializer", i,
+                   printable(proto.input(static_cast<int>(i))));
+    if (!takes_sequences && importer.sequence(in(i)))
+      return error(ErrorId::onnx_type, "input %zu '%s' is a sequence, expected a tensor", i,
                    printable(proto.input(static_cast<int>(i))));
   }
   return {};
@@ -180,28 +183,6 @@ Status Rewriter::error_of(ErrorId id, const char *pattern, ...) const {
   std::vsnprintf(text, sizeof text, pattern, args);
   va_end(args);
   return Status::error(id, where() + ": " + text);
-}
-
-Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset) {
-  if (domain.empty()) {
-    if (opset < 7)
-      if (const Rule rule = find_legacy_rule(op)) return rule;
-    if (opset < 10)
-      if (const Rule rule = find_experimental_rule(op)) return rule;
-    if (op == "If") return import_if;
-    if (op == "Loop") return import_loop;
-    if (op == "Scan") return import_scan;
-    if (const Rule rule = find_standard_rule(op)) return rule;
-    if (op == "SimplifiedLayerNormalization") return find_contrib_rule(op);  // ONNX Runtime keeps it in this domain
-    return qir::find_op("", op) ? find_quantized_rule(op) : nullptr;         // the table has those that ai.onnx has
-  }
-  if (domain == "com.microsoft") {
-    if (const Rule rule = find_quantized_rule(op)) return rule;
-    if (const Rule rule = find_integer_rule(op)) return rule;
-    if (const Rule rule = find_transformer_rule(op)) return rule;
-    return find_contrib_rule(op);
-  }
-  return nullptr;
 }
 
 }  // namespace quarry::onnx_import

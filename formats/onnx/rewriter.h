@@ -19,6 +19,8 @@ struct Scope {
   static constexpr std::int32_t kPoisoned =
       -2;  // its maker was refused, which has been said; kAbsent (-1) is an optional value not given
 
+  static constexpr std::int32_t kFirstSequence = -16;  // and below: sequences, which are no tensors of the graph
+
   const Scope *parent = nullptr;
   Builder *builder = nullptr;
   const Opsets *opsets = nullptr;
@@ -52,8 +54,9 @@ class Rewriter {
   bool has(std::size_t i) const noexcept { return in(i) != qir::kAbsent; }
   const qir::Tensor &tensor(std::size_t i) const noexcept { return builder.tensor(in(i)); }
   Status need_inputs(std::size_t count) const;  // the first `count` are there
-  // Every input that is named is made by something; poisoned_status() where that was refused.
-  Status check_inputs() const;
+  // Every input that is named is made by something, and is no sequence where the operator takes none;
+  // poisoned_status() where its maker was refused.
+  Status check_inputs(bool takes_sequences = false) const;
   bool wants(int output) const noexcept { return output < proto.output_size() && !proto.output(output).empty(); }
   // The output is a value that exists already.
   void bind(int output, std::int32_t id);
@@ -114,18 +117,19 @@ inline Status poisoned_status() { return Status::foreign(QR_UNSUPPORTED, "", "",
 using Rule = Status (*)(Rewriter &);
 // The rule of an operator; nullptr: it is in the normal form as it stands, if the op table has it.
 Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset);
-Rule find_legacy_rule(std::string_view op);        // rules_legacy.cpp: opsets 1 to 6
-Rule find_experimental_rule(std::string_view op);  // rules_experimental.cpp: opsets 1 to 9
-Rule find_standard_rule(std::string_view op);      // rules_standard.cpp
-Rule find_quantized_rule(std::string_view op);     // rules_quantized.cpp (QLinear*, com.microsoft)
-Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.microsoft)
-Rule find_integer_rule(std::string_view op);       // rules_integer.cpp (com.microsoft)
-Rule find_transformer_rule(std::string_view op);   // rules_attention.cpp (com.microsoft)
-Status import_if(Rewriter &node);                  // control_flow.cpp
+bool is_sequence_operator(std::string_view op);  // of ai.onnx: takes or makes a sequence
+Status import_if(Rewriter &node);                // control_flow.cpp
 Status import_loop(Rewriter &node);
 Status import_scan(Rewriter &node);
+Status import_sequence_map(Rewriter &node);
 Status import_custom(Rewriter &node, std::string_view domain);  // custom.cpp
 Status add_ep_context(Rewriter &node, qir::Node *made);         // ep_context.cpp
+
+// A list of tensors, of one type each, that the model passes around as one value.
+struct Sequence {
+  DType dtype = DType::F32;
+  Vector<std::int32_t> elements;
+};
 
 // The state of one import.
 class Importer {
@@ -138,7 +142,8 @@ class Importer {
   Folder *folder;
   Watcher *watcher;
   Reasons reasons;
-  Status stopped;  // by the watcher, or by a limit
+  Status stopped;      // by the watcher, or by a limit
+  StringSet replaced;  // initializers of the model's graph that a binding takes the place of
 
   // Imports a graph's initializers and nodes into the scope. What is refused goes to `reasons`; the names it would have
   // made are poisoned.
@@ -152,11 +157,19 @@ class Importer {
   Result<Constant> constant(const Proto &proto, std::string_view subject);
   // What the model states about a value of the scope; nullptr: nothing (custom.cpp).
   const pb::ValueInfoProto *value_info(const Scope &scope, std::string_view name);
+  // What a name stands for that is no tensor: nullptr where it is one, or nothing. Valid until another is added.
+  const Sequence *sequence(std::int32_t id) const noexcept {
+    return id <= Scope::kFirstSequence ? &sequences_[index_of(Scope::kFirstSequence - id)] : nullptr;
+  }
+  std::int32_t add_sequence(Sequence made) {
+    sequences_.push_back(std::move(made));
+    return Scope::kFirstSequence - static_cast<std::int32_t>(sequences_.size() - 1);
+  }
   // The names that a graph takes from its surroundings, in order of first use.
   static Vector<String> free_names(const pb::GraphProto &graph);
   // Binds the symbolic dimensions of the model's inputs: a name means the same dimension everywhere in the model's
   // graph.
-  void bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings);
+  void bind_dimensions(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings);
   // The shape of a value as far as it is known for the bound inputs.
   qir::Shape known_extents(const Declared &value, const Scope &scope) const;
   // What was noted of constants goes, when the graph is there.
@@ -178,6 +191,7 @@ class Importer {
   OrderedMap<const void *, StringMap<const pb::ValueInfoProto *>> infos_;           // by graph or function
   Vector<std::unique_ptr<pb::ValueInfoProto>> parsed_infos_;
   StringMap<std::int64_t> extents_;  // of symbolic names
+  Vector<Sequence> sequences_;
 };
 
 }  // namespace quarry::onnx_import

@@ -4,14 +4,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <memory>
 
 #include "base/checked.h"
+#include "base/os/file.h"
+#include "base/os/mapping.h"
 #include "base/os_error.h"
 
 namespace quarry::onnx_import {
@@ -68,21 +66,22 @@ ExternalData::~ExternalData() {
   for (auto &[name, file] : files_) {
     void *const data = const_cast<void *>(file.bytes.data);
     if (use_ == ExternalUse::Read) free_block(data);
-    else if (data) munmap(data, file.bytes.size);
+    else if (data) os::unmap(data, file.bytes.size);
   }
 }
 
 Status ExternalData::open_file(std::string_view location, File *out) const {
-  OpenFd fd(::openat(folder_.get(), String(location).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  OpenFd fd = os::open_file(String(location).c_str(), folder_.get());
   if (fd.get() < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return external_error(location, "is no regular file");
-  out->device = info.st_dev, out->number = info.st_ino;
-  const auto size = static_cast<std::uint64_t>(info.st_size);
+  os::FileInfo info;
+  if (!os::get_info(fd.get(), &info) || info.kind != os::FileKind::Regular)
+    return external_error(location, "is no regular file");
+  out->device = info.device, out->number = info.number;
+  const std::uint64_t size = info.size;
   if (size == 0) return {};
   if (use_ == ExternalUse::Map) {
-    void *const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (data == MAP_FAILED) return external_error(location, errno);
+    void *const data = os::map_file(fd.get(), 0, size, os::MappedFor::Reading);
+    if (!data) return external_error(location, errno);
     out->bytes = {data, size};
     if (files_.size() <= kOpenFiles) out->fd = std::move(fd);
     return {};
@@ -91,13 +90,8 @@ Status ExternalData::open_file(std::string_view location, File *out) const {
     void operator()(void *block) const noexcept { free_block(block); }
   };
   std::unique_ptr<void, Freed> block(allocate_block(size, 64));
-  for (std::uint64_t done = 0; done < size;) {
-    const ssize_t got = pread(fd.get(), static_cast<char *>(block.get()) + done, size - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return external_error(location, errno);
-    if (got == 0) return external_error(location, kShorter);
-    done += static_cast<std::uint64_t>(got);
-  }
+  if (const int failed = os::read_at(fd.get(), block.get(), size, 0))
+    return failed == os::kFileEnded ? external_error(location, kShorter) : external_error(location, failed);
   out->bytes = {block.release(), size};
   return {};
 }
@@ -146,8 +140,8 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   QR_ASSIGN_OR_RETURN(const File *const known, file(location));
   const qir::Bytes all = known->bytes;
   // Of a mapped file that was cut since there are no pages to read, and to touch them would end the process.
-  struct stat now;
-  if (known->fd.get() >= 0 && fstat(known->fd.get(), &now) == 0 && static_cast<std::uint64_t>(now.st_size) < all.size)
+  os::FileInfo now;
+  if (known->fd.get() >= 0 && os::get_info(known->fd.get(), &now) && now.size < all.size)
     return external_error(location, kShorter);
   if (size == UINT64_MAX) size = offset <= all.size ? all.size - offset : 0;
   if (!range_fits(offset, size, all.size))
@@ -160,9 +154,8 @@ Result<int> ExternalData::folder() const {
   if (has_source_) return -1;
   for (const auto &[location, file] : files_) {
     if (file.failed.payload()) continue;
-    struct stat now;
-    if (fstatat(folder_.get(), location.c_str(), &now, 0) != 0 || now.st_dev != file.device ||
-        now.st_ino != file.number)
+    os::FileInfo now;
+    if (!os::get_info(location.c_str(), &now, folder_.get()) || now.device != file.device || now.number != file.number)
       return Status::error(
           ErrorId::onnx_external_data,
           format("external data file '%s': found another file of its name, or none, since the model was "
@@ -197,74 +190,117 @@ Result<DType> element_type(std::int32_t number, std::string_view subject) {
                                                   element_type_name(number)));
 }
 
-Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store,
-                             std::string_view subject) {
-  const int length = static_cast<int>(subject.size());
-  Constant out;
-  QR_ASSIGN_OR_RETURN(out.dtype, element_type(proto.data_type(), subject));
-  out.shape.assign(proto.dims().begin(), proto.dims().end());
-  if (out.shape.size() > qir::kMaxRank)
-    return Status::error(ErrorId::qir_rank, format("%.*s: has %zu dimensions, the limit is %zu", length, subject.data(),
-                                                   out.shape.size(), qir::kMaxRank));
-  const auto count = element_count(out.shape.data(), out.shape.size());
-  const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
-  if (!size)
-    return Status::error(ErrorId::onnx_invalid, format("%.*s: shape %s is no shape", length, subject.data(),
-                                                       shape_text(out.shape.data(), out.shape.size())));
-  if (proto.has_segment())
-    return Status::error(ErrorId::onnx_invalid, format("%.*s: is stored in segments", length, subject.data()));
+namespace {
 
-  const auto wrong_size = [&](const char *field, unsigned long long found, unsigned long long wanted) {
+// What TensorProto says of itself, as its values are read.
+struct TensorHead {
+  std::string_view subject;
+  qir::Shape shape;
+  DType dtype = DType::Unknown;
+  std::uint64_t count = 0, bytes = 0;  // elements, and what they take packed
+
+  Status wrong_size(const char *field, unsigned long long found, unsigned long long wanted) const {
     return Status::error(ErrorId::onnx_invalid,
-                         format("%.*s: %s holds %llu, shape %s of %s needs %llu", length, subject.data(), field, found,
-                                shape_text(out.shape.data(), out.shape.size()), dtype_name(out.dtype), wanted));
-  };
-  const std::uint32_t bits = dtype_bits(out.dtype), width = bits < 8 ? 1 : bits / 8;
-  qir::Bytes raw;
-  if (static_cast<std::int32_t>(proto.data_location()) == kLocationExternal) {
-    std::string_view location;
-    std::uint64_t offset = 0, stored = UINT64_MAX;
-    for (const auto &entry : proto.external_data()) {
-      if (entry.key() == "location") location = entry.value();
-      else if (entry.key() == "offset" ? !parse_u64(entry.value(), &offset)
-                                       : entry.key() == "length" && !parse_u64(entry.value(), &stored))
-        return Status::error(ErrorId::onnx_invalid, format("%.*s: external data %s '%s' is no number", length,
-                                                           subject.data(), entry.key(), printable(entry.value())));
-    }
-    if (stored == UINT64_MAX) stored = *size;
-    if (stored != *size) return wrong_size("its external data (length, in bytes)", stored, *size);
-    auto found = external.bytes(location, offset, stored);
-    if (!found.ok()) return std::move(found.take_status().with("tensor", subject));
-    raw = *found;
-  } else if (proto.has_raw_data()) {
-    raw = {proto.raw_data().data(), proto.raw_data().size()};
-    if (raw.size != *size) return wrong_size("raw_data (bytes)", raw.size, *size);
+                         format("%.*s: %s holds %llu, shape %s of %s needs %llu", subject, field, found,
+                                shape_text(shape.data(), shape.size()), dtype_name(dtype), wanted));
   }
-  if (raw.data || *size == 0) {
-    const bool aligned = reinterpret_cast<std::uintptr_t>(raw.data) % width == 0;
-    out.data = aligned && raw.data ? raw : store.copy(raw.data, raw.size);
-    return out;
-  }
+};
 
-  const std::uint64_t entries = bits < 8 ? *size : static_cast<std::uint64_t>(*count);
-  auto *place = static_cast<unsigned char *>(store.allocate(*size));
-  out.data = {place, *size};
+Result<TensorHead> read_head(const pb::TensorProto &proto, std::string_view subject) {
+  TensorHead head;
+  head.subject = subject;
+  QR_ASSIGN_OR_RETURN(head.dtype, element_type(proto.data_type(), subject));
+  head.shape.assign(proto.dims().begin(), proto.dims().end());
+  if (head.shape.size() > qir::kMaxRank)
+    return Status::error(ErrorId::qir_rank, format("%.*s: has %zu dimensions, the limit is %zu", subject,
+                                                   head.shape.size(), qir::kMaxRank));
+  const auto count = element_count(head.shape.data(), head.shape.size());
+  const auto size = count ? packed_size(head.dtype, *count) : std::nullopt;
+  if (!size)
+    return Status::error(ErrorId::onnx_invalid, format("%.*s: shape %s is no shape", subject,
+                                                       shape_text(head.shape.data(), head.shape.size())));
+  if (proto.has_segment()) return Status::error(ErrorId::onnx_invalid, format("%.*s: is stored in segments", subject));
+  head.count = static_cast<std::uint64_t>(*count), head.bytes = *size;
+  return head;
+}
+
+Result<qir::Bytes> external_bytes(const pb::TensorProto &proto, const TensorHead &head, ExternalData &external) {
+  std::string_view location;
+  std::uint64_t offset = 0, stored = UINT64_MAX;
+  for (const auto &entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    else if (entry.key() == "offset" ? !parse_u64(entry.value(), &offset)
+                                     : entry.key() == "length" && !parse_u64(entry.value(), &stored))
+      return Status::error(ErrorId::onnx_invalid, format("%.*s: external data %s '%s' is no number", head.subject,
+                                                         entry.key(), printable(entry.value())));
+  }
+  if (stored == UINT64_MAX) stored = head.bytes;
+  if (stored != head.bytes) return head.wrong_size("its external data (length, in bytes)", stored, head.bytes);
+  auto found = external.bytes(location, offset, stored);
+  if (!found.ok()) return std::move(found.take_status().with("tensor", head.subject));
+  return found;
+}
+
+// Values of the field of their type, narrowed to `place`.
+Status copy_fields(const pb::TensorProto &proto, const TensorHead &head, unsigned char *place) {
+  const std::uint32_t bits = dtype_bits(head.dtype), width = bits < 8 ? 1 : bits / 8;
+  const std::uint64_t entries = bits < 8 ? head.bytes : head.count;
   const auto take = [&](const char *name, const auto &field) -> Status {
     if (static_cast<std::uint64_t>(field.size()) != entries)
-      return wrong_size(name, static_cast<std::uint64_t>(field.size()), entries);
+      return head.wrong_size(name, static_cast<std::uint64_t>(field.size()), entries);
     copy_narrowed(field, width, place);
     return {};
   };
-  switch (out.dtype) {
-    case DType::F32: QR_RETURN_IF_ERROR(take("float_data", proto.float_data())); break;
-    case DType::F64: QR_RETURN_IF_ERROR(take("double_data", proto.double_data())); break;
-    case DType::I64: QR_RETURN_IF_ERROR(take("int64_data", proto.int64_data())); break;
+  switch (head.dtype) {
+    case DType::F32: return take("float_data", proto.float_data());
+    case DType::F64: return take("double_data", proto.double_data());
+    case DType::I64: return take("int64_data", proto.int64_data());
     case DType::U32:
-    case DType::U64: QR_RETURN_IF_ERROR(take("uint64_data", proto.uint64_data())); break;
-    default: QR_RETURN_IF_ERROR(take("int32_data", proto.int32_data())); break;
+    case DType::U64: return take("uint64_data", proto.uint64_data());
+    default: return take("int32_data", proto.int32_data());
   }
+}
+
+}  // namespace
+
+Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store,
+                             std::string_view subject) {
+  QR_ASSIGN_OR_RETURN(TensorHead head, read_head(proto, subject));
+  qir::Bytes raw;
+  if (static_cast<std::int32_t>(proto.data_location()) == kLocationExternal) {
+    QR_ASSIGN_OR_RETURN(raw, external_bytes(proto, head, external));
+  } else if (proto.has_raw_data()) {
+    raw = {proto.raw_data().data(), proto.raw_data().size()};
+    if (raw.size != head.bytes) return head.wrong_size("raw_data (bytes)", raw.size, head.bytes);
+  }
+  Constant out;
+  out.dtype = head.dtype;
+  if (raw.data || head.bytes == 0) {
+    const std::uintptr_t width = std::max<std::uint32_t>(dtype_bits(head.dtype) / 8, 1);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(raw.data) % width == 0;
+    out.data = aligned && raw.data ? raw : store.copy(raw.data, raw.size);
+  } else {
+    auto *const place = static_cast<unsigned char *>(store.allocate(head.bytes));
+    QR_RETURN_IF_ERROR(copy_fields(proto, head, place));
+    out.data = {place, head.bytes};
+  }
+  out.shape = std::move(head.shape);
   return out;
 }
+
+namespace {
+
+// Where coordinates lie in a row-major tensor; -1: outside of it.
+std::int64_t row_major(const std::int64_t *coordinates, const qir::Shape &shape) {
+  std::int64_t at = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (coordinates[d] < 0 || coordinates[d] >= shape[d]) return -1;
+    at = at * shape[d] + coordinates[d];
+  }
+  return at;
+}
+
+}  // namespace
 
 Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, ExternalData &external, Store &store,
                                     std::string_view subject) {
@@ -300,18 +336,11 @@ Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, External
   auto *place = static_cast<unsigned char *>(store.allocate(*size));
   std::memset(place, 0, *size);
   const auto *index = static_cast<const std::int64_t *>(indices.data.data);
+  const auto *const from = static_cast<const unsigned char *>(values.data.data);
   for (std::int64_t i = 0; i < stored; ++i) {
-    std::int64_t at = 0;
-    if (linear) at = index[i];
-    else
-      for (std::size_t d = 0; d < rank; ++d) {
-        const std::int64_t x = index[i * static_cast<std::int64_t>(rank) + static_cast<std::int64_t>(d)];
-        if (x < 0 || x >= out.shape[d]) return bad("a sparse index is out of range");
-        at = at * out.shape[d] + x;
-      }
+    const std::int64_t at = linear ? index[i] : row_major(index + i * static_cast<std::int64_t>(rank), out.shape);
     if (at < 0 || at >= *count) return bad("a sparse index is out of range");
-    std::memcpy(place + static_cast<std::uint64_t>(at) * width,
-                static_cast<const unsigned char *>(values.data.data) + static_cast<std::uint64_t>(i) * width, width);
+    std::memcpy(place + static_cast<std::uint64_t>(at) * width, from + static_cast<std::uint64_t>(i) * width, width);
   }
   out.data = {place, *size};
   return out;

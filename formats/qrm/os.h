@@ -11,7 +11,7 @@ namespace quarry::qrm {
 
 // `number`: an errno; `fallback`: what it is when the number says nothing better.
 inline Status os_error(int number, std::string_view path, const char *doing, ErrorId fallback = ErrorId::io_error) {
-  return Status::error(os_error_id(number, fallback), format("file '%s': found that %s failed: %s",
+  return Status::error(os_error_id(number, fallback), format("file '%s' cannot be read: %s failed: %s",
                                                              printable(path, 1000), doing, os_error_text(number)));
 }
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cinttypes>
 
 #include "base/checked.h"
+#include "base/os/file.h"
+#include "base/os/mapping.h"
 #include "base/stop.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/os.h"
@@ -19,23 +16,19 @@ namespace {
 // Segments are at multiples of this within a file, and every reader of them relies on it.
 constexpr std::uint64_t kBaseAlign = kMinSegmentAlign;
 
-// What is not mapped lies as if it were: segments are page-aligned all the same.
-std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
 // The file may be cut or written to meanwhile: sums find what came of it.
 Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, std::uint64_t offset) {
   while (size > 0) {
     QR_RETURN_IF_ERROR(stop_status("reading the file"));
-    const ssize_t got =
-        ::pread(fd, out, static_cast<std::size_t>(std::min(size, kPieceBytes)), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return os_error(errno, name, "reading");
-    if (got == 0)
+    const std::uint64_t piece = std::min(size, kPieceBytes);
+    const int failed = os::read_at(fd, out, piece, offset);
+    if (failed == os::kFileEnded)
       return Status::errorf(ErrorId::io_error, "file '%s': found its end early: it was cut while it was read",
                             printable(name, 1000));
-    out += got;
-    offset += static_cast<std::uint64_t>(got);
-    size -= static_cast<std::uint64_t>(got);
+    if (failed != 0) return os_error(failed, name, "reading it");
+    out += piece;
+    offset += piece;
+    size -= piece;
   }
   return {};
 }
@@ -61,36 +54,34 @@ RawFile &RawFile::operator=(RawFile &&other) noexcept {
 }
 
 RawFile::~RawFile() {
-  if (owner_ == Owner::Mapping) ::munmap(base_, static_cast<std::size_t>(base_size_));
+  if (owner_ == Owner::Mapping) os::unmap(base_, static_cast<std::size_t>(base_size_));
   if (owner_ == Owner::Block) free_block(base_);
 }
 
 Result<RawFile> RawFile::open_path(std::string_view path, FileUse use, int folder) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
     return Status::errorf(ErrorId::file_not_found, "file '%s': found no such path", printable(path, 1000));
-  // Without O_NONBLOCK a named pipe would make us wait for a writer.
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const bool in_folder = folder >= 0 && !name.empty();
-  OpenFd fd(::openat(in_folder ? folder : AT_FDCWD, String(in_folder ? name : path).c_str(),
-                     O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) return os_error(errno, path, "opening");
+  OpenFd fd = os::open_file(String(in_folder ? name : path).c_str(), in_folder ? folder : -1);
+  if (fd.get() < 0) return os_error(errno, path, "opening it");
   return load(std::move(fd), path, 0, 0, use);
 }
 
 Result<RawFile> RawFile::open_fd(int fd, std::uint64_t offset, std::uint64_t size, FileUse use) {
   const String name = format("descriptor %d", fd);
-  OpenFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  OpenFd own = os::duplicate(fd);
   if (own.get() < 0) return os_error(errno, name, "duplicating it");
   return load(std::move(own), name, offset, size, use);
 }
 
 Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size, FileUse use) {
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return os_error(errno, name, "asking for its size");
-  if (!S_ISREG(info.st_mode))
+  os::FileInfo info;
+  if (!os::get_info(fd.get(), &info)) return os_error(errno, name, "asking for its size");
+  if (info.kind != os::FileKind::Regular)
     return Status::errorf(ErrorId::not_a_file, "file '%s': found a %s, expected a regular file", printable(name, 1000),
-                          S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
-  const auto file_size = static_cast<std::uint64_t>(info.st_size);
+                          info.kind == os::FileKind::Folder ? "folder" : "device or pipe");
+  const std::uint64_t file_size = info.size;
   if (!range_fits(offset, size, file_size))
     return Status::errorf(ErrorId::index_out_of_range,
                           "file '%s': found offset %" PRIu64 " and size %" PRIu64 ", expected them within its %" PRIu64
@@ -104,10 +95,9 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
     QR_RETURN_IF_ERROR(file.read(fd.get(), name, offset, size));
     return file;
   }
-  const std::uint64_t lead = offset % page_size();
-  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd.get(),
-                      static_cast<off_t>(offset - lead));
-  if (base == MAP_FAILED) return os_error(errno, name, format("mapping its %" PRIu64 " bytes", size).c_str());
+  const std::uint64_t lead = offset % os::page_size();
+  void *base = os::map_file(fd.get(), offset - lead, lead + size, os::MappedFor::Reading);
+  if (!base) return os_error(errno, name, format("mapping its %" PRIu64 " bytes", size).c_str());
   file.base_ = base;
   file.base_size_ = lead + size;
   file.owner_ = Owner::Mapping;
@@ -118,7 +108,8 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
 }
 
 Status RawFile::read(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
-  base_ = try_allocate_block(static_cast<std::size_t>(size), page_size());
+  // Not mapped, it lies as if it were: segments are page-aligned all the same.
+  base_ = try_allocate_block(static_cast<std::size_t>(size), os::page_size());
   if (!base_)
     return Status::errorf(ErrorId::out_of_memory, "file '%s': found no memory for its %" PRIu64 " bytes",
                           printable(name, 1000), size);
@@ -131,7 +122,7 @@ Status RawFile::read(int fd, std::string_view name, std::uint64_t offset, std::u
 Result<RawFile> RawFile::blank(std::uint64_t size) {
   RawFile file;
   if (size == 0) return file;
-  file.base_ = size <= PTRDIFF_MAX ? try_allocate_block(static_cast<std::size_t>(size), page_size()) : nullptr;
+  file.base_ = size <= PTRDIFF_MAX ? try_allocate_block(static_cast<std::size_t>(size), os::page_size()) : nullptr;
   if (!file.base_)
     return Status::errorf(ErrorId::out_of_memory, "a model: found no memory for its %" PRIu64 " bytes", size);
   file.owner_ = Owner::Block;
@@ -145,7 +136,7 @@ Result<RawFile> RawFile::from_memory(const void *data, std::uint64_t size) {
   RawFile file;
   file.bytes_ = {data, size};
   if (size == 0 || reinterpret_cast<std::uintptr_t>(data) % kBaseAlign == 0) return file;
-  file.base_ = allocate_block(static_cast<std::size_t>(size), page_size());
+  file.base_ = allocate_block(static_cast<std::size_t>(size), os::page_size());
   file.owner_ = Owner::Block;
   std::memcpy(file.base_, data, static_cast<std::size_t>(size));
   file.bytes_.data = file.base_;

@@ -18,11 +18,12 @@ Status at_most(const String &subject, const char *what, std::uint64_t found, std
                         limit);
 }
 
-Status pairs(const String &subject, const Vector<KeyValue> &all) {
+// Values of options may name files, which are of any bytes.
+Status pairs(const String &subject, const Vector<KeyValue> &all, bool options) {
   QR_RETURN_IF_ERROR(at_most(subject, "entries", all.size(), kMaxPairs));
   StringSet keys;
   for (const KeyValue &each : all) {
-    if (each.key.empty() || !is_utf8(each.key) || !is_utf8(each.value))
+    if (each.key.empty() || !is_utf8(each.key) || (!options && !is_utf8(each.value)))
       return bad(format("%s: found key '%s', expected a key that is not empty, and a value, both in UTF-8", subject,
                         printable(each.key)));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes in a key", each.key.size(), kMaxNameBytes));
@@ -154,7 +155,7 @@ Status contexts(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
     for (const ContextInfo &other : metadata.contexts)
       if (&other < &context && other.backend == context.backend && other.target == context.target)
         return bad(format("%s: found two for target '%s'", subject, printable(context.target)));
-    QR_RETURN_IF_ERROR(pairs(subject + ", options", context.options));
+    QR_RETURN_IF_ERROR(pairs(subject + ", options", context.options, true));
     QR_RETURN_IF_ERROR(programs_of_graphs(subject, context.programs, metadata.graphs.size()));
     for (const Program &program : context.programs) {
       QR_RETURN_IF_ERROR(at_most(subject, "bytes of compatibility key", program.key.size(), kMaxTextBytes));
@@ -183,8 +184,8 @@ Status check_metadata(const Metadata &metadata, const Vector<SegmentInfo> &segme
   QR_RETURN_IF_ERROR(at_most("container", "segments", segments.size(), kMaxSegments));
   for (const SegmentInfo &segment : segments)
     QR_RETURN_IF_ERROR(at_most("container", "bytes in a segment's name", segment.name.size(), kMaxNameBytes));
-  QR_RETURN_IF_ERROR(pairs("container, options", metadata.created_by));
-  QR_RETURN_IF_ERROR(pairs("container, metadata", metadata.user));
+  QR_RETURN_IF_ERROR(pairs("container, options", metadata.created_by, true));
+  QR_RETURN_IF_ERROR(pairs("container, metadata", metadata.user, false));
   QR_RETURN_IF_ERROR(signature("inputs", metadata.inputs));
   QR_RETURN_IF_ERROR(signature("outputs", metadata.outputs));
   QR_RETURN_IF_ERROR(graphs(metadata, segments));

@@ -37,8 +37,10 @@ bool looks_like_container(Bytes bytes) noexcept {
   return std::memcmp(bytes.data, kMagic, sizeof kMagic) == 0 || known_damage(bytes) != nullptr;
 }
 
-Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
-  const Bytes bytes = file.bytes();
+namespace {
+
+// The prologue, where this version can read what follows it.
+Status read_prologue(Bytes bytes, Prologue *out) {
   if (bytes.size >= sizeof kMagic && std::memcmp(bytes.data, kMagic, sizeof kMagic) != 0) {
     const char *damage = known_damage(bytes);
     return Status::error(ErrorId::qrm_bad_magic,
@@ -50,7 +52,7 @@ Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
                           "container: found %" PRIu64 " bytes, expected at least the %zu of the prologue", bytes.size,
                           sizeof(Prologue));
 
-  Prologue prologue;
+  Prologue &prologue = *out;
   std::memcpy(&prologue, bytes.data, sizeof prologue);
   if (prologue.sum != prologue.own_sum())
     return Status::errorf(ErrorId::qrm_bad_sum, "container: found prologue sum %016" PRIx64 ", expected %016" PRIx64,
@@ -69,7 +71,11 @@ Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
   if (prologue.file_size != bytes.size)
     return Status::errorf(bytes.size < prologue.file_size ? ErrorId::qrm_truncated : ErrorId::qrm_bad_segment,
                           "container: found %" PRIu64 " bytes, expected %" PRIu64 "%s", bytes.size, prologue.file_size,
-                          bytes.size < prologue.file_size ? "" : ": something was appended");
+                          bytes.size < prologue.file_size ? ": it is cut off" : ": something was appended");
+  return {};
+}
+
+Status find_metadata(Bytes bytes, const Prologue &prologue, Bytes *out) {
   if (prologue.metadata_size > kMaxMetadataBytes)
     return Status::errorf(ErrorId::qrm_limit,
                           "container: found %" PRIu64 " bytes of metadata, expected at most %" PRIu64,
@@ -93,11 +99,21 @@ Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
   if (!is_zero(base + prologue.header_size, prologue.metadata_offset - prologue.header_size))
     return Status::error(ErrorId::qrm_bad_metadata,
                          "container: found bytes between header and metadata, expected zeros");
-  const Bytes metadata{base + prologue.metadata_offset, prologue.metadata_size};
+  const Bytes metadata = *out = {base + prologue.metadata_offset, prologue.metadata_size};
   const std::uint64_t sum = hash64(metadata.data, metadata.size);
   if (sum != prologue.metadata_sum)
     return Status::errorf(ErrorId::qrm_bad_sum, "container: found metadata sum %016" PRIx64 ", expected %016" PRIx64,
                           sum, prologue.metadata_sum);
+  return {};
+}
+
+}  // namespace
+
+Result<VerifiedFile> VerifiedFile::verify(RawFile file) {
+  Prologue prologue;
+  QR_RETURN_IF_ERROR(read_prologue(file.bytes(), &prologue));
+  Bytes metadata;
+  QR_RETURN_IF_ERROR(find_metadata(file.bytes(), prologue, &metadata));
   QR_RETURN_IF_ERROR(verify_metadata(metadata));
 
   VerifiedFile verified(std::move(file));

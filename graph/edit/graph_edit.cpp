@@ -22,7 +22,7 @@ Uses::Uses(const Graph &graph, const Vector<bool> &dead)
     for (const std::int32_t id : graph.nodes[i].outputs)
       if (id != kAbsent) makers_[index_of(id)] = static_cast<std::int32_t>(i);
     for (const std::int32_t id : graph.nodes[i].inputs)
-      if (id != kAbsent) ++first_user_[static_cast<std::size_t>(id) + 2];
+      if (id != kAbsent) ++first_user_[index_of(id) + 2];
   }
   if (stop_asked()) {  // nobody uses anything: its caller asks too
     std::ranges::fill(first_user_, 0u);
@@ -33,7 +33,7 @@ Uses::Uses(const Graph &graph, const Vector<bool> &dead)
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (dead[i]) continue;
     for (const std::int32_t id : graph.nodes[i].inputs)
-      if (id != kAbsent) users_[first_user_[static_cast<std::size_t>(id) + 1]++] = static_cast<std::int32_t>(i);
+      if (id != kAbsent) users_[first_user_[index_of(id) + 1]++] = static_cast<std::int32_t>(i);
   }
   for (const std::int32_t id : graph.outputs) outputs_[index_of(id)] = true;
   for (const std::int32_t id : graph.inputs) inputs_[index_of(id)] = true;
@@ -51,10 +51,10 @@ void Replacements::replace(std::int32_t from, std::int32_t to) {
 }
 
 std::int32_t Replacements::now(std::int32_t id) {
-  if (id == kAbsent || static_cast<std::size_t>(id) >= now_.size()) return id;  // added since
+  if (id == kAbsent || index_of(id) >= now_.size()) return id;  // added since
   std::int32_t last = id;
   const auto next = [&](std::int32_t of) -> std::int32_t & { return now_[index_of(of)]; };
-  while (static_cast<std::size_t>(last) < now_.size() && next(last) != kAbsent) last = next(last);
+  while (index_of(last) < now_.size() && next(last) != kAbsent) last = next(last);
   while (id != last) id = std::exchange(next(id), last);  // shorter for who asks next
   return last;
 }

@@ -17,7 +17,7 @@ class Uses {
 
   static constexpr std::int32_t kNobody = -1;
   // False: the tensor was added since.
-  bool knows(std::int32_t tensor) const { return static_cast<std::size_t>(tensor) < makers_.size(); }
+  bool knows(std::int32_t tensor) const { return index_of(tensor) < makers_.size(); }
   // What is absent, or was added since, nobody makes and nobody uses.
   std::int32_t maker(std::int32_t tensor) const {
     return knows(tensor) ? makers_[index_of(tensor)] : kNobody;
@@ -25,7 +25,7 @@ class Uses {
   // Nodes, one entry per input that reads the tensor.
   std::span<const std::int32_t> users(std::int32_t tensor) const {
     if (!knows(tensor)) return {};
-    const auto at = static_cast<std::size_t>(tensor);
+    const auto at = index_of(tensor);
     return {users_.data() + first_user_[at], users_.data() + first_user_[at + 1]};
   }
   bool is_output(std::int32_t tensor) const { return knows(tensor) && outputs_[index_of(tensor)]; }

@@ -8,17 +8,15 @@
 namespace quarry::qir {
 namespace {
 
-std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 bool makes_any(const Node &node, const Vector<bool> &tensors) {
-  return std::ranges::any_of(node.outputs, [&](std::int32_t id) { return id != kAbsent && tensors[place(id)]; });
+  return std::ranges::any_of(node.outputs, [&](std::int32_t id) { return id != kAbsent && tensors[index_of(id)]; });
 }
 bool uses_any(const Node &node, const Vector<bool> &tensors) {
-  return std::ranges::any_of(node.inputs, [&](std::int32_t id) { return id != kAbsent && tensors[place(id)]; });
+  return std::ranges::any_of(node.inputs, [&](std::int32_t id) { return id != kAbsent && tensors[index_of(id)]; });
 }
 void mark(const Vector<std::int32_t> &ids, Vector<bool> &tensors) {
   for (const std::int32_t id : ids)
-    if (id != kAbsent) tensors[place(id)] = true;
+    if (id != kAbsent) tensors[index_of(id)] = true;
 }
 
 Result<Vector<std::int32_t>> find_tensors(const Graph &graph, const Vector<std::string_view> &names,
@@ -37,8 +35,8 @@ Result<Vector<std::int32_t>> find_tensors(const Graph &graph, const Vector<std::
                             "an input of it",
                             option, printable(name).c_str())
           .with("option", option);
-    if (!met[place(at->second)]) found.push_back(at->second);
-    met[place(at->second)] = true;
+    if (!met[index_of(at->second)]) found.push_back(at->second);
+    met[index_of(at->second)] = true;
   }
   return found;
 }
@@ -62,14 +60,14 @@ void trim(Graph &graph, const Vector<std::int32_t> &always_inputs) {
     dead[i] = !makes_any(graph.nodes[i], wanted);
     if (dead[i]) continue;
     for (const std::int32_t id : graph.nodes[i].inputs)
-      if (id != kAbsent && !given[place(id)]) wanted[place(id)] = true;
+      if (id != kAbsent && !given[index_of(id)]) wanted[index_of(id)] = true;
   }
   Vector<bool> used(graph.tensors.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (!dead[i]) mark(graph.nodes[i].inputs, used);
   mark(graph.outputs, used);
   mark(always_inputs, used);
-  std::erase_if(graph.inputs, [&](std::int32_t id) { return !used[place(id)]; });
+  std::erase_if(graph.inputs, [&](std::int32_t id) { return !used[index_of(id)]; });
   compact(graph, dead);
 }
 
@@ -84,7 +82,7 @@ Status take_part(Graph &graph, const Part &part) {
                       find_tensors(graph, all ? Vector<std::string_view>() : part.watch, "graph.watch"));
   if (!head.empty()) {
     const Vector<bool> late = behind(graph, head);
-    std::erase_if(graph.outputs, [&](std::int32_t id) { return late[place(id)]; });
+    std::erase_if(graph.outputs, [&](std::int32_t id) { return late[index_of(id)]; });
     graph.outputs.insert(graph.outputs.end(), head.begin(), head.end());
   }
   if (!tail.empty()) {
@@ -92,24 +90,24 @@ Status take_part(Graph &graph, const Part &part) {
     Vector<bool> is_given(graph.tensors.size()), is_input(graph.tensors.size());
     mark(tail, is_given), mark(graph.inputs, is_input);
     std::erase_if(graph.outputs, [&](std::int32_t id) {  // a tensor of the cut itself is given by the head
-      return !late[place(id)] || is_given[place(id)];
+      return !late[index_of(id)] || is_given[index_of(id)];
     });
     // Nobody makes what is given. A node with several outputs of which one is given must stay for the others, under
     // another name.
     Names names(graph);
     for (Node &node : graph.nodes)
       for (std::int32_t &made : node.outputs) {
-        if (made == kAbsent || !is_given[place(made)]) continue;
-        Tensor copy = graph.tensors[place(made)];
+        if (made == kAbsent || !is_given[index_of(made)]) continue;
+        Tensor copy = graph.tensors[index_of(made)];
         copy.name = names.fresh(copy.name);
         graph.tensors.push_back(std::move(copy));
         made = static_cast<std::int32_t>(graph.tensors.size() - 1);
         is_given.push_back(false);
       }
     for (const std::int32_t id : tail)
-      if (!is_input[place(id)]) graph.inputs.push_back(id);
+      if (!is_input[index_of(id)]) graph.inputs.push_back(id);
     // An input that was given and that no second part needs goes; one that it does need stays in front.
-    std::ranges::stable_partition(graph.inputs, [&](std::int32_t id) { return is_given[place(id)]; });
+    std::ranges::stable_partition(graph.inputs, [&](std::int32_t id) { return is_given[index_of(id)]; });
   }
   if (graph.outputs.empty())
     return Status::error(ErrorId::bad_option_value,
@@ -125,11 +123,11 @@ Status take_part(Graph &graph, const Part &part) {
     const Vector<bool> moves = behind(graph, graph.inputs);
     const HashSet<std::string_view> watched(part.watch.begin(), part.watch.end());
     const auto wanted = [&](std::int32_t id) {
-      return all ? moves[place(id)] : watched.contains(graph.tensors[place(id)].name);
+      return all ? moves[index_of(id)] : watched.contains(graph.tensors[index_of(id)].name);
     };
     for (const Node &node : graph.nodes)
       for (const std::int32_t id : node.outputs)
-        if (id != kAbsent && !taken[place(id)] && wanted(id)) graph.outputs.push_back(id);
+        if (id != kAbsent && !taken[index_of(id)] && wanted(id)) graph.outputs.push_back(id);
   }
   return {};
 }
@@ -169,10 +167,10 @@ CutPoints find_cuts(const Graph &graph, const Vector<bool> &refused) {
     for (std::size_t i = 0; i < count; ++i) {
       if (front[i]) continue;
       for (const std::int32_t id : graph.nodes[i].inputs) {
-        if (id == kAbsent || taken[place(id)]) continue;
-        const bool crosses_back = back[i] && from_middle[place(id)];
-        if (!crosses_back && !(from_front[place(id)] && !back[i])) continue;
-        taken[place(id)] = true;
+        if (id == kAbsent || taken[index_of(id)]) continue;
+        const bool crosses_back = back[i] && from_middle[index_of(id)];
+        if (!crosses_back && !(from_front[index_of(id)] && !back[i])) continue;
+        taken[index_of(id)] = true;
         (crosses_back ? best.back : best.front).push_back(id);
       }
     }

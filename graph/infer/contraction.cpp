@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products: MatMul and its relatives, Gemm, Einsum, and what else takes square matrices.
+// Matrix multiplications: MatMul and its relatives, Gemm, Einsum, and what else takes square matrices.
 #include <algorithm>
 
 #include "graph/infer/rules.h"
@@ -116,6 +116,25 @@ class EinsumParser {
     return {};
   }
 
+  // `letters`: so many of the operand's dimensions have one; its ellipsis covers the others.
+  Status read_term(std::string_view term, std::size_t letters, Dims dims, EinsumPlan::Operand *operand) {
+    for (std::size_t at = 0; at < term.size(); ++at) {
+      if (term.substr(at, 3) == "...") {
+        const std::size_t covered = dims.size() - letters;
+        for (std::size_t j = 0; j < covered; ++j)
+          QR_RETURN_IF_ERROR(put(operand, static_cast<std::uint8_t>(ellipsis_ - covered + j), dims[operand->rank]));
+        at += 2;
+        continue;
+      }
+      if (!is_label(term[at])) return bad("expected letters, \"...\", \",\" and \"->\"");
+      std::int16_t &label = label_of_[static_cast<unsigned char>(term[at])];
+      if (label < 0) label = static_cast<std::int16_t>(plan_->label_count++);
+      ++uses_[static_cast<unsigned char>(term[at])];
+      QR_RETURN_IF_ERROR(put(operand, static_cast<std::uint8_t>(label), dims[operand->rank]));
+    }
+    return {};
+  }
+
   Status read_inputs(std::string_view terms) {
     plan_->inputs.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -134,20 +153,7 @@ class EinsumParser {
         return node_error(node_, ErrorId::qir_shape,
                           "equation \"%s\": operand %zu has shape %s, but its term names %zu dimensions",
                           printable(equation_, 128), i, text(dims), letters);
-      for (std::size_t at = 0; at < term.size(); ++at) {
-        if (term.substr(at, 3) == "...") {
-          const std::size_t covered = dims.size() - letters;
-          for (std::size_t j = 0; j < covered; ++j)
-            QR_RETURN_IF_ERROR(put(&operand, static_cast<std::uint8_t>(ellipsis_ - covered + j), dims[operand.rank]));
-          at += 2;
-          continue;
-        }
-        if (!is_label(term[at])) return bad("expected letters, \"...\", \",\" and \"->\"");
-        std::int16_t &label = label_of_[static_cast<unsigned char>(term[at])];
-        if (label < 0) label = static_cast<std::int16_t>(plan_->label_count++);
-        ++uses_[static_cast<unsigned char>(term[at])];
-        QR_RETURN_IF_ERROR(put(&operand, static_cast<std::uint8_t>(label), dims[operand.rank]));
-      }
+      QR_RETURN_IF_ERROR(read_term(term, letters, dims, &operand));
     }
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       for (std::size_t d = 0; d < plan_->inputs[i].rank; ++d)
@@ -353,6 +359,17 @@ Status einsum(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(parse_einsum(node, {dims.data(), dims.size()}, &plan));
   DimList shape;
   for (std::size_t i = 0; i < plan.output.rank; ++i) shape.push(plan.extent[plan.output.label[i]]);
+  set_output(outputs, 0, real_dtype(inputs[0]), shape);
+  return {};
+}
+
+// Of each row of A and each row of B.
+Status distances(const Node &node, Inputs inputs, Outputs outputs) {
+  const Dims a = dims_of(inputs[0]), b = dims_of(inputs[1]);
+  QR_RETURN_IF_ERROR(expect_rank(node, "A", a, 2));
+  QR_RETURN_IF_ERROR(expect_rank(node, "B", b, 2));
+  const std::int64_t rows[] = {b[0], a[1]}, shape[] = {a[0], b[0]};
+  QR_RETURN_IF_ERROR(expect_shape(node, "B", b, rows));
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};
 }

@@ -34,7 +34,7 @@ Status expect_dtype(const Node &node, const char *what, std::size_t i, DType fou
 }
 
 Status expect_signature(const Node &node, const Graph &body, std::size_t inputs, std::size_t outputs) {
-  const auto sound = [&body](std::int32_t i) { return i >= 0 && static_cast<std::size_t>(i) < body.tensors.size(); };
+  const auto sound = [&body](std::int32_t i) { return i >= 0 && index_of(i) < body.tensors.size(); };
   if (body.inputs.size() != inputs || body.outputs.size() != outputs)
     return node_error(node, ErrorId::qir_bad, "the subgraph takes %zu and gives %zu tensors, expected %zu and %zu",
                       body.inputs.size(), body.outputs.size(), inputs, outputs);

@@ -58,7 +58,7 @@ Status resolve_axis(const Node &node, std::int64_t axis, std::size_t rank, std::
   if (axis < -r || axis >= r)
     return node_error(node, ErrorId::qir_shape, "axis %lld is outside a tensor of rank %zu, expected %lld to %lld",
                       ll(axis), rank, ll(-r), ll(r - 1));
-  *out = static_cast<std::size_t>(axis < 0 ? axis + r : axis);
+  *out = index_of(axis < 0 ? axis + r : axis);
   return {};
 }
 
@@ -228,7 +228,7 @@ namespace {
 constexpr ShapeRule kShapeRules[] = {
 #define QR_OP(enumerator, name, domain, family, value, opset, traits, least_in, most_in, least_out, most_out, \
               attributes, types, rule)                                                                        \
-  rule,
+  rules::rule,
 #include "graph/ops/ops.inc"
 #undef QR_OP
 };

@@ -81,7 +81,7 @@ Status resolve_slice(const Node &node, Dims data, Dims starts, Dims ends, Dims a
   IntList resolved;
   if (!axes.empty()) QR_RETURN_IF_ERROR(resolve_axes(node, axes, data.size(), &resolved));
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t axis = axes.empty() ? i : static_cast<std::size_t>(resolved[i]);
+    const std::size_t axis = axes.empty() ? i : index_of(resolved[i]);
     const std::int64_t step = steps.empty() ? 1 : steps[i], extent = data[axis];
     if (step == 0) return node_error(node, ErrorId::qir_shape, "the step of axis %zu is 0", axis);
     out->step[axis] = step;
@@ -116,7 +116,7 @@ Status resolve_pad(const Node &node, Dims data, Dims pads, bool has_axes, Dims a
                       2 * count);
   const std::string_view mode = node.get_string("mode", "constant");
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t axis = has_axes ? static_cast<std::size_t>(resolved[i]) : i;
+    const std::size_t axis = has_axes ? index_of(resolved[i]) : i;
     const std::int64_t begin = pads[i], end = pads[count + i], have = data[axis];
     out->begin[axis] = begin;
     out->end[axis] = end;
@@ -196,7 +196,7 @@ Status split(const Node &node, Inputs inputs, Outputs outputs) {
     parts.assign(outputs.size(), kUnknownDim);
   } else {
     for (std::int64_t i = 0; value_known(inputs, 1) && i < inputs[1].shape[0]; ++i)
-      sizes.push_back(int_at(inputs[1], static_cast<std::size_t>(i)));
+      sizes.push_back(int_at(inputs[1], index_of(i)));
     QR_RETURN_IF_ERROR(resolve_split(node, shape[axis], {sizes.data(), sizes.size()}, &parts));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -235,8 +235,8 @@ Status flatten(const Node &node, Inputs inputs, Outputs outputs) {
                       ll(axis), x.size(), ll(-rank), ll(rank));
   if (axis < 0) axis += rank;
   std::int64_t shape[2];
-  QR_RETURN_IF_ERROR(product(node, x.first(static_cast<std::size_t>(axis)), &shape[0]));
-  QR_RETURN_IF_ERROR(product(node, x.subspan(static_cast<std::size_t>(axis)), &shape[1]));
+  QR_RETURN_IF_ERROR(product(node, x.first(index_of(axis)), &shape[0]));
+  QR_RETURN_IF_ERROR(product(node, x.subspan(index_of(axis)), &shape[1]));
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};
 }
@@ -260,8 +260,8 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
   if (!has_input(inputs, 1)) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!is_known(x[i]))
-        return node_error(node, ErrorId::qir_shape,
-                          "without axes, every size must be known, but the input has shape %s", text(x));
+        return node_error(node, ErrorId::qir_rank, "without axes, every size must be known, but the input has shape %s",
+                          text(x));
       gone[i] = x[i] == 1;
     }
   } else if (inputs[1].value.data) {

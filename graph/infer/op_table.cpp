@@ -39,7 +39,7 @@ constexpr bool properties_agree(const OpRow &row) {
   if (row.opset < 21 || row.opset > kNormalOpset) return false;
   if (row.value == OpValue::Function && (row.family != OpFamily::Elementwise || row.max_outputs != 1)) return false;
   if (row.value == OpValue::Function && row.has(Quantized)) return false;  // said twice
-  return !row.has(Bias) || (row.has(Products) && row.max_inputs >= 3);
+  return !row.has(Bias) || (row.has(OpTraits::Gemm) && row.max_inputs >= 3);
 }
 
 constexpr bool row_reads(const OpRow &row) {
@@ -90,27 +90,43 @@ struct SlotTable {
   std::array<Slots, std::size(kRows)> rows{};
   std::array<Slot, slot_count()> slots{};
 };
+// The slots of one row, behind those of the rows before it.
+class SlotReader {
+ public:
+  constexpr SlotReader(const OpRow &row, SlotTable *out, std::size_t *count)
+      : types_(row.types), row_(out->rows[index_of(row.op)]), slots_(out->slots), count_(*count) {
+    row_.first = static_cast<std::uint16_t>(count_);
+  }
+  constexpr void read() {
+    std::string_view inputs = types_.inputs(), outputs = types_.outputs();
+    for (TypeSlot slot; TypeSpec::next(&inputs, &slot);) {
+      add(slot);
+      seen_[row_.inputs++] = slot.type;
+    }
+    for (TypeSlot slot; TypeSpec::next(&outputs, &slot); ++row_.outputs) add(slot);
+  }
+
+ private:
+  constexpr void add(const TypeSlot &slot) {
+    Slot &made = slots_[count_++];
+    made.optional = slot.optional, made.variadic = slot.variadic, made.mixed = slot.mixed;
+    std::uint8_t same = 0;
+    while (same < row_.inputs && seen_[same] != slot.type) ++same;
+    made.same = same;
+    made.mask = same < row_.inputs ? slots_[row_.first + same].mask : types_.mask(slot.type);
+  }
+
+  const TypeSpec types_;
+  Slots &row_;
+  std::array<Slot, slot_count()> &slots_;
+  std::size_t &count_;
+  std::string_view seen_[16];  // the types of the inputs
+};
+
 constexpr SlotTable kSlots = [] {
   SlotTable out;
   std::size_t count = 0;
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    const TypeSpec types(kRows[i].types);
-    Slots &row = out.rows[i];
-    row.first = static_cast<std::uint16_t>(count);
-    std::string_view seen[16], lists[] = {types.inputs(), types.outputs()};
-    for (std::string_view &list : lists) {
-      std::uint8_t &here = &list == lists ? row.inputs : row.outputs;
-      for (TypeSlot slot; TypeSpec::next(&list, &slot); ++here, ++count) {
-        Slot &made = out.slots[count];
-        made.optional = slot.optional, made.variadic = slot.variadic, made.mixed = slot.mixed;
-        std::uint8_t same = 0;
-        while (same < row.inputs && seen[same] != slot.type) ++same;
-        made.same = same;
-        made.mask = same < row.inputs ? out.slots[row.first + same].mask : types.mask(slot.type);
-        if (&list == lists) seen[here] = slot.type;
-      }
-    }
-  }
+  for (const OpRow &row : kRows) SlotReader(row, &out, &count).read();
   return out;
 }();
 

@@ -29,6 +29,55 @@ Status read_axes(const Node &node, std::size_t rank, IntList *out) {
   return {};
 }
 
+Status refuse_resize(const Node &node, Dims x, std::size_t axis) {
+  return node_error(node, ErrorId::qir_shape, "axis %zu of size %lld cannot be resized so", axis, ll(x[axis]));
+}
+
+Status resize_by_scales(const Node &node, Dims x, std::span<const float> scales, ResizeGeometry *out) {
+  for (std::size_t i = 0; i < out->axes.size; ++i) {
+    const std::size_t axis = index_of(out->axes[i]);
+    const double scale = static_cast<double>(scales[i]);
+    if (!(scale > 0))
+      return node_error(node, ErrorId::qir_shape, "the scale of axis %zu is %g, expected more than 0", axis, scale);
+    out->scale[axis] = scale;
+    if (is_known(x[axis]) && !scaled_extent(x[axis], scale, 0, &out->extent[axis])) return refuse_resize(node, x, axis);
+  }
+  return {};
+}
+
+Status stretch_to_sizes(const Node &node, Dims x, Dims sizes, ResizeGeometry *out) {
+  for (std::size_t i = 0; i < out->axes.size; ++i) {
+    const std::size_t axis = index_of(out->axes[i]);
+    out->extent[axis] = sizes[i];
+    if (x[axis] == 0 && sizes[i] > 0) return refuse_resize(node, x, axis);
+    if (x[axis] > 0) out->scale[axis] = static_cast<double>(sizes[i]) / static_cast<double>(x[axis]);
+  }
+  return {};
+}
+
+// One scale for all the axes: the smallest that the sizes ask for, or the largest. As ONNX's, it is a float.
+Status keep_aspect_ratio(const Node &node, Dims x, Dims sizes, bool smaller, ResizeGeometry *out) {
+  float scale = smaller ? std::numeric_limits<float>::max() : 0.0f;
+  bool known = true;
+  for (std::size_t i = 0; i < out->axes.size; ++i) {
+    const std::size_t axis = index_of(out->axes[i]);
+    if (x[axis] == 0) return refuse_resize(node, x, axis);
+    known &= is_known(x[axis]);
+    const float wanted = static_cast<float>(sizes[i]) / static_cast<float>(x[axis]);
+    scale = smaller ? std::min(scale, wanted) : std::max(scale, wanted);
+  }
+  for (std::size_t i = 0; i < out->axes.size; ++i) {
+    const std::size_t axis = index_of(out->axes[i]);
+    out->extent[axis] = kUnknownDim;
+    if (!known) continue;
+    out->scale[axis] = static_cast<double>(scale);
+    if (!scaled_extent(x[axis], static_cast<double>(scale * static_cast<float>(x[axis])) / static_cast<double>(x[axis]),
+                       0.5, &out->extent[axis]))
+      return refuse_resize(node, x, axis);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, Dims sizes, ResizeGeometry *out) {
@@ -44,53 +93,12 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
   if ((scales.empty() ? sizes.size() : scales.size()) != count)
     return node_error(node, ErrorId::qir_shape, "%s has %zu entries, expected %zu, one per resized axis",
                       scales.empty() ? "sizes" : "scales", scales.empty() ? sizes.size() : scales.size(), count);
-  const auto refuse = [&](std::size_t axis) {
-    return node_error(node, ErrorId::qir_shape, "axis %zu of size %lld cannot be resized so", axis, ll(x[axis]));
-  };
-  if (sizes.empty()) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t axis = static_cast<std::size_t>(out->axes[i]);
-      const double scale = static_cast<double>(scales[i]);
-      if (!(scale > 0))
-        return node_error(node, ErrorId::qir_shape, "the scale of axis %zu is %g, expected more than 0", axis, scale);
-      out->scale[axis] = scale;
-      if (is_known(x[axis]) && !scaled_extent(x[axis], scale, 0, &out->extent[axis])) return refuse(axis);
-    }
-    return {};
-  }
+  if (sizes.empty()) return resize_by_scales(node, x, scales, out);
   for (const std::int64_t size : sizes)
     if (size < 0) return node_error(node, ErrorId::qir_shape, "sizes has a negative entry, %lld", ll(size));
   const std::string_view policy = node.get_string("keep_aspect_ratio_policy", "stretch");
-  if (policy == "stretch") {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t axis = static_cast<std::size_t>(out->axes[i]);
-      out->extent[axis] = sizes[i];
-      if (x[axis] == 0 && sizes[i] > 0) return refuse(axis);
-      if (x[axis] > 0) out->scale[axis] = static_cast<double>(sizes[i]) / static_cast<double>(x[axis]);
-    }
-    return {};
-  }
-  // One scale for all the axes: the smallest that the sizes ask for, or the largest. As ONNX's, it is a float.
-  const bool smaller = policy == "not_larger";
-  float scale = smaller ? std::numeric_limits<float>::max() : 0.0f;
-  bool known = true;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t axis = static_cast<std::size_t>(out->axes[i]);
-    if (x[axis] == 0) return refuse(axis);
-    known &= is_known(x[axis]);
-    const float wanted = static_cast<float>(sizes[i]) / static_cast<float>(x[axis]);
-    scale = smaller ? std::min(scale, wanted) : std::max(scale, wanted);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t axis = static_cast<std::size_t>(out->axes[i]);
-    out->extent[axis] = kUnknownDim;
-    if (!known) continue;
-    out->scale[axis] = static_cast<double>(scale);
-    if (!scaled_extent(x[axis], static_cast<double>(scale * static_cast<float>(x[axis])) / static_cast<double>(x[axis]),
-                       0.5, &out->extent[axis]))
-      return refuse(axis);
-  }
-  return {};
+  return policy == "stretch" ? stretch_to_sizes(node, x, sizes, out)
+                             : keep_aspect_ratio(node, x, sizes, policy == "not_larger", out);
 }
 
 Status resolve_center_crop_pad(const Node &node, Dims data, Dims shape, CropPadGeometry *out) {
@@ -104,7 +112,7 @@ Status resolve_center_crop_pad(const Node &node, Dims data, Dims shape, CropPadG
     return node_error(node, ErrorId::qir_shape, "shape has %zu entries, expected %u, one per axis", shape.size(),
                       axes.size);
   for (std::size_t i = 0; i < axes.size; ++i) {
-    const std::size_t axis = static_cast<std::size_t>(axes[i]);
+    const std::size_t axis = index_of(axes[i]);
     const std::int64_t have = data[axis], want = shape[i];
     if (want < kUnknownDim) return node_error(node, ErrorId::qir_shape, "shape has a negative entry, %lld", ll(want));
     out->extent[axis] = want;

@@ -14,42 +14,12 @@ namespace rules {
 using Inputs = const Vector<InferValue> &;
 using Outputs = Vector<InferType> &;
 
-#define QR_RULE(name) Status name(const Node &node, Inputs inputs, Outputs outputs);
-// clang-format off
-// elementwise.cpp
-QR_RULE(same) QR_RULE(flags) QR_RULE(broadcast) QR_RULE(compare) QR_RULE(where) QR_RULE(prelu) QR_RULE(cast) QR_RULE(cast_like)
-QR_RULE(bit_cast) QR_RULE(clip) QR_RULE(dropout) QR_RULE(swiglu) QR_RULE(quantize) QR_RULE(dequantize) QR_RULE(dynamic_quantize)
-QR_RULE(same_with_axis) QR_RULE(lrn) QR_RULE(mvn)
-// convolution.cpp
-QR_RULE(conv) QR_RULE(conv_integer) QR_RULE(qlinear_conv) QR_RULE(conv_transpose) QR_RULE(deform_conv) QR_RULE(pool)
-QR_RULE(global_pool) QR_RULE(max_unpool) QR_RULE(col2im)
-// resize.cpp
-QR_RULE(max_roi_pool) QR_RULE(roi_align) QR_RULE(grid_sample) QR_RULE(affine_grid) QR_RULE(resize) QR_RULE(center_crop_pad)
-QR_RULE(depth_to_space) QR_RULE(space_to_depth)
-// normalization.cpp
-QR_RULE(batch_norm) QR_RULE(instance_norm) QR_RULE(group_norm) QR_RULE(layer_norm) QR_RULE(rms_norm) QR_RULE(rnn) QR_RULE(attention)
-QR_RULE(linear_attention) QR_RULE(rotary_embedding) QR_RULE(causal_conv)
-// contraction.cpp
-QR_RULE(matmul) QR_RULE(matmul_integer) QR_RULE(qlinear_matmul) QR_RULE(fused_matmul) QR_RULE(matmul_nbits) QR_RULE(gemm)
-QR_RULE(einsum) QR_RULE(square_same) QR_RULE(det)
-// movement.cpp
-QR_RULE(concat) QR_RULE(split) QR_RULE(reshape) QR_RULE(flatten) QR_RULE(squeeze) QR_RULE(unsqueeze) QR_RULE(transpose) QR_RULE(expand)
-QR_RULE(tile) QR_RULE(slice) QR_RULE(pad)
-// indexing.cpp
-QR_RULE(gather) QR_RULE(gather_elements) QR_RULE(gather_nd) QR_RULE(scatter_elements) QR_RULE(scatter_nd) QR_RULE(tensor_scatter)
-QR_RULE(reverse_sequence) QR_RULE(trilu) QR_RULE(one_hot)
-// reduction.cpp
-QR_RULE(reduce) QR_RULE(arg_reduce) QR_RULE(scan_axis) QR_RULE(top_k) QR_RULE(loss_nll) QR_RULE(loss_sce)
-// data_dependent.cpp
-QR_RULE(shape) QR_RULE(size) QR_RULE(constant_of_shape) QR_RULE(range) QR_RULE(eye_like) QR_RULE(non_zero) QR_RULE(non_max_suppression)
-QR_RULE(unique) QR_RULE(compress) QR_RULE(window) QR_RULE(mel_weight_matrix) QR_RULE(dft) QR_RULE(stft) QR_RULE(bernoulli)
-QR_RULE(multinomial) QR_RULE(random) QR_RULE(random_like)
-// control.cpp
-QR_RULE(if_) QR_RULE(loop) QR_RULE(scan)
-// infer.cpp
-QR_RULE(custom)
-// clang-format on
-#undef QR_RULE
+// The rules of ops.inc, of each in the file of its operators' family: Status name(node, inputs, outputs).
+#define QR_OP(enumerator, name, domain, family, value, opset, traits, least_in, most_in, least_out, most_out, \
+              attributes, types, rule)                                                                        \
+  Status rule(const Node &node, Inputs inputs, Outputs outputs);
+#include "graph/ops/ops.inc"
+#undef QR_OP
 
 }  // namespace rules
 

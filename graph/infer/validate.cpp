@@ -76,7 +76,7 @@ Status validate_quantization(const Tensor &t, const Quantization &quant, const S
     return Status::errorf(ErrorId::qir_bad, "%s: found block size %" PRId64 ", expected at least 0", subject,
                           quant.block_size);
   if (!quant.per_tensor()) {
-    const auto axis = static_cast<std::size_t>(quant.axis);
+    const auto axis = index_of(quant.axis);
     if (quant.axis < 0 || axis >= t.shape.size())
       return Status::errorf(ErrorId::qir_bad, "%s: found quantisation axis %d, expected one under its rank %zu",
                             subject, quant.axis, t.shape.size());
@@ -159,13 +159,13 @@ class Validator {
 
  private:
   static Status index(const Graph &graph, const Subject &subject, const char *role, std::int32_t index) {
-    if (index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size()) return {};
+    if (index >= 0 && index_of(index) < graph.tensors.size()) return {};
     return Status::errorf(ErrorId::qir_bad, "%s: found tensor index %d for %s, expected one under %zu", subject, index,
                           role, graph.tensors.size());
   }
 
   Status node(const Graph &graph, const Node &n, Vector<bool> &defined, std::uint32_t depth) {
-    if (static_cast<std::size_t>(n.op) >= op_count())
+    if (index_of(n.op) >= op_count())
       return Status::errorf(ErrorId::qir_bad, "node '%s': found operator number %u, expected one under %zu",
                             printable(n.name), static_cast<unsigned>(n.op), op_count());
     if (n.name.empty())

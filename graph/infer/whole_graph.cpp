@@ -32,82 +32,120 @@ class Failures {
   std::size_t count_ = 0;
 };
 
-// `left`: nodes of bodies, of which this is one where inputs are given.
-Status infer_all(Graph &graph, const Vector<InferValue> *inputs, std::uint64_t *left) {
-  const std::size_t count = graph.tensors.size();
-  const auto in_graph = [count](std::int32_t i) { return i >= 0 && static_cast<std::size_t>(i) < count; };
-  const auto tensor_of = [&graph](std::int32_t i) -> Tensor & { return at(graph, i); };
-  Vector<Bytes> values(count);
-  Vector<std::uint8_t> failed(count, 0);
-  for (std::size_t i = 0; i < count; ++i)
-    if (graph.tensors[i].is_constant) values[i] = graph.tensors[i].data;
-  if (inputs) {
-    if (inputs->size() != graph.inputs.size())
-      return Status::errorf(ErrorId::qir_bad, "graph '%s': %zu inputs, but %zu are passed in", printable(graph.name),
-                            graph.inputs.size(), inputs->size());
-    for (std::size_t i = 0; i < inputs->size(); ++i) {
-      const InferValue &value = (*inputs)[i];
-      if (!in_graph(graph.inputs[i]) || !value.present)
-        return Status::errorf(ErrorId::qir_bad, "graph '%s': input %zu is absent", printable(graph.name), i);
-      Tensor &tensor = tensor_of(graph.inputs[i]);
-      tensor.dtype = value.dtype;
-      tensor.shape = value.shape;
-      tensor.quant = value.quant ? *value.quant : std::nullopt;
-      values[index_of(graph.inputs[i])] = value.value;
-    }
+class Inference {
+ public:
+  // `left`: nodes of bodies, of which this is one where inputs are given.
+  Inference(Graph &graph, std::uint64_t *left)
+      : graph_(graph), left_(left), values_(graph.tensors.size()), failed_(graph.tensors.size(), 0) {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (graph.tensors[i].is_constant) values_[i] = graph.tensors[i].data;
   }
-  Failures failures;
-  Vector<InferValue> arguments;
-  Vector<InferType> results;
-  for (Node &node : graph.nodes) {
+
+  Status bind(const Vector<InferValue> &inputs);
+  Status run(bool in_body);
+
+ private:
+  bool in_graph(std::int32_t i) const { return i >= 0 && index_of(i) < values_.size(); }
+  Status check_operands(const Node &node) const;
+  bool read_inputs(const Node &node);
+  bool infer(Node &node);
+  void set_outputs(const Node &node, bool sound);
+
+  Graph &graph_;
+  std::uint64_t *left_;
+  Vector<Bytes> values_;
+  Vector<std::uint8_t> failed_;
+  Failures failures_;
+  Vector<InferValue> arguments_;  // of the node that is looked at
+  Vector<InferType> results_;
+};
+
+Status Inference::bind(const Vector<InferValue> &inputs) {
+  if (inputs.size() != graph_.inputs.size())
+    return Status::errorf(ErrorId::qir_bad, "graph '%s': %zu inputs, but %zu are passed in", printable(graph_.name),
+                          graph_.inputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InferValue &value = inputs[i];
+    if (!in_graph(graph_.inputs[i]) || !value.present)
+      return Status::errorf(ErrorId::qir_bad, "graph '%s': input %zu is absent", printable(graph_.name), i);
+    Tensor &tensor = at(graph_, graph_.inputs[i]);
+    tensor.dtype = value.dtype;
+    tensor.shape = value.shape;
+    tensor.quant = value.quant ? *value.quant : std::nullopt;
+    values_[index_of(graph_.inputs[i])] = value.value;
+  }
+  return {};
+}
+
+Status Inference::run(bool in_body) {
+  for (Node &node : graph_.nodes) {
     QR_RETURN_IF_ERROR(stop_status("inference"));
-    if (inputs && (*left)-- == 0) {
-      *left = 0;
+    if (in_body && (*left_)-- == 0) {
+      *left_ = 0;
       return Status::hinted(
           ErrorId::qir_limit,
           "loops within loops carry values whose shapes change from one time to the next: let them hold still",
           "graph '%s': inference has looked at more than %u nodes of bodies, expected at most so many",
-          printable(graph.name).c_str(), kMaxInferredNodes);
+          printable(graph_.name).c_str(), kMaxInferredNodes);
     }
-    for (const Vector<std::int32_t> *list : {&node.inputs, &node.outputs})
-      for (const std::int32_t i : *list)
-        if (i != kAbsent && !in_graph(i))
-          return node_error(node, ErrorId::qir_bad, "tensor %d is outside the graph's %zu", i, count);
-    bool sound = true;
-    arguments.assign(node.inputs.size(), {});
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == kAbsent) continue;
-      const Tensor &tensor = tensor_of(node.inputs[i]);
-      arguments[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, values[index_of(node.inputs[i])]};
-      sound &= failed[index_of(node.inputs[i])] == 0;
-    }
-    if (sound) {  // what depends on a failed node has no types to look at
-      Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments, left);
-      if (node.op == Op::Custom) stated_types(graph, node, &results);
-      if (status.ok()) status = infer_node(node, arguments, results);
-      sound = status.ok();
-      if (!sound) failures.add(std::move(status));
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == kAbsent) continue;
-      Tensor &tensor = tensor_of(node.outputs[i]);
-      failed[index_of(node.outputs[i])] = !sound;
-      if (!sound) continue;
-      if (!tensor.quant) tensor.dtype = results[i].dtype;
-      tensor.shape = results[i].shape;
-    }
+    QR_RETURN_IF_ERROR(check_operands(node));
+    // What depends on a failed node has no types to look at.
+    set_outputs(node, read_inputs(node) && infer(node));
   }
-  return failures.take();
+  return failures_.take();
+}
+
+Status Inference::check_operands(const Node &node) const {
+  for (const Vector<std::int32_t> *list : {&node.inputs, &node.outputs})
+    for (const std::int32_t i : *list)
+      if (i != kAbsent && !in_graph(i))
+        return node_error(node, ErrorId::qir_bad, "tensor %d is outside the graph's %zu", i, values_.size());
+  return {};
+}
+
+// Whether all of them were inferred.
+bool Inference::read_inputs(const Node &node) {
+  bool sound = true;
+  arguments_.assign(node.inputs.size(), {});
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kAbsent) continue;
+    const Tensor &tensor = at(graph_, node.inputs[i]);
+    arguments_[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, values_[index_of(node.inputs[i])]};
+    sound &= failed_[index_of(node.inputs[i])] == 0;
+  }
+  return sound;
+}
+
+bool Inference::infer(Node &node) {
+  Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments_, left_);
+  if (node.op == Op::Custom) stated_types(graph_, node, &results_);
+  if (status.ok()) status = infer_node(node, arguments_, results_);
+  if (status.ok()) return true;
+  failures_.add(std::move(status));
+  return false;
+}
+
+void Inference::set_outputs(const Node &node, bool sound) {
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kAbsent) continue;
+    Tensor &tensor = at(graph_, node.outputs[i]);
+    failed_[index_of(node.outputs[i])] = !sound;
+    if (!sound) continue;
+    if (!tensor.quant) tensor.dtype = results_[i].dtype;
+    tensor.shape = results_[i].shape;
+  }
 }
 
 }  // namespace
 
 Status infer_graph(Graph &graph) {
   std::uint64_t left = kMaxInferredNodes;
-  return infer_all(graph, nullptr, &left);
+  return Inference(graph, &left).run(false);
 }
 Status infer_body(Graph &graph, const Vector<InferValue> &inputs, std::uint64_t *left) {
-  return infer_all(graph, &inputs, left);
+  Inference inference(graph, left);
+  QR_RETURN_IF_ERROR(inference.bind(inputs));
+  return inference.run(true);
 }
 
 }  // namespace quarry::qir

@@ -59,8 +59,7 @@ class Printer {
 
   // A printer is also what shows a graph that failed validation, so it trusts no index.
   static const Tensor *at(const Graph &graph, std::int32_t index) {
-    return index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size() ? &graph.tensors[index_of(index)]
-                                                                                : nullptr;
+    return index >= 0 && index_of(index) < graph.tensors.size() ? &graph.tensors[index_of(index)] : nullptr;
   }
   static String named(const Graph &graph, std::int32_t index) {
     const Tensor *t = at(graph, index);

@@ -62,7 +62,7 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_open(qr_runtime *runtime, const qr_mo
 /* Sets one option, before the inputs are asked for and samples are given; the last value of a key holds.
  * @param quantizer  borrows.
  * @param key        borrows: UTF-8.
- * @param value      borrows: UTF-8.
+ * @param value      borrows: UTF-8; of an option whose values are a "path" any bytes but NUL.
  * @thread  [exclusive:quantizer]
  * @errors  NOT_FOUND (unknown key: the nearest is named), INVALID_ARGUMENT (bad value: the allowed ones are listed),
  *          FAILED_PRECONDITION (too late), RESOURCE_EXHAUSTED

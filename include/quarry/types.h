@@ -55,8 +55,9 @@ extern "C" {
 /* `size` of a qr_string whose data ends at a NUL byte. */
 #define QR_NUL_TERMINATED 0xffffffffffffffffull
 
-/* FROZEN. UTF-8 text. As an argument `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is
- * never promised to be NUL-terminated. */
+/* FROZEN. UTF-8 text, but where a field or argument says that it may have other bytes (names of files). As an argument
+ * `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is never promised to be NUL-terminated.
+ */
 typedef struct qr_string {
   const char *data;
   uint64_t size;

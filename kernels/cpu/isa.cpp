@@ -7,7 +7,8 @@
 
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
-#include <sys/auxv.h>
+
+#include "base/os/processor.h"
 #endif
 
 namespace quarry::kernels {
@@ -46,7 +47,7 @@ const Isa *find_isa(std::string_view name) noexcept {
 bool has_dotprod() noexcept {
   constexpr unsigned long kNeeded =
       HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP | HWCAP_ATOMICS | HWCAP_ASIMDRDM | HWCAP_CRC32;
-  return (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
+  return (os::processor_features().first & kNeeded) == kNeeded;
 }
 #endif
 

@@ -126,6 +126,12 @@ struct MatMulWide {
 };
 inline constexpr std::int64_t kWideDepth = 256;  // of a panel of b
 
+// y[m, n] = sum_k (a[m, k] - b[n, k])^2, or its root; all rows are dense.
+struct DistanceF32 {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::uint32_t root = 0, reserved = 0;
+};
+
 // y[b, m, n] = sum_k (a[b, m, k] - zero of a) * (b[b, k, n] - zero of b) of bytes, as i32 that wrap around. Zero points
 // are bytes of their matrix's type: none, one, or one for each row of a and for each column of b.
 enum class ByteZeros : std::uint32_t { None, One, Each, Count };
@@ -244,6 +250,9 @@ enum class ElementOp : std::uint32_t {
   Acosh,
   Atanh,
   MulAdd,  // x0 * x1 + x2
+// f32 and f64 from here on: functions that are computed as functions.inc writes them.
+#define QR_EXPRESSION(op, ...) op,
+#include "graph/ops/functions.inc"
   Count
 };
 // y = op(x0 [, x1 [, x2]]) over a loop nest, as BinaryF32.
@@ -319,9 +328,9 @@ struct PoolPlanesF32 {
 inline constexpr std::int64_t padded_width(const PoolPlanesF32 &p) noexcept {
   return std::int64_t{p.window.ow - 1} * p.window.sw + std::int64_t{p.window.kw - 1} * p.window.dw + 1;
 }
-inline constexpr std::int64_t kPoolLines = 8;
+inline constexpr std::int64_t kPoolWorkRows = 8;
 // Room for one of a few lines that are worked on: whole vectors, and what is read beyond them.
-inline constexpr std::int64_t pool_line_floats(const PoolPlanesF32 &p) noexcept {
+inline constexpr std::int64_t pool_row_floats(const PoolPlanesF32 &p) noexcept {
   return (padded_width(p) + 15) / 16 * 16 + 32;
 }
 
@@ -502,9 +511,9 @@ struct ResizePlanesF32 {
   std::uint32_t nearest = 0, reserved = 0;
 };
 // Rows that are worked on, elements behind them that vectors may reach over; and four numbers of each column.
-inline constexpr std::int64_t kResizeLines = 4, kResizeBeyond = 32;
+inline constexpr std::int64_t kResizeWorkRows = 4, kResizeBeyond = 32;
 inline constexpr std::uint64_t resize_planes_scratch(const ResizePlanesF32 &p) noexcept {
-  const auto row = (static_cast<std::uint64_t>(p.iw) + kResizeBeyond) * kResizeLines,
+  const auto row = (static_cast<std::uint64_t>(p.iw) + kResizeBeyond) * kResizeWorkRows,
              columns = static_cast<std::uint64_t>(p.ow) + 16;
   return ((row + 4 * columns) * 4 + 63) / 64 * 64;
 }
@@ -617,6 +626,12 @@ struct DynamicQuantize {
 struct Dequantize {
   std::int64_t count = 0;
   Quant x;
+};
+// An activation of stored numbers: what Dequantize, UnaryF32 and Quantize give one behind the other, bit by bit.
+struct UnaryInt {
+  std::int64_t count = 0;
+  Quant x, y;
+  Activation act;
 };
 // By scales and zero points that are operands. `rows` of `length` elements, dense; row r has those of group (r /
 // repeat) % groups: one for all of the row, or (each) one per element, of which a group has `length`. Zero points are

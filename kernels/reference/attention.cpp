@@ -353,14 +353,14 @@ Status kernel_linear_attention(Context &context) {
       static_cast<double *>(context.scratch(static_cast<std::uint64_t>(batch * heads * room) * sizeof(double)));
   parallel(context, batch * heads, [&](std::int64_t task) {
     const std::int64_t b = task / heads, h = task % heads;
-    double *state = scratch + task * room, *line = state + d_k * d_v;
+    double *state = scratch + task * room, *row = state + d_k * d_v;
     for (std::int64_t i = 0; past && i < d_k * d_v; ++i) state[i] = real_at(*past, task * d_k * d_v + i);
-    // line = S^T x
+    // row = S^T x
     const auto read = [&](const View &view, std::int64_t first) {
-      std::fill_n(line, d_v, 0.0);
+      std::fill_n(row, d_v, 0.0);
       for (std::int64_t i = 0; i < d_k; ++i) {
         const double x = real_at(view, first + i);
-        for (std::int64_t j = 0; j < d_v; ++j) line[j] += x * state[i * d_v + j];
+        for (std::int64_t j = 0; j < d_v; ++j) row[j] += x * state[i * d_v + j];
       }
     };
     for (std::int64_t t = 0; t < length; ++t) {
@@ -373,15 +373,15 @@ Status kernel_linear_attention(Context &context) {
       if (corrected) read(k, key);
       const double rate = corrected ? real_at(*beta, beta_shared ? token : token * heads + h) : 1;
       for (std::int64_t j = 0; j < d_v; ++j)
-        line[j] = corrected ? rate * (real_at(v, value + j) - line[j]) : real_at(v, value + j);
+        row[j] = corrected ? rate * (real_at(v, value + j) - row[j]) : real_at(v, value + j);
       for (std::int64_t i = 0; i < d_k; ++i) {
         const double x = real_at(k, key + i);
-        for (std::int64_t j = 0; j < d_v; ++j) state[i * d_v + j] += x * line[j];
+        for (std::int64_t j = 0; j < d_v; ++j) state[i * d_v + j] += x * row[j];
       }
       for (std::int64_t member = 0; y && member < group; ++member) {
         const std::int64_t reader = token * q_heads + h * group + member;
         read(q, reader * d_k);
-        for (std::int64_t j = 0; j < d_v; ++j) set_real(*y, reader * d_v + j, scale * line[j]);
+        for (std::int64_t j = 0; j < d_v; ++j) set_real(*y, reader * d_v + j, scale * row[j]);
       }
     }
     for (std::int64_t i = 0; present && i < d_k * d_v; ++i) set_real(*present, task * d_k * d_v + i, state[i]);

@@ -34,31 +34,32 @@ View as_ordered(Context &context, const View &view) {
   return copy;
 }
 
-// The places of the best of some neighbouring lines: `at` counts along the lines. NaN is better than any number,
+// The positions of the best of some neighbouring rows: `at` counts along the rows. NaN is better than any number,
 // whichever way the comparison goes.
-constexpr std::int64_t kLines = 64;
+constexpr std::int64_t kRowsTogether = 64;
 template <bool largest, bool last, class T>
-void best_of_lines(Poll &poll, const T *x, std::int64_t extent, std::int64_t step, std::int64_t count, T *best,
-                   std::int32_t *at) {
+void best_of_rows(Poll &poll, const T *x, std::int64_t extent, std::int64_t step, std::int64_t count, T *best,
+                  std::int32_t *at) {
   for (std::int64_t j = 0; j < count; ++j) best[j] = x[j], at[j] = 0;
   for (std::int64_t i = 1; i < extent && !poll.stopped(count); ++i) {
-    const T *const row = x + i * step;
-    const auto place = static_cast<std::int32_t>(i);
+    const T *const from = x + i * step;
+    const auto position = static_cast<std::int32_t>(i);
     for (std::int64_t j = 0; j < count; ++j) {  // without branches
-      const T a = last ? best[j] : row[j], b = last ? row[j] : best[j], value = row[j];
+      const T a = last ? best[j] : from[j], b = last ? from[j] : best[j], value = from[j];
       const bool better = (largest ? a > b : a < b) | ((a != a) & (b == b)), take = better != last;
       best[j] = take ? value : best[j];
-      at[j] = take ? place : at[j];
+      at[j] = take ? position : at[j];
     }
   }
 }
-// One line of neighbouring elements: its elements as rows of a few lines, of whose best the first (or last) is taken.
+// One row of neighbouring elements: its elements as a few rows side by side, of whose best the first (or last) is
+// taken.
 template <bool largest, bool last, class T>
-std::int64_t best_of_line(Poll &poll, const T *x, std::int64_t extent) {
+std::int64_t best_of_row(Poll &poll, const T *x, std::int64_t extent) {
   constexpr std::int64_t kWide = 16;
   T best[kWide];
   std::int32_t at[kWide];
-  const std::int64_t rows = extent / kWide;
+  const std::int64_t length = extent / kWide;
   std::int64_t found = 0, i = 0;
   T champion = x[0];
   const auto offer = [&](T value, std::int64_t index) {
@@ -66,30 +67,30 @@ std::int64_t best_of_line(Poll &poll, const T *x, std::int64_t extent) {
     const bool equal = !better(value, champion) && !better(champion, value);
     if (better(value, champion) || (equal && (last ? index > found : index < found))) champion = value, found = index;
   };
-  if (rows > 1) {
-    best_of_lines<largest, last>(poll, x, rows, kWide, kWide, best, at);
+  if (length > 1) {
+    best_of_rows<largest, last>(poll, x, length, kWide, kWide, best, at);
     for (std::int64_t k = 0; k < kWide; ++k) offer(best[k], at[k] * kWide + k);
-    i = rows * kWide;
+    i = length * kWide;
   }
   for (; i < extent; ++i) offer(x[i], i);
   return found;
 }
 
-// The places of the best of all lines.
+// The positions of the best of all rows.
 template <class T, bool largest, bool last>
-void best_of(const Context &context, const void *data, const Lines &lines, std::int64_t *to) {
+void best_of(const Context &context, const void *data, const AxisRows &rows, std::int64_t *to) {
   Poll poll(context);
-  for (std::int64_t o = 0; o < lines.outer && !poll.stopped(lines.extent); ++o) {
-    const T *const block = static_cast<const T *>(data) + o * lines.extent * lines.inner;
-    if (lines.inner == 1) {
-      *to++ = best_of_line<largest, last>(poll, block, lines.extent);
+  for (std::int64_t o = 0; o < rows.outer && !poll.stopped(rows.extent); ++o) {
+    const T *const block = static_cast<const T *>(data) + o * rows.extent * rows.inner;
+    if (rows.inner == 1) {
+      *to++ = best_of_row<largest, last>(poll, block, rows.extent);
       continue;
     }
-    T best[kLines];
-    std::int32_t at[kLines];
-    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(kLines * lines.extent); j += kLines) {
-      const std::int64_t count = std::min(kLines, lines.inner - j);
-      best_of_lines<largest, last>(poll, block + j, lines.extent, lines.inner, count, best, at);
+    T best[kRowsTogether];
+    std::int32_t at[kRowsTogether];
+    for (std::int64_t j = 0; j < rows.inner && !poll.stopped(kRowsTogether * rows.extent); j += kRowsTogether) {
+      const std::int64_t count = std::min(kRowsTogether, rows.inner - j);
+      best_of_rows<largest, last>(poll, block + j, rows.extent, rows.inner, count, best, at);
       for (std::int64_t k = 0; k < count; ++k) *to++ = at[k];
     }
   }
@@ -100,9 +101,9 @@ Status arg_extreme(Context &context, bool largest) {
   View &out = *context.output(0);
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
-  const Lines lines(in, axis);
-  if (out.count != lines.outer * lines.inner || (out.count > 0 && lines.extent == 0) ||
-      lines.extent > std::numeric_limits<std::int32_t>::max()) {
+  const AxisRows rows(in, axis);
+  if (out.count != rows.outer * rows.inner || (out.count > 0 && rows.extent == 0) ||
+      rows.extent > std::numeric_limits<std::int32_t>::max()) {
     return qir::node_error(context.node(), ErrorId::run_value, "axis %zu of %s has nothing to choose from", axis,
                            shape_text(in.dims, in.rank));
   }
@@ -115,26 +116,26 @@ Status arg_extreme(Context &context, bool largest) {
     const auto best = largest ? last ? best_of<T, true, true> : best_of<T, true, false>
                       : last ? best_of<T, false, true>
                               : best_of<T, false, false>;
-    best(context, ordered.data, lines, out.as<std::int64_t>());
+    best(context, ordered.data, rows, out.as<std::int64_t>());
   });
   return {};
 }
 
-// Running sums (or products) of each line; integers wrap around, floats accumulate in double.
+// Running sums (or products) of each row; integers wrap around, floats accumulate in double.
 template <class T, bool products>
-void cumulate_lines(const Context &context, const void *data, void *made, const Lines &lines, bool exclusive,
-                    bool reverse) {
+void cumulate_rows(const Context &context, const void *data, void *made, const AxisRows &rows, bool exclusive,
+                   bool reverse) {
   Poll poll(context);
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
   const T *const from = static_cast<const T *>(data);
   T *const to = static_cast<T *>(made);
-  for (std::int64_t o = 0; o < lines.outer; ++o) {
-    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(1); ++j) {
+  for (std::int64_t o = 0; o < rows.outer; ++o) {
+    for (std::int64_t j = 0; j < rows.inner && !poll.stopped(1); ++j) {
       Sum sum = products ? 1 : 0;
-      std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 : 0)) * lines.inner + j;
-      const std::int64_t step = reverse ? -lines.inner : lines.inner;
+      std::int64_t at = (o * rows.extent + (reverse ? rows.extent - 1 : 0)) * rows.inner + j;
+      const std::int64_t step = reverse ? -rows.inner : rows.inner;
       const auto run = [&](auto excludes) {
-        for (std::int64_t i = 0; i < lines.extent && !poll.stopped(1); ++i, at += step) {
+        for (std::int64_t i = 0; i < rows.extent && !poll.stopped(1); ++i, at += step) {
           const auto given = static_cast<Sum>(from[at]);
           const Sum next = products ? multiply(sum, given) : add(sum, given);
           to[at] = static_cast<T>(decltype(excludes)::value ? sum : next);
@@ -157,11 +158,11 @@ Status cumulate(Context &context) {
   if (in.rank > 0) QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), given, in.rank, &axis));
   const bool exclusive = context.node().get_int("exclusive", 0) != 0,
              reverse = context.node().get_int("reverse", 0) != 0;
-  View row = in;  // a scalar is a line of one
-  if (in.rank == 0) row.rank = 1, row.dims[0] = 1;
-  const Lines lines(row, axis);
+  View whole = in;  // a scalar is a row of one
+  if (in.rank == 0) whole.rank = 1, whole.dims[0] = 1;
+  const AxisRows rows(whole, axis);
   const bool known = dispatch<float, double, std::uint32_t, std::uint64_t>(unsigned_of(in.dtype), [&](auto tag) {
-    cumulate_lines<decltype(tag), products>(context, in.data, out.data, lines, exclusive, reverse);
+    cumulate_rows<decltype(tag), products>(context, in.data, out.data, rows, exclusive, reverse);
   });
   return known ? Status() : type_error(context, in.dtype);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as lines along an axis, and the types whose lines have loops of their own.
+// Tensors as rows along an axis, and the types whose rows have loops of their own.
 #pragma once
 
 #include "kernels/reference/kernels.h"
@@ -14,9 +14,9 @@ bool dispatch_ordered(DType dtype, F &&body) {
 }
 
 // Rows of a tensor along an axis: element i of row (o, j) is at (o * dimension + i) * inner + j.
-struct Lines {
+struct AxisRows {
   std::int64_t outer, extent, inner;
-  Lines(const View &view, std::size_t axis)
+  AxisRows(const View &view, std::size_t axis)
       : outer(product(view.dims, 0, axis)), extent(view.dims[axis]), inner(product(view.dims, axis + 1, view.rank)) {}
 };
 

@@ -87,13 +87,12 @@ struct Collected {
     View *out = nullptr;
     QR_RETURN_IF_ERROR(make_output(context, output, dims, rank, &out));
     if (!out || out->count == 0) return {};
-    const std::int64_t outer = product(dims, 0, static_cast<std::size_t>(axis)),
-                       inner = product(dims, static_cast<std::size_t>(axis) + 1, rank);
+    const std::int64_t outer = product(dims, 0, index_of(axis)), inner = product(dims, index_of(axis) + 1, rank);
     const std::size_t row = static_cast<std::size_t>(inner) * out->width;
     for (std::int64_t t = 0; t < count; ++t)
       for (std::int64_t o = 0; o < outer; ++o)
         std::memcpy(out->as<char>() + static_cast<std::size_t>(o * count + (reverse ? count - 1 - t : t)) * row,
-                    data + static_cast<std::size_t>(t * outer + o) * row, row);
+                    data + index_of(t * outer + o) * row, row);
     return {};
   }
 };
@@ -199,8 +198,8 @@ Status kernel_scan(Context &context) {
       return qir::node_error(node, ErrorId::run_value, "scan input %u: found axis %lld, expected one under its rank %u",
                              i, axis, whole.rank);
     Slice &slice = slices[i];
-    slice = {whole, product(whole.dims, 0, static_cast<std::size_t>(axis)),
-             product(whole.dims, static_cast<std::size_t>(axis) + 1, whole.rank), whole.dims[axis]};
+    slice = {whole, product(whole.dims, 0, index_of(axis)), product(whole.dims, index_of(axis) + 1, whole.rank),
+             whole.dims[axis]};
     if (i != 0 && slice.extent != length)
       return qir::node_error(node, ErrorId::run_value, "scan input %u: found %lld slices, expected %lld", i,
                              slice.extent, length);
@@ -227,8 +226,7 @@ Status kernel_scan(Context &context) {
       const std::int64_t at = entry(node, "scan_input_directions", i) != 0 ? length - 1 - t : t;
       const std::size_t row = static_cast<std::size_t>(slice.inner) * slice.view.width;
       for (std::int64_t o = 0; o < slice.outer && row != 0; ++o)
-        std::memcpy(slice.view.as<char>() + static_cast<std::size_t>(o) * row,
-                    whole + static_cast<std::size_t>(o * length + at) * row, row);
+        std::memcpy(slice.view.as<char>() + index_of(o) * row, whole + index_of(o * length + at) * row, row);
     }
     const View *results = nullptr;
     QR_RETURN_IF_ERROR(context.run_subgraph(0, inputs, body_inputs, &results));

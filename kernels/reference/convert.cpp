@@ -25,18 +25,17 @@ const SmallFloat *small_float(DType dtype) noexcept {
 template <class Run>
 void for_entries(const EntryMap &map, Run &&run) {
   std::int64_t at = 0;
-  const std::int64_t blocks = map.block == 0 ? 0 : (map.axis + map.block - 1) / map.block;
-  for (std::int64_t o = 0; o < map.outer; ++o) {
-    for (std::int64_t a = 0; a < map.axis; ++a) {
-      if (map.block == 0) {
-        run(at, map.inner, a);
-        at += map.inner;
-      } else {
-        const std::int64_t entry = (o * blocks + a / map.block) * map.inner;
-        for (std::int64_t i = 0; i < map.inner; ++i) run(at++, std::int64_t{1}, entry + i);
-      }
-    }
+  if (map.block == 0) {
+    for (std::int64_t o = 0; o < map.outer; ++o)
+      for (std::int64_t a = 0; a < map.axis; ++a, at += map.inner) run(at, map.inner, a);
+    return;
   }
+  const std::int64_t blocks = (map.axis + map.block - 1) / map.block;
+  for (std::int64_t o = 0; o < map.outer; ++o)
+    for (std::int64_t a = 0; a < map.axis; ++a) {
+      const std::int64_t entry = (o * blocks + a / map.block) * map.inner;
+      for (std::int64_t i = 0; i < map.inner; ++i) run(at++, std::int64_t{1}, entry + i);
+    }
 }
 
 // Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for everything up to 2^51; it
@@ -62,7 +61,7 @@ EntryMap EntryMap::along(const std::int64_t *dims, std::size_t rank, std::size_t
 }
 
 EntryMap entry_map(const qir::Quantization &quant, const std::int64_t *dims, std::size_t rank) noexcept {
-  if (!quant.per_tensor()) return EntryMap::along(dims, rank, static_cast<std::size_t>(quant.axis), quant.block_size);
+  if (!quant.per_tensor()) return EntryMap::along(dims, rank, index_of(quant.axis), quant.block_size);
   std::int64_t count = 1;
   for (std::size_t i = 0; i < rank; ++i) count *= dims[i];
   return EntryMap::per_tensor(count);

@@ -38,7 +38,7 @@ struct Space {
     if (pointwise || rank == 0) *this = flat(in_size);
   }
 
-  // A line of positions with one tap: 1x1 kernels see every image so.
+  // A row of positions with one tap: 1x1 kernels see every image so.
   static Space flat(std::int64_t size) { return Space(size); }
 
  private:
@@ -119,18 +119,18 @@ void load_patches(const Space &s, const Rows &rows, const void *x, std::int64_t 
         std::fill_n(to, run.length, 0.0);
         continue;
       }
-      const X *line = plane + offset * s.in[last];
+      const X *from_row = plane + offset * s.in[last];
       if (!Transposed && s.stride[last] == 1) {
         const std::int64_t begin = run.x - s.pad[last] + tap[last] * s.dilation[last];  // of the first position
         const std::int64_t from = std::clamp<std::int64_t>(-begin, 0, run.length);
         const std::int64_t until = std::clamp(s.in[last] - begin, from, run.length);
         std::fill_n(to, from, 0.0);
-        for (std::int64_t p = from; p < until; ++p) to[p] = static_cast<double>(line[begin + p]) - zero;
+        for (std::int64_t p = from; p < until; ++p) to[p] = static_cast<double>(from_row[begin + p]) - zero;
         std::fill(to + until, to + run.length, 0.0);
       } else {
         for (std::int64_t p = 0; p < run.length; ++p) {
           const std::int64_t at = source<Transposed>(s, last, run.x + p, tap[last]);
-          to[p] = at < 0 ? 0.0 : static_cast<double>(line[at]) - zero;
+          to[p] = at < 0 ? 0.0 : static_cast<double>(from_row[at]) - zero;
         }
       }
     }
@@ -146,11 +146,12 @@ LoadPatches find_load_patches(DType dtype, bool transposed) noexcept {
 }
 
 // Takes row m of results: output channel (over all groups), and their first index in the output.
-using StoreRow = void (*)(const void *user, std::int64_t m, std::int64_t index, std::int64_t count, const double *sums);
+using StoreSums = void (*)(const void *user, std::int64_t m, std::int64_t index, std::int64_t count,
+                           const double *sums);
 
 // w_zero: per output channel.
 Status convolve(Context &context, const ConvGeometry &g, bool transposed, const View &x, double x_zero, const View &w,
-                const Values &w_zero, StoreRow store, const void *user) {
+                const Values &w_zero, StoreSums store, const void *user) {
   const LoadPatches load_x = find_load_patches(x.dtype, transposed);
   const LoadRows load_w = find_load_rows(w.dtype);
   if (!load_x || !load_w) return type_error(context, load_x ? w.dtype : x.dtype);
@@ -301,21 +302,21 @@ Status kernel_causal_conv_with_state(Context &context) {
   View *y = context.output(0), *present = context.output(1);
   dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    parallel(context, x.dims[0] * channels, [&](std::int64_t line) {
+    parallel(context, x.dims[0] * channels, [&](std::int64_t row) {
       if (context.stopped()) return;
-      const std::int64_t c = line % channels;
-      // The line with what was carried over before it: position 0 is the oldest of the past.
-      const T *const given = x.as<const T>() + line * length;
+      const std::int64_t c = row % channels;
+      // The row with what was carried over before it: position 0 is the oldest of the past.
+      const T *const given = x.as<const T>() + row * length;
       const auto value = [&](std::int64_t at) {
         return at >= carried ? static_cast<double>(given[at - carried])
-               : past        ? real_at(*past, line * carried + at)
+               : past        ? real_at(*past, row * carried + at)
                              : 0.0;
       };
-      // Sums of some places beside each other: each begins with the oldest of its values.
-      constexpr std::int64_t kPlaces = 64;
-      for (std::int64_t begin = 0; y && begin < length; begin += kPlaces) {
-        const std::int64_t count = std::min(kPlaces, length - begin);
-        double sums[kPlaces] = {};
+      // Sums of some positions beside each other: each begins with the oldest of its values.
+      constexpr std::int64_t kPositions = 64;
+      for (std::int64_t begin = 0; y && begin < length; begin += kPositions) {
+        const std::int64_t count = std::min(kPositions, length - begin);
+        double sums[kPositions] = {};
         for (std::int64_t t = 0; t < taps; ++t) {
           const double weight = real_at(w, c * taps + t);
           std::int64_t i = 0;
@@ -324,12 +325,12 @@ Status kernel_causal_conv_with_state(Context &context) {
           for (; i < count; ++i) sums[i] += weight * static_cast<double>(from[i]);
         }
         const double added = bias ? real_at(*bias, c) : 0;
-        T *const to = y->as<T>() + line * length + begin;
+        T *const to = y->as<T>() + row * length + begin;
         for (std::int64_t i = 0; bias && i < count; ++i) sums[i] += added;
         for (std::int64_t i = 0; silu && i < count; ++i) sums[i] /= 1 + std::exp(-sums[i]);
         for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sums[i]);
       }
-      for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, line * carried + i, value(length + i));
+      for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, row * carried + i, value(length + i));
     });
   });
   return {};

@@ -150,6 +150,12 @@ Status kernel_thresholded_relu(Context &context) {
   const float alpha = context.node().get_float("alpha", 1.0f);
   return exact(context, [alpha](auto x) { return x > static_cast<decltype(x)>(alpha) ? x : decltype(x){0}; });
 }
+Status kernel_Binarizer(Context &context) {
+  const double threshold = attribute(context, "threshold", 0.0f);
+  return unary_same_type<float, double, std::int32_t, std::int64_t>(context, [threshold](auto x) {
+    return static_cast<decltype(x)>(static_cast<double>(x) > threshold ? 1 : 0);  // NaN is not greater
+  });
+}
 Status kernel_elu(Context &context) {
   const double alpha = attribute(context, "alpha", 1.0f);
   return real(context, [alpha](double x) { return x < 0 ? alpha * std::expm1(x) : x; });

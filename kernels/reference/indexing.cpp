@@ -106,17 +106,17 @@ Status walk_elements(const Context &context, const View &data, const View &indic
 // Index tuples, each of `length` indices into the axes of `dims`, to the elements that they name. Returns how many of
 // them are good: the next one is not.
 template <class I>
-std::int64_t find_places(const void *indices, std::int64_t count, std::int64_t length, const std::int64_t *dims,
-                         const std::int64_t *strides, std::int64_t base, std::int64_t *places) {
+std::int64_t find_positions(const void *indices, std::int64_t count, std::int64_t length, const std::int64_t *dims,
+                            const std::int64_t *strides, std::int64_t base, std::int64_t *positions) {
   const I *tuple = static_cast<const I *>(indices);
   for (std::int64_t j = 0; j < count; ++j, tuple += length) {
-    std::int64_t place = base;
+    std::int64_t at = base;
     for (std::int64_t k = 0; k < length; ++k) {
       std::int64_t index;
       if (!resolve_index(tuple[k], dims[k], &index)) return j;
-      place += index * strides[k];
+      at += index * strides[k];
     }
-    places[j] = place;
+    positions[j] = at;
   }
   return count;
 }
@@ -135,19 +135,19 @@ Status walk_tuples(const Context &context, const View &data, const View &indices
   dense_strides(data.dims, data.rank, strides);
   const std::int64_t batches = product(indices.dims, 0, batch), tuples = product(indices.dims, batch, indices.rank - 1);
   const std::int64_t per_batch = product(data.dims, batch, data.rank);
-  const auto find = indices.dtype == DType::I32 ? find_places<std::int32_t> : find_places<std::int64_t>;
+  const auto find = indices.dtype == DType::I32 ? find_positions<std::int32_t> : find_positions<std::int64_t>;
   for (std::int64_t b = 0; b < batches; ++b) {
     for (std::int64_t t = 0; t < tuples; t += kBlock) {
       const std::int64_t tuple = b * tuples + t, count = std::min(kBlock, tuples - t);
-      std::int64_t places[kBlock];
+      std::int64_t positions[kBlock];
       const std::int64_t found = find(element(indices, tuple * length), count, length, data.dims + batch,
-                                      strides + batch, b * per_batch, places);
+                                      strides + batch, b * per_batch, positions);
       for (std::int64_t k = 0; found < count && k < length; ++k) {
         const std::int64_t given = integer_at(indices, (tuple + found) * length + k), extent = data.dims[batch + k];
         std::int64_t index;
         if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
       }
-      body(tuple, count, places);
+      body(tuple, count, positions);
     }
   }
   return {};
@@ -190,8 +190,8 @@ struct Replace {
 struct Scatter {
   // Reduces those that belong to a row of indices into the elements that these name.
   void (*row)(const IndexRow &row, void *to, const void *updates);
-  // Reduces `inner` of them each into the elements from places[j] on.
-  void (*slices)(const std::int64_t *places, std::int64_t count, std::int64_t inner, void *to, const void *updates);
+  // Reduces `inner` of them each into the elements from positions[j] on.
+  void (*slices)(const std::int64_t *positions, std::int64_t count, std::int64_t inner, void *to, const void *updates);
 };
 
 template <class By, class T>
@@ -203,15 +203,16 @@ void scatter_row(const IndexRow &row, void *to, const void *updates) {
   else for_elements<std::int64_t>(row, put);
 }
 template <class By, class T>
-void scatter_slices(const std::int64_t *places, std::int64_t count, std::int64_t inner, void *to, const void *updates) {
+void scatter_slices(const std::int64_t *positions, std::int64_t count, std::int64_t inner, void *to,
+                    const void *updates) {
   const T *from = static_cast<const T *>(updates);
   T *const out = static_cast<T *>(to);
   if (inner == 1) {
-    for (std::int64_t j = 0; j < count; ++j) out[places[j]] = By::of(out[places[j]], from[j]);
+    for (std::int64_t j = 0; j < count; ++j) out[positions[j]] = By::of(out[positions[j]], from[j]);
     return;
   }
   for (std::int64_t j = 0; j < count; ++j, from += inner) {
-    T *const slice = out + places[j];
+    T *const slice = out + positions[j];
     if constexpr (std::is_same_v<By, Replace>) {
       std::memcpy(slice, from, static_cast<std::size_t>(inner) * sizeof(T));
     } else {
@@ -253,7 +254,7 @@ Status begin_scatter(Context &context, Scatter *by) {
                      : name == "max" ? find_ordered<KeepGreatest>(data.dtype, by)
                                      : find_ordered<KeepLeast>(data.dtype, by);
   if (!known) return type_error(context, data.dtype);
-  if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
+  if (out.count > 0) std::memmove(out.data, data.data, data.bytes());
   return {};
 }
 
@@ -327,9 +328,9 @@ Status kernel_gather_nd(Context &context) {
                            shape_text(out.dims, out.rank));
   }
   return walk_tuples(context, data, indices, batch,
-                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *places) {
+                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *positions) {
                        for (std::int64_t j = 0; j < count; ++j)
-                         std::memcpy(element(out, (tuple + j) * inner), element(data, places[j]),
+                         std::memcpy(element(out, (tuple + j) * inner), element(data, positions[j]),
                                      static_cast<std::size_t>(inner) * data.width);
                      });
 }
@@ -365,8 +366,8 @@ Status kernel_scatter_nd(Context &context) {
   QR_RETURN_IF_ERROR(begin_scatter(context, &by));
   const View &updates = *context.input(2);
   return walk_tuples(context, data, indices, 0,
-                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *places) {
-                       by.slices(places, count, inner, context.output(0)->data, element(updates, tuple * inner));
+                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *positions) {
+                       by.slices(positions, count, inner, context.output(0)->data, element(updates, tuple * inner));
                      });
 }
 
@@ -385,7 +386,7 @@ Status kernel_tensor_scatter(Context &context) {
                            shape_text(update.dims, update.rank), shape_text(past.dims, past.rank), axis);
   }
   if (past.count == 0) return {};
-  std::memmove(out.data, past.data, static_cast<std::size_t>(past.count) * past.width);
+  std::memmove(out.data, past.data, past.bytes());
   const std::int64_t outer = product(past.dims, 0, axis), per_batch = outer / past.dims[0];
   for (std::int64_t o = 0; o < outer; ++o) {
     const std::int64_t start = starts ? integer_at(*starts, o / per_batch) : 0;

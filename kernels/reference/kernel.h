@@ -35,6 +35,7 @@ struct View {
   std::uint32_t width = 0;  // bytes per element in memory
   void *data = nullptr;
 
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(count) * width; }
   template <class T>
   T *as() const noexcept {
     return static_cast<T *>(data);

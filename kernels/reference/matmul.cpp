@@ -57,13 +57,13 @@ Status matmul_product(const Context &context, const View &a, const View &b, Prod
 // every batch entry.
 struct Quantised {
   Values scale, zero;
-  std::int64_t lines = 0;
+  std::int64_t rows = 0;
 
-  double scale_of(std::int64_t batch, std::int64_t line) const noexcept {
-    return scale[scale.count == lines ? line : batch * lines + line];
+  double scale_of(std::int64_t batch, std::int64_t row) const noexcept {
+    return scale[scale.count == rows ? row : batch * rows + row];
   }
-  double zero_of(std::int64_t batch, std::int64_t line) const noexcept {
-    return zero[zero.count == lines ? line : batch * lines + line];
+  double zero_of(std::int64_t batch, std::int64_t row) const noexcept {
+    return zero[zero.count == rows ? row : batch * rows + row];
   }
 };
 constexpr Quantised kPlain;  // with zero points of 0
@@ -275,13 +275,13 @@ Status kernel_gemm(Context &context) {
 namespace {
 
 // `scale_input` -1: there is none.
-Status read_quantised(Context &context, int scale_input, int zero_input, std::int64_t lines, std::int64_t batches,
+Status read_quantised(Context &context, int scale_input, int zero_input, std::int64_t rows, std::int64_t batches,
                       Quantised *out) {
-  out->lines = lines;
+  out->rows = rows;
   if (scale_input >= 0)
-    QR_RETURN_IF_ERROR(read_values(context, static_cast<std::uint32_t>(scale_input), "a scale",
-                                   {lines, lines * batches}, 1, &out->scale));
-  return read_values(context, static_cast<std::uint32_t>(zero_input), "a zero point", {lines, lines * batches}, 0,
+    QR_RETURN_IF_ERROR(read_values(context, static_cast<std::uint32_t>(scale_input), "a scale", {rows, rows * batches},
+                                   1, &out->scale));
+  return read_values(context, static_cast<std::uint32_t>(zero_input), "a zero point", {rows, rows * batches}, 0,
                      &out->zero);
 }
 
@@ -432,6 +432,28 @@ Status kernel_mat_mul_n_bits(Context &context) {
             set_real(*y, (tile.row + i) * columns + tile.column + j,
                      bias ? sums[j] + real_at(*bias, tile.column + j) : sums[j]);
         });
+  });
+  return {};
+}
+
+// com.microsoft: Y[i, j] is the distance of row i of A and row j of B: the sum over k of (A[i, k] - B[j, k])^2, or its
+// root.
+Status kernel_cdist(Context &context) {
+  const View &a = *context.input(0), &b = *context.input(1);
+  const std::int64_t depth = a.dims[1], columns = b.dims[0];
+  const bool root = context.node().get_string("metric", "sqeuclidean") == "euclidean";
+  View *y = context.output(0);
+  if (!y) return {};
+  if (!is_real(a) || !is_real(b) || !is_real(*y)) return type_error(context, a.dtype);
+  parallel(context, y->count, [&](std::int64_t at) {
+    Poll poll(context);
+    const std::int64_t left = at / columns * depth, right = at % columns * depth;
+    double sum = 0;
+    for (std::int64_t k = 0; k < depth && !poll.stopped(1); ++k) {
+      const double difference = real_at(a, left + k) - real_at(b, right + k);
+      sum += difference * difference;
+    }
+    set_real(*y, at, root ? std::sqrt(sum) : sum);
   });
   return {};
 }

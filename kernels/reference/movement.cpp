@@ -19,7 +19,7 @@ Status copy_all(Context &context) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s", in.count,
                            shape_text(out->dims, out->rank));
   }
-  if (in.count > 0) std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+  if (in.count > 0) std::memmove(out->data, in.data, in.bytes());
   return {};
 }
 
@@ -216,6 +216,51 @@ PadMode pad_mode(std::string_view name) {
                             : PadMode::Reflect;
 }
 
+// Elements first + from[j] of a tensor, as neighbours from `to` on.
+void take(const View &in, std::int64_t first, const std::int64_t *from, std::int64_t count, View &out,
+          std::int64_t to) {
+  const auto each = [&](auto unit) {
+    auto *const made = out.as<decltype(unit)>() + to;
+    const auto *const source = in.as<const decltype(unit)>() + first;
+    for (std::int64_t j = 0; j < count; ++j) made[j] = source[from[j]];
+  };
+  switch (in.width) {
+    case 1: return each(std::uint8_t{});
+    case 2: return each(std::uint16_t{});
+    case 4: return each(std::uint32_t{});
+    case 8: return each(std::uint64_t{});
+    default:
+      for (std::int64_t j = 0; j < count; ++j)
+        std::memcpy(element(out, to + j), element(in, first + from[j]), in.width);
+  }
+}
+
+// Where the indices of each axis come from. Of the last axis, indices [inside, inside_end) of the result are one run of
+// the input: only what is around them is in its table (working memory is zeroed for each run).
+struct PadSources {
+  const std::int64_t *of_axis[kMaxRank];
+  std::int64_t inside, inside_end;
+  const std::int64_t *before, *after;  // of the last axis
+
+  PadSources(Context &context, const View &in, const qir::PadGeometry &pad, const PaddedAxis *axes, PadMode mode) {
+    const std::uint32_t last = in.rank - 1;
+    const std::int64_t row = pad.extent[last];
+    inside = std::clamp<std::int64_t>(pad.begin[last], 0, row);
+    inside_end = std::clamp<std::int64_t>(pad.begin[last] + in.dims[last], inside, row);
+    std::int64_t total = row - (inside_end - inside);
+    for (std::uint32_t i = 0; i < last; ++i) total += pad.extent[i];
+    auto *sources =
+        static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
+    for (std::uint32_t i = 0; i < last; ++i) {
+      of_axis[i] = sources;
+      for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = axes[i].source(j, mode);
+    }
+    before = sources, after = before + inside;
+    for (std::int64_t j = 0; j < inside; ++j) *sources++ = axes[last].source(j, mode);
+    for (std::int64_t j = inside_end; j < row; ++j) *sources++ = axes[last].source(j, mode);
+  }
+};
+
 }  // namespace
 
 Status kernel_pad(Context &context) {
@@ -246,32 +291,18 @@ Status kernel_pad(Context &context) {
   const std::uint64_t zero = 0;
   const void *const constant = value && value->count > 0 ? value->data : &zero;
   if (mode == PadMode::Constant) fill(context, *out, constant);
-  // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the
-  // input: only what is around them has a place in its table (working memory is zeroed for each run).
+  const PadSources sources(context, in, pad, padded_axes, mode);
   const std::uint32_t last = in.rank - 1;
-  const std::int64_t row = pad.extent[last];
-  const std::int64_t inside = std::clamp<std::int64_t>(pad.begin[last], 0, row);
-  const std::int64_t inside_end = std::clamp<std::int64_t>(pad.begin[last] + in.dims[last], inside, row);
-  std::int64_t strides[kMaxRank], total = row - (inside_end - inside);
+  const std::int64_t row = pad.extent[last], inside = sources.inside, inside_end = sources.inside_end;
+  std::int64_t strides[kMaxRank];
   dense_strides(in.dims, in.rank, strides);
-  for (std::uint32_t i = 0; i < last; ++i) total += pad.extent[i];
-  auto *sources =
-      static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
-  const std::int64_t *of_axis[kMaxRank];
-  for (std::uint32_t i = 0; i < last; ++i) {
-    of_axis[i] = sources;
-    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = padded_axes[i].source(j, mode);
-  }
-  const std::int64_t *const before = sources, *const after = before + inside;
-  for (std::int64_t j = 0; j < inside; ++j) *sources++ = padded_axes[last].source(j, mode);
-  for (std::int64_t j = inside_end; j < row; ++j) *sources++ = padded_axes[last].source(j, mode);
   std::int64_t written = 0;
   Poll poll(context);
   for (Odometer index(pad.extent, last); !index.done() && !poll.stopped(row); index.next(), written += row) {
     std::int64_t from = 0;
     bool padded = false;
     for (std::uint32_t i = 0; i < last; ++i) {
-      const std::int64_t source = of_axis[i][index[i]];
+      const std::int64_t source = sources.of_axis[i][index[i]];
       padded |= source == kPadded;
       from += source * strides[i];
     }
@@ -280,25 +311,9 @@ Status kernel_pad(Context &context) {
       std::memcpy(element(*out, written + inside), element(in, from + inside - pad.begin[last]),
                   static_cast<std::size_t>(inside_end - inside) * in.width);
     }
-    const auto copy_single = [&](std::int64_t begin, std::int64_t end, const std::int64_t *of_last) {
-      const auto each = [&](auto unit) {
-        auto *const to = out->as<decltype(unit)>() + written + begin;
-        const auto *const source = in.as<const decltype(unit)>() + from;
-        for (std::int64_t j = 0; j < end - begin; ++j) to[j] = source[of_last[j]];
-      };
-      switch (in.width) {
-        case 1: return each(std::uint8_t{});
-        case 2: return each(std::uint16_t{});
-        case 4: return each(std::uint32_t{});
-        case 8: return each(std::uint64_t{});
-        default:
-          for (std::int64_t j = begin; j < end; ++j)
-            std::memcpy(element(*out, written + j), element(in, from + of_last[j - begin]), in.width);
-      }
-    };
     if (mode == PadMode::Constant) continue;
-    copy_single(0, inside, before);
-    copy_single(inside_end, row, after);
+    take(in, from, sources.before, inside, *out, written);
+    take(in, from, sources.after, row - inside_end, *out, written + inside_end);
   }
   return {};
 }
@@ -312,7 +327,7 @@ Status kernel_center_crop_pad(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, crop.extent, in.rank, &out));
   if (out->count == 0) return {};
-  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  std::memset(out->data, 0, out->bytes());
   std::int64_t from[kMaxRank], to[kMaxRank], from_first = 0, to_first = 0;
   dense_strides(in.dims, in.rank, from);
   dense_strides(out->dims, out->rank, to);
@@ -335,12 +350,12 @@ Status kernel_trilu(Context &context) {
   const bool upper = context.node().get_int("upper", 1) != 0;
   const std::int64_t rows = in.dims[in.rank - 2], columns = in.dims[in.rank - 1];
   k = std::clamp<std::int64_t>(k, -rows - 1, columns + 1);
-  std::memset(out.data, 0, static_cast<std::size_t>(out.count) * out.width);
-  for (std::int64_t line = 0; line < in.count / columns; ++line) {
-    const std::int64_t row = line % rows;
+  std::memset(out.data, 0, out.bytes());
+  for (std::int64_t each = 0; each < in.count / columns; ++each) {
+    const std::int64_t row = each % rows;
     const std::int64_t begin = upper ? std::clamp<std::int64_t>(row + k, 0, columns) : 0;
     const std::int64_t end = upper ? columns : std::clamp<std::int64_t>(row + k + 1, 0, columns);
-    std::memcpy(element(out, line * columns + begin), element(in, line * columns + begin),
+    std::memcpy(element(out, each * columns + begin), element(in, each * columns + begin),
                 static_cast<std::size_t>(end - begin) * in.width);
   }
   return {};
@@ -462,136 +477,6 @@ Status kernel_compress(Context &context) {
       if (!keep[i]) continue;
       std::memcpy(to, element(in, (o * extent + i) * inner), bytes);
       to += bytes;
-    }
-  }
-  return {};
-}
-
-namespace {
-
-// A row of places that adds to a row of pixels: pixel x in [begin, end) gets element `at` + x.
-struct AddedRow {
-  std::int64_t at, begin, end;
-};
-
-// A row of pixels: what is added is summed up in the order of the rows, a few of them at a time where all of those are.
-template <class T>
-void sum_rows(const View &in, std::int64_t first, const AddedRow *rows, std::int64_t count, std::int64_t width,
-              const View &out, std::int64_t pixel) {
-  const T *__restrict const from = in.as<const T>() + first;
-  T *__restrict const to = out.as<T>() + pixel;
-  std::fill_n(to, width, T{});
-  constexpr std::int64_t kFew = 3;
-  std::int64_t r = 0;
-  for (; r + kFew <= count; r += kFew) {
-    const T *const a = from + rows[r].at, *const b = from + rows[r + 1].at, *const c = from + rows[r + 2].at;
-    std::int64_t begin = 0, end = width;
-    for (std::int64_t k = 0; k < kFew; ++k)
-      begin = std::max(begin, rows[r + k].begin), end = std::min(end, rows[r + k].end);
-    end = std::max(begin, end);
-    for (std::int64_t x = begin; x < end; ++x) to[x] = add(add(add(to[x], a[x]), b[x]), c[x]);
-    for (std::int64_t k = 0; k < kFew; ++k) {
-      const T *const row = from + rows[r + k].at;
-      for (std::int64_t x = rows[r + k].begin; x < std::min(begin, rows[r + k].end); ++x) to[x] = add(to[x], row[x]);
-      for (std::int64_t x = std::max(end, rows[r + k].begin); x < rows[r + k].end; ++x) to[x] = add(to[x], row[x]);
-    }
-  }
-  for (; r < count; ++r) {
-    const T *const row = from + rows[r].at;
-    for (std::int64_t x = rows[r].begin; x < rows[r].end; ++x) to[x] = add(to[x], row[x]);
-  }
-}
-
-// Element i * step of the row of pixels gets place i.
-template <class T>
-void add_places(const View &in, std::int64_t first, std::int64_t begin, std::int64_t end, const View &out,
-                std::int64_t pixel, std::int64_t step) {
-  const T *const from = in.as<const T>() + first;
-  T *const to = out.as<T>() + pixel;
-  for (std::int64_t i = begin; i < end; ++i) to[i * step] = add(to[i * step], from[i]);
-}
-
-}  // namespace
-
-Status kernel_col2im(Context &context) {
-  const View &in = *context.input(0);
-  qir::IntList image, block;
-  QR_RETURN_IF_ERROR(read_list(context, 1, &image));
-  QR_RETURN_IF_ERROR(read_list(context, 2, &block));
-  qir::Window window;
-  QR_RETURN_IF_ERROR(qir::resolve_col2im(context.node(), dims_of(in), image, block, &window));
-  const std::uint32_t space = window.rank, last = space - 1;
-  const std::int64_t taps = product(window.kernel, 0, space), pixels = product(window.in, 0, space),
-                     row = window.out[last];
-  std::int64_t dims[kMaxRank] = {in.dims[0], taps > 0 ? in.dims[1] / taps : 0}, strides[kMaxRank];
-  std::copy_n(window.in, space, dims + 2);
-  View *out;
-  QR_RETURN_IF_ERROR(make_output(context, 0, dims, space + 2, &out));
-  if (out->count == 0) return {};
-  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
-  dense_strides(window.in, space, strides);
-  // What is added to some rows of pixels, of which each plane is then made.
-  constexpr std::int64_t kRows = 32;
-  auto *const rows =
-      static_cast<AddedRow *>(context.scratch(static_cast<std::uint64_t>(kRows * taps) * sizeof(AddedRow)));
-  decltype(sum_rows<float>) *sum = nullptr;
-  decltype(add_places<float>) *add_line = nullptr;
-  // Sums of signed and unsigned integers are the same bits.
-  dispatch<float, double, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, bool>(
-      unsigned_of(in.dtype), [&](auto tag) { sum = sum_rows<decltype(tag)>, add_line = add_places<decltype(tag)>; });
-  if (!sum) return type_error(context, in.dtype);
-  if (window.stride[last] == 1) {
-    const std::int64_t width = window.in[last], places = product(window.out, 0, space);
-    std::int64_t pixel = 0, counts[kRows];
-    for (Odometer y(window.in, last); !y.done() && !context.stopped();) {
-      std::int64_t lines = 0;
-      for (; lines < kRows && !y.done(); y.next(), ++lines) {
-        std::int64_t number = 0, &count = counts[lines];
-        count = 0;
-        AddedRow *const added = rows + lines * taps;
-        for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
-          std::int64_t place = 0;
-          bool hit = true;
-          for (std::uint32_t i = 0; i < last && hit; ++i) {
-            const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
-            hit = x >= 0 && x % step == 0 && x / step < window.out[i];
-            place = place * window.out[i] + x / step;
-          }
-          for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
-            const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
-            added[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
-                              std::min(width, start + row)};
-          }
-        }
-      }
-      for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane)
-        for (std::int64_t line = 0; line < lines; ++line)
-          sum(in, plane * taps * places, rows + line * taps, counts[line], width, *out,
-              plane * pixels + pixel + line * width);
-      pixel += lines * width;
-    }
-    return {};
-  }
-  std::int64_t from = 0;
-  for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane) {
-    for (Odometer tap(window.kernel, space); !tap.done(); tap.next()) {
-      // The places of a row that lie in the image.
-      const std::int64_t start = tap[last] * window.dilation[last] - window.pad_begin[last], step = window.stride[last],
-                         begin = start < 0 ? std::min(row, (step - 1 - start) / step) : 0,
-                         end = start >= window.in[last]
-                                   ? begin
-                                   : std::max(begin, std::min(row, (window.in[last] - start + step - 1) / step));
-      for (Odometer place(window.out, last); !place.done(); place.next(), from += row) {
-        std::int64_t pixel = start;
-        bool inside = true;
-        for (std::uint32_t i = 0; i < last; ++i) {
-          const std::int64_t x = place[i] * window.stride[i] + tap[i] * window.dilation[i] - window.pad_begin[i];
-          inside &= x >= 0 && x < window.in[i];
-          pixel += x * strides[i];
-        }
-        if (!inside) continue;
-        add_line(in, from, begin, end, *out, plane * pixels + pixel, step);
-      }
     }
   }
   return {};

@@ -252,7 +252,7 @@ Status kernel_mean_variance_normalization(Context &context) {
     parallel(context, sets.kept.count(), [&](std::int64_t index) {
       if (context.stopped()) return;
       const auto for_each = [&](auto &&visit) {
-        sets.for_lines(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
+        sets.for_rows(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
           in_parts(context, length, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) visit(first + i * step);
           });
@@ -270,7 +270,7 @@ Status kernel_mean_variance_normalization(Context &context) {
   return known ? Status() : type_error(context, x.dtype);
 }
 
-// x / |x| along the axis; a line of zeros stays zeros.
+// x / |x| along the axis; a row of zeros stays zeros.
 Status kernel_lp_normalization(Context &context) {
   const View &x = *context.input(0);
   std::size_t axis = 0;
@@ -281,9 +281,9 @@ Status kernel_lp_normalization(Context &context) {
   if (!y) return {};
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    parallel(context, length == 0 ? 0 : x.count / length, [&](std::int64_t line) {
+    parallel(context, length == 0 ? 0 : x.count / length, [&](std::int64_t row) {
       if (context.stopped()) return;
-      const std::int64_t first = line / inner * inner * length + line % inner;
+      const std::int64_t first = row / inner * inner * length + row % inner;
       const T *from = x.as<const T>() + first;
       double norm = 0;
       in_parts(context, length, [&](std::int64_t begin, std::int64_t end) {
@@ -302,8 +302,8 @@ Status kernel_lp_normalization(Context &context) {
   return known ? Status() : type_error(context, x.dtype);
 }
 
-// y = x / (bias + alpha / size * sum of squares)^beta, the sum going over the same place in `size` channels around x's
-// own.
+// y = x / (bias + alpha / size * sum of squares)^beta, the sum going over the same position in `size` channels around
+// x's own.
 Status kernel_lrn(Context &context) {
   const qir::Node &node = context.node();
   const View &x = *context.input(0);

@@ -138,8 +138,8 @@ Status lp(Context &context, bool global) {
 }
 
 // The largest value under the window, the first of equals; NaN is larger than all. Without any tap it is the type's
-// lowest value, at index 0. `indices` (may be nullptr) gets the place in X: counted row-major, or column-major within
-// the plane.
+// lowest value, at index 0. `indices` (may be nullptr) gets the position in X: counted row-major, or column-major
+// within the plane.
 template <class T>
 void max_of_windows(Context &context, const Window &w, const View &x, T *y, std::int64_t *indices, bool column_major) {
   const std::int64_t in_size = product(w.in, 0, w.rank), out_size = product(w.out, 0, w.rank);
@@ -153,7 +153,7 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
   const std::int64_t listed = row <= kListed ? row : 0;  // of long rows each is found when it is wanted
   auto *const taps = static_cast<Span *>(context.scratch(static_cast<std::uint64_t>(listed) * sizeof(Span)));
   const std::int64_t together = std::clamp<std::int64_t>(kListed / (most + 1), 1, std::max<std::int64_t>(rows, 1));
-  auto *const lines = static_cast<std::int64_t *>(context.scratch(
+  auto *const begins_of_rows = static_cast<std::int64_t *>(context.scratch(
       static_cast<std::uint64_t>(together) * static_cast<std::uint64_t>(most + 1) * sizeof(std::int64_t)));
   for (std::int64_t i = 0; i < listed; ++i) taps[i] = span_of(w, last, i);
   const auto list_row = [&](const Odometer &at, std::int64_t *list) {
@@ -176,7 +176,7 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
     std::int64_t index = plane * out_size + first_row * row;
     Poll asked(context);
     for (std::int64_t r = 0; r < row_count; ++r) {
-      const std::int64_t *const begins = lines + r * (most + 1), count = *begins;
+      const std::int64_t *const begins = begins_of_rows + r * (most + 1), count = *begins;
       for (std::int64_t i = 0; i < row && !asked.stopped(count * w.kernel[last]); ++i, ++index) {
         const Span span = listed > 0 ? taps[i] : span_of(w, last, i);
         const std::int64_t first = span.start + span.first * step, width = span.last - span.first;
@@ -204,10 +204,10 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
         y[index] = best;
         if (!indices) continue;
         if (column_major) {
-          std::int64_t rest = best_at, places[qir::kMaxSpatial];
-          for (std::uint32_t a = w.rank; a-- > 0; rest /= w.in[a]) places[a] = rest % w.in[a];
+          std::int64_t rest = best_at, positions[qir::kMaxSpatial];
+          for (std::uint32_t a = w.rank; a-- > 0; rest /= w.in[a]) positions[a] = rest % w.in[a];
           best_at = 0;
-          for (std::uint32_t a = w.rank; a-- > 0;) best_at = best_at * w.in[a] + places[a];
+          for (std::uint32_t a = w.rank; a-- > 0;) best_at = best_at * w.in[a] + positions[a];
         }
         indices[index] = plane * in_size + best_at;
       }
@@ -216,7 +216,7 @@ void max_of_windows(Context &context, const Window &w, const View &x, T *y, std:
   Odometer at(w.out, last);
   for (std::int64_t first_row = 0; first_row < rows && !context.stopped(); first_row += together) {
     const std::int64_t row_count = std::min(together, rows - first_row);
-    for (std::int64_t r = 0; r < row_count; ++r, at.next()) list_row(at, lines + r * (most + 1));
+    for (std::int64_t r = 0; r < row_count; ++r, at.next()) list_row(at, begins_of_rows + r * (most + 1));
     parallel(context, x.dims[0] * x.dims[1], [&](std::int64_t plane) {
       if (!context.stopped()) pool_rows(plane, first_row, row_count);
     });

@@ -67,6 +67,18 @@ Status read_parameters(Context &context, const View &x, const View &scale, Param
   return read_zero_points(context, 2, scale, &out->zero_points);
 }
 
+// Quotients of the precision of f16 or bf16.
+void divide_narrowly(const EntryMap &map, const float *values, const float *scales, DType precision, float *quotients) {
+  std::int64_t at = 0;
+  const std::int64_t blocks = map.block == 0 ? 0 : (map.axis + map.block - 1) / map.block;
+  for (std::int64_t o = 0; o < map.outer; ++o)
+    for (std::int64_t a = 0; a < map.axis; ++a)
+      for (std::int64_t i = 0; i < map.inner; ++i, ++at) {
+        const float quotient = values[at] / scales[map.block == 0 ? a : (o * blocks + a / map.block) * map.inner + i];
+        quotients[at] = precision == DType::F16 ? f16_to_f32(f32_to_f16(quotient)) : bf16_to_f32(f32_to_bf16(quotient));
+      }
+}
+
 }  // namespace
 
 Status kernel_quantize_linear(Context &context) {
@@ -88,15 +100,7 @@ Status kernel_quantize_linear(Context &context) {
     auto *quotients = static_cast<float *>(context.scratch(static_cast<std::uint64_t>(x.count) * sizeof(float)));
     auto *ones = static_cast<float *>(context.scratch(static_cast<std::uint64_t>(scale.count) * sizeof(float)));
     std::fill_n(ones, scale.count, 1.0f);
-    std::int64_t at = 0;
-    const std::int64_t blocks = map.block == 0 ? 0 : (map.axis + map.block - 1) / map.block;
-    for (std::int64_t o = 0; o < map.outer; ++o)
-      for (std::int64_t a = 0; a < map.axis; ++a)
-        for (std::int64_t i = 0; i < map.inner; ++i, ++at) {
-          const float quotient = values[at] / scales[map.block == 0 ? a : (o * blocks + a / map.block) * map.inner + i];
-          quotients[at] =
-              precision == DType::F16 ? f16_to_f32(f32_to_f16(quotient)) : bf16_to_f32(f32_to_bf16(quotient));
-        }
+    divide_narrowly(map, values, scales, precision, quotients);
     quantize(out->dtype, map, ones, zero_points, quotients, out->data, saturate);
     return {};
   }

@@ -156,7 +156,7 @@ void run_sequences(Context &context, const qir::RnnGeometry &g, std::int64_t gat
                                     bias ? bias + d * 2 * wide : nullptr,
                                     bias ? bias + (d * 2 + 1) * wide : nullptr,
                                     peepholes ? peepholes + d * 3 * hidden : nullptr,
-                                    activations + static_cast<std::size_t>(d) * per_direction};
+                                    activations + index_of(d) * per_direction};
     const bool backwards = g.reverse || d == 1;
     const std::int64_t length = lengths ? lengths->as<const std::int32_t>()[b] : g.sequence;
     const std::int64_t state_at = (g.batch_first ? b * g.directions + d : d * g.batch + b) * hidden;

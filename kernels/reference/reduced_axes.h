@@ -40,17 +40,17 @@ struct ReducedAxes {
     if (gone.rank == 0) gone.push(1, 1, false);
   }
 
-  // Calls line(first, step, length) for every row of the set that is index `index` of what is kept: in row-major order,
+  // Calls row(first, step, length) for every row of the set that is index `index` of what is kept: in row-major order,
   // elements first, first + step, ...
-  template <class Line>
-  void for_lines(std::int64_t index, Line &&line) const {
+  template <class Row>
+  void for_rows(std::int64_t index, Row &&row) const {
     if (gone.count() == 0) return;
     const std::int64_t start = kept.offset(index);
     const std::size_t last = gone.rank - 1;
     for (Odometer at(gone.dims, last); !at.done(); at.next()) {
       std::int64_t first = start;
       for (std::size_t i = 0; i < last; ++i) first += at[i] * gone.strides[i];
-      line(first, gone.strides[last], gone.dims[last]);
+      row(first, gone.strides[last], gone.dims[last]);
     }
   }
 };

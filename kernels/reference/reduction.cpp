@@ -150,7 +150,7 @@ void reduce_all(Context &context, const View &x, const bool *reduced, const View
     by.begin(state);
     constexpr std::int64_t kPiece = 1 << 20;
     Poll poll(context);
-    axes.for_lines(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
+    axes.for_rows(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
       for (std::int64_t at = 0; at < length && !poll.stopped(std::min(kPiece, length - at)); at += kPiece)
         by.add(state, x.data, first + at * step, step, std::min(kPiece, length - at));
     });

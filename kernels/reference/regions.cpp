@@ -21,7 +21,7 @@ struct Corners {
 
 Corners corners_of(double y, double x, std::int64_t height, std::int64_t width) {
   if (!(y >= -1 && y <= static_cast<double>(height) && x >= -1 && x <= static_cast<double>(width))) return {};
-  const auto place = [](double *at, std::int64_t extent, std::int64_t *low, std::int64_t *high) {
+  const auto clamp = [](double *at, std::int64_t extent, std::int64_t *low, std::int64_t *high) {
     *at = std::max(*at, 0.0);
     *low = static_cast<std::int64_t>(*at);
     if (*low >= extent - 1) {
@@ -33,8 +33,8 @@ Corners corners_of(double y, double x, std::int64_t height, std::int64_t width) 
     *at -= static_cast<double>(*low);
   };
   std::int64_t top, bottom, left, right;
-  place(&y, height, &top, &bottom);
-  place(&x, width, &left, &right);
+  clamp(&y, height, &top, &bottom);
+  clamp(&x, width, &left, &right);
   return {{top * width + left, top * width + right, bottom * width + left, bottom * width + right},
           {(1 - y) * (1 - x), (1 - y) * x, y * (1 - x), y * x}};
 }
@@ -191,7 +191,7 @@ Status kernel_max_roi_pool(Context &context) {
   }
   if (out.count == 0) return {};
   Status status;
-  // Where the bins of a region begin and end, and the rows of a line of bins joined.
+  // Where the bins of a region begin and end, and the rows of a row of bins joined.
   struct Span {
     std::int64_t begin, end;
   };
@@ -216,35 +216,37 @@ Status kernel_max_roi_pool(Context &context) {
                             static_cast<double>(roi[0]), in.dims[0] - 1);
         return;
       }
-      const double bin_height = std::max(edge[3] - edge[1] + 1, 1.0) / static_cast<double>(rows);
-      const double bin_width = std::max(edge[2] - edge[0] + 1, 1.0) / static_cast<double>(columns);
+      const double region_height = std::max(edge[3] - edge[1] + 1, 1.0),
+                   region_width = std::max(edge[2] - edge[0] + 1, 1.0);
       const auto bound = [](double at, double start, std::int64_t extent) {
         return std::clamp<std::int64_t>(static_cast<std::int64_t>(at + start), 0, extent);
       };
+      // Of whole numbers, divided last: a seventh of 29 times 7 is more than 29.
       const auto fill_spans = [&](Span *to, std::int64_t bins, double size, double start, std::int64_t extent) {
+        const auto parts = static_cast<double>(bins);
         for (std::int64_t i = 0; i < bins; ++i)
-          to[i] = {bound(std::floor(static_cast<double>(i) * size), start, extent),
-                   bound(std::ceil(static_cast<double>(i + 1) * size), start, extent)};
+          to[i] = {bound(std::floor(static_cast<double>(i) * size / parts), start, extent),
+                   bound(std::ceil(static_cast<double>(i + 1) * size / parts), start, extent)};
       };
       Span *const across = spans + rows;
-      fill_spans(spans, rows, bin_height, edge[1], height);
-      fill_spans(across, columns, bin_width, edge[0], width);
+      fill_spans(spans, rows, region_height, edge[1], height);
+      fill_spans(across, columns, region_width, edge[0], width);
       const std::int64_t left = across[0].begin, right = std::max(left, across[columns - 1].end);
-      T *const line = static_cast<T *>(joined), *to = out.as<T>() + r * channels * rows * columns;
+      T *const greatest = static_cast<T *>(joined), *to = out.as<T>() + r * channels * rows * columns;
       for (std::int64_t c = 0; c < channels; ++c) {
         const T *image = in.as<const T>() + (static_cast<std::int64_t>(roi[0]) * channels + c) * height * width;
         for (std::int64_t row = 0; row < rows; ++row) {
           const auto [top, bottom] = spans[row];
-          if (top < bottom) std::copy(image + top * width + left, image + top * width + right, line + left);
+          if (top < bottom) std::copy(image + top * width + left, image + top * width + right, greatest + left);
           for (std::int64_t y = top + 1; y < bottom; ++y) {
             const T *const next = image + y * width;
-            for (std::int64_t x = left; x < right; ++x) line[x] = more(next[x], line[x]);
+            for (std::int64_t x = left; x < right; ++x) greatest[x] = more(next[x], greatest[x]);
           }
           for (std::int64_t column = 0; column < columns; ++column) {
             const auto [begin, end] = across[column];
             T best = 0;  // of an empty bin
-            if (top < bottom && begin < end) best = line[begin];
-            for (std::int64_t x = begin + 1; top < bottom && x < end; ++x) best = more(line[x], best);
+            if (top < bottom && begin < end) best = greatest[begin];
+            for (std::int64_t x = begin + 1; top < bottom && x < end; ++x) best = more(greatest[x], best);
             *to++ = best;
           }
         }
@@ -279,9 +281,9 @@ Status kernel_non_max_suppression(Context &context) {
   auto *const room = static_cast<float *>(context.scratch(static_cast<std::uint64_t>(most) * 5 * sizeof(float)));
   Vector<std::int64_t> selected;  // batch, class, box
   Poll poll(context);
-  for (std::int64_t line = 0; limit > 0 && line < batches * classes && !context.stopped(); ++line) {
-    const std::int64_t batch = line / classes;
-    const float *score = scores.as<const float>() + line * count;
+  for (std::int64_t row = 0; limit > 0 && row < batches * classes && !context.stopped(); ++row) {
+    const std::int64_t batch = row / classes;
+    const float *score = scores.as<const float>() + row * count;
     const float *box = boxes.as<const float>() + batch * count * 4;
     std::int64_t candidates = 0;
     for (std::int64_t i = 0; i < count; ++i)
@@ -294,7 +296,7 @@ Status kernel_non_max_suppression(Context &context) {
       const Box next(box + 4 * at, center_point);
       if (kept.overlap(next, iou_threshold)) continue;
       kept.add(next);
-      selected.insert(selected.end(), {batch, line % classes, at});
+      selected.insert(selected.end(), {batch, row % classes, at});
     }
   }
   const std::int64_t dims[] = {static_cast<std::int64_t>(selected.size() / 3), 3};
@@ -331,7 +333,7 @@ Status kernel_max_unpool(Context &context) {
   std::int64_t strides[kMaxRank];
   dense_strides(dims, in.rank, strides);
   const std::int64_t total = product(pooled, 0, in.rank);
-  const bool same_places = std::equal(pooled, pooled + in.rank, dims);
+  const bool same_positions = std::equal(pooled, pooled + in.rank, dims);
   const auto *const at = indices.as<const std::int64_t>();
   const auto move = [&](auto unit) -> Status {
     const auto *const from = in.as<const decltype(unit)>();
@@ -342,7 +344,7 @@ Status kernel_max_unpool(Context &context) {
         return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld", rest,
                                total - 1);
       }
-      if (same_places) {
+      if (same_positions) {
         to = rest;
       } else {
         for (std::uint32_t axis = in.rank; axis-- > 0; rest /= pooled[axis]) to += rest % pooled[axis] * strides[axis];

@@ -86,10 +86,10 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
     const double ratio = static_cast<double>(x) - static_cast<double>(floor);
     double sum = 0;
     for (std::int64_t t = 0; t < axis->taps; ++t) {
-      const float place = floor + static_cast<float>(first + t);
-      index[t] = qir::clamp_index(place, axis->in);
+      const float position = floor + static_cast<float>(first + t);
+      index[t] = qir::clamp_index(position, axis->in);
       weight[t] = filter(settings.mode, (static_cast<double>(first + t) - ratio) * stretch, settings.cubic_a);
-      if (settings.exclude_outside && !(place >= 0 && place < static_cast<float>(axis->in))) weight[t] = 0;
+      if (settings.exclude_outside && !(position >= 0 && position < static_cast<float>(axis->in))) weight[t] = 0;
       sum += weight[t];
     }
     if ((settings.exclude_outside || settings.antialias) && sum != 0) {
@@ -128,25 +128,47 @@ void resize_nearest(const View &in, const View &out, const Axis *axes, const voi
     } else if (row.identity) {
       for (std::int64_t x = 0; x < row.out && x < kShort; ++x) to[x] = from[x];
     } else {
-      const std::int64_t *const places = row.index;
-      for (std::int64_t x = 0; x < row.out; ++x) to[x] = from[places[x]];
+      const std::int64_t *const positions = row.index;
+      for (std::int64_t x = 0; x < row.out; ++x) to[x] = from[positions[x]];
       for (std::int64_t x = 0; beyond && x < row.out; ++x)
         if (row.outside[x]) std::memcpy(to + x, beyond, sizeof(T));
     }
   }
 }
 
-// to += the weighted sum of some lines, each added by itself.
+// to += the weighted sum of some rows, each added by itself.
 template <class T, std::size_t... taps>
-void add_lines(std::index_sequence<taps...>, const T *from, const std::int64_t *index, const double *weight,
-               std::int64_t inner, double *__restrict to) {
-  const T *const lines[] = {(from + index[taps] * inner)...};
+void add_rows(std::index_sequence<taps...>, const T *from, const std::int64_t *index, const double *weight,
+              std::int64_t inner, double *__restrict to) {
+  const T *const rows[] = {(from + index[taps] * inner)...};
   const double weights[] = {weight[taps]...};
   for (std::int64_t j = 0; j < inner; ++j) {
     double sum = to[j];
-    ((sum += weights[taps] * static_cast<double>(lines[taps][j])), ...);
+    ((sum += weights[taps] * static_cast<double>(rows[taps][j])), ...);
     to[j] = sum;
   }
+}
+
+// Position y of the result: `inner` neighbours.
+template <class T>
+inline void resize_position(const T *from, double *to, std::int64_t inner, const Axis &axis, std::int64_t y) {
+  const std::int64_t *const index = axis.index + y * axis.taps;
+  const double *const weight = axis.weight + y * axis.taps;
+  const std::int64_t used = axis.used[y];
+  if (inner == 1) {
+    double sum = 0;
+    for (std::int64_t t = 0; t < used; ++t) sum += weight[t] * static_cast<double>(from[index[t]]);
+    *to = sum;
+    return;
+  }
+  std::fill_n(to, inner, 0.0);
+  std::int64_t t = 0;
+  for (; t + 4 <= used; t += 4) add_rows(std::make_index_sequence<4>(), from, index + t, weight + t, inner, to);
+  if (t + 2 <= used) {
+    add_rows(std::make_index_sequence<2>(), from, index + t, weight + t, inner, to);
+    t += 2;
+  }
+  if (t < used) add_rows(std::make_index_sequence<1>(), from, index + t, weight + t, inner, to);
 }
 
 // One pass: [outer, axis.in, inner] -> [outer, axis.out, inner].
@@ -155,27 +177,8 @@ void resize_axis(const T *from, double *to, std::int64_t outer, std::int64_t inn
                  double extrapolation) {
   for (std::int64_t o = 0; o < outer; ++o, from += axis.in * inner) {
     for (std::int64_t y = 0; y < axis.out; ++y, to += inner) {
-      if (axis.outside[y]) {
-        std::fill_n(to, inner, extrapolation);
-        continue;
-      }
-      const std::int64_t *const index = axis.index + y * axis.taps;
-      const double *const weight = axis.weight + y * axis.taps;
-      const std::int64_t used = axis.used[y];
-      if (inner == 1) {
-        double sum = 0;
-        for (std::int64_t t = 0; t < used; ++t) sum += weight[t] * static_cast<double>(from[index[t]]);
-        *to = sum;
-        continue;
-      }
-      std::fill_n(to, inner, 0.0);
-      std::int64_t t = 0;
-      for (; t + 4 <= used; t += 4) add_lines(std::make_index_sequence<4>(), from, index + t, weight + t, inner, to);
-      if (t + 2 <= used) {
-        add_lines(std::make_index_sequence<2>(), from, index + t, weight + t, inner, to);
-        t += 2;
-      }
-      if (t < used) add_lines(std::make_index_sequence<1>(), from, index + t, weight + t, inner, to);
+      if (axis.outside[y]) std::fill_n(to, inner, extrapolation);
+      else resize_position(from, to, inner, axis, y);
     }
   }
 }
@@ -267,7 +270,7 @@ Status kernel_resize(Context &context) {
     if (!axis.identity) QR_RETURN_IF_ERROR(make_taps(context, settings, &axis));
   }
   if (all_identity) {
-    std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+    std::memmove(out->data, in.data, in.bytes());
     return {};
   }
   if (!is_loadable(in.dtype)) return type_error(context, in.dtype);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that read an image at places that another tensor gives: GridSample, DeformConv; and AffineGrid, which makes
-// such places.
+// Operators that read an image at positions that another tensor gives: GridSample, DeformConv; and AffineGrid, which
+// makes such positions.
 #include <algorithm>
 #include <cmath>
 
@@ -62,7 +62,10 @@ int axis_taps(const GridAxis &axis, GridMode mode, G at, Tap *taps) {
   G x = axis.align_corners ? (at + 1) / 2 * (length - 1) : ((at + 1) * length - 1) / 2;
   if (mode == GridMode::Nearest) x = std::nearbyint(x);
   if (x < static_cast<G>(axis.low()) || x > static_cast<G>(axis.high())) {
-    if (axis.padding == Padding::Border) x = std::clamp(x, G{0}, std::max(length - 1, G{0}));
+    // Cubic taps go to the border each by itself, as PyTorch and ONNX Runtime have it: what is further out than they
+    // reach is as far as they reach.
+    const G reach = mode == GridMode::Cubic ? 4 : 0;
+    if (axis.padding == Padding::Border) x = std::clamp(x, -reach, std::max(length - 1, G{0}) + reach);
     if (axis.padding == Padding::Reflection) x = reflect(x, static_cast<G>(axis.low()), static_cast<G>(axis.high()));
   }
   if (!(std::fabs(x) < G{1e9})) x = G{-1e9};  // NaN and what no image has
@@ -88,14 +91,14 @@ int axis_taps(const GridAxis &axis, GridMode mode, G at, Tap *taps) {
   return count;
 }
 
-// One place of all channels: element `place` of every plane of `places`, from planes of `pixels`.
+// One position of all channels: element `position` of every plane of `positions`, from planes of `pixels`.
 template <class T>
-void sample_place(const View &in, std::int64_t plane, std::int64_t pixels, std::int64_t channels, const Tap *taps,
-                  std::int64_t count, const View &out, std::int64_t places, std::int64_t place) {
+void sample_position(const View &in, std::int64_t plane, std::int64_t pixels, std::int64_t channels, const Tap *taps,
+                     std::int64_t count, const View &out, std::int64_t positions, std::int64_t position) {
   const T *image = in.as<const T>() + plane * pixels;
-  T *to = out.as<T>() + plane * places + place;
+  T *to = out.as<T>() + plane * positions + position;
   const bool single = count == 1 && taps[0].weight == 1;
-  for (std::int64_t c = 0; c < channels; ++c, image += pixels, to += places) {
+  for (std::int64_t c = 0; c < channels; ++c, image += pixels, to += positions) {
     if (single) {
       *to = image[taps[0].offset];
       continue;
@@ -139,19 +142,19 @@ Status kernel_grid_sample(Context &context) {
     axes[i] = {in.dims[2 + i], strides[i], padding, node.get_int("align_corners", 0) != 0};
     most *= 4;
   }
-  const std::int64_t pixels = product(in.dims, 2, in.rank), places = product(out.dims, 2, out.rank),
+  const std::int64_t pixels = product(in.dims, 2, in.rank), positions = product(out.dims, 2, out.rank),
                      channels = in.dims[1];
-  // The taps of a place: all combinations of those of its axes.
+  // The taps of a position: all combinations of those of its axes.
   auto *taps = static_cast<Tap *>(context.scratch(static_cast<std::uint64_t>(most) * sizeof(Tap)));
-  decltype(sample_place<float>) *sample = nullptr;
-  if (!dispatch_any(in.dtype, [&](auto tag) { sample = sample_place<decltype(tag)>; }))
+  decltype(sample_position<float>) *sample = nullptr;
+  if (!dispatch_any(in.dtype, [&](auto tag) { sample = sample_position<decltype(tag)>; }))
     return type_error(context, in.dtype);
   const bool known = dispatch<float, double>(grid.dtype, [&](auto tag) {
     using G = decltype(tag);
     Poll poll(context);
     for (std::int64_t n = 0; n < in.dims[0]; ++n) {
-      for (std::int64_t place = 0; place < places && !poll.stopped(64 + 4 * channels); ++place) {
-        const G *at = grid.as<const G>() + (n * places + place) * space;
+      for (std::int64_t position = 0; position < positions && !poll.stopped(64 + 4 * channels); ++position) {
+        const G *at = grid.as<const G>() + (n * positions + position) * space;
         std::int64_t count = 1;
         taps[0] = {0, 1};
         for (std::uint32_t i = 0; i < space; ++i) {
@@ -163,7 +166,7 @@ Status kernel_grid_sample(Context &context) {
           }
           count *= more;
         }
-        sample(in, n * channels, pixels, channels, taps, count, out, places, place);
+        sample(in, n * channels, pixels, channels, taps, count, out, positions, position);
       }
     }
   });
@@ -187,7 +190,7 @@ Status kernel_affine_grid(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, space + 2, &out));
   const bool align = context.node().get_int("align_corners", 0) != 0;
   // Where index i of an axis lies in [-1, 1].
-  const auto position = [&](std::int64_t i, std::int64_t extent) {
+  const auto coordinate = [&](std::int64_t i, std::int64_t extent) {
     if (!align) return static_cast<double>(2 * i + 1) / static_cast<double>(extent) - 1;
     return extent > 1 ? static_cast<double>(2 * i) / static_cast<double>(extent - 1) - 1 : 0.0;
   };
@@ -201,7 +204,7 @@ Status kernel_affine_grid(Context &context) {
         for (std::uint32_t row = 0; row < space; ++row) {
           double sum = matrix[row * (space + 1) + space];
           for (std::uint32_t i = 0; i < space; ++i) {  // x is the last axis
-            sum += static_cast<double>(matrix[row * (space + 1) + i]) * position(at[space - 1 - i], dims[space - i]);
+            sum += static_cast<double>(matrix[row * (space + 1) + i]) * coordinate(at[space - 1 - i], dims[space - i]);
           }
           *to++ = static_cast<T>(sum);
         }
@@ -218,14 +221,14 @@ Status kernel_deform_conv(Context &context) {
   QR_RETURN_IF_ERROR(qir::resolve_conv(context.node(), dims_of(in), dims_of(weights), &conv));
   const std::uint32_t space = conv.rank;
   const std::int64_t offset_groups = context.node().get_int("offset_group", 1);
-  const std::int64_t taps = product(conv.kernel, 0, space), places = product(conv.out, 0, space),
+  const std::int64_t taps = product(conv.kernel, 0, space), positions = product(conv.out, 0, space),
                      pixels = product(conv.in, 0, space);
-  const std::int64_t entries = conv.batch * offset_groups * taps * places;
+  const std::int64_t entries = conv.batch * offset_groups * taps * positions;
   if (offset_groups < 1 || conv.in_channels % offset_groups != 0 || offsets.count != entries * space ||
       (mask && mask->count != entries) || (bias && bias->count != conv.out_channels)) {
     return qir::node_error(context.node(), ErrorId::run_value,
-                           "offsets are %s for %lld output places, %lld taps and %lld offset groups",
-                           shape_text(offsets.dims, offsets.rank), places, taps, offset_groups);
+                           "offsets are %s for %lld output positions, %lld taps and %lld offset groups",
+                           shape_text(offsets.dims, offsets.rank), positions, taps, offset_groups);
   }
   std::int64_t dims[kMaxRank] = {conv.batch, conv.out_channels}, strides[kMaxSpatial];
   std::copy_n(conv.out, space, dims + 2);
@@ -234,26 +237,26 @@ Status kernel_deform_conv(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, space + 2, &out));
   if (out->count == 0) return {};
   const std::int64_t channels_per_offset = conv.in_channels / offset_groups, column = conv.in_per_group * taps;
-  // What the kernel sees at one place, per input channel and tap.
+  // What the kernel sees at one position, per input channel and tap.
   auto *seen =
       static_cast<double *>(context.scratch(static_cast<std::uint64_t>(conv.in_channels * taps) * sizeof(double)));
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     const T *moved = offsets.as<const T>();
     for (std::int64_t n = 0; n < conv.batch; ++n) {
-      std::int64_t place = 0;
-      for (Odometer at(conv.out, space); !at.done() && !context.stopped(); at.next(), ++place) {
+      std::int64_t position = 0;
+      for (Odometer at(conv.out, space); !at.done() && !context.stopped(); at.next(), ++position) {
         for (std::int64_t g = 0; g < offset_groups; ++g) {
           std::int64_t k = 0;
           for (Odometer tap(conv.kernel, space); !tap.done(); tap.next(), ++k) {
             const std::int64_t entry = (n * offset_groups + g) * taps + k;
             Tap corners[1u << kMaxSpatial] = {{0, 1}};
-            const double factor = mask ? static_cast<double>(mask->as<const T>()[entry * places + place]) : 1;
+            const double factor = mask ? static_cast<double>(mask->as<const T>()[entry * positions + position]) : 1;
             std::int64_t count = 1;
             for (std::uint32_t i = 0; i < space; ++i) {
               const std::int64_t base = at[i] * conv.stride[i] + tap[i] * conv.dilation[i] - conv.pad_begin[i];
               const double x =
-                  static_cast<double>(base) + static_cast<double>(moved[(entry * space + i) * places + place]);
+                  static_cast<double>(base) + static_cast<double>(moved[(entry * space + i) * positions + position]);
               if (!(x > -1 && x < static_cast<double>(conv.in[i]))) {
                 count = 0;
                 break;
@@ -283,7 +286,7 @@ Status kernel_deform_conv(Context &context) {
           const double *group = seen + m / conv.out_per_group * column;
           double sum = bias ? static_cast<double>(bias->as<const T>()[m]) : 0.0;
           for (std::int64_t i = 0; i < column; ++i) sum += static_cast<double>(row[i]) * group[i];
-          out->as<T>()[(n * conv.out_channels + m) * places + place] = static_cast<T>(sum);
+          out->as<T>()[(n * conv.out_channels + m) * positions + position] = static_cast<T>(sum);
         }
       }
     }

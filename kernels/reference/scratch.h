@@ -41,17 +41,17 @@ class Scratch {
     size = (std::max<std::uint64_t>(size, 1) + 63) & ~std::uint64_t{63};
     for (; chunk_ < chunks_.size(); ++chunk_, used_ = 0) {
       if (chunks_[chunk_].size - used_ >= size) {
-        void *place = static_cast<char *>(chunks_[chunk_].block.reserve(0)) + used_;
+        void *room = static_cast<char *>(chunks_[chunk_].block.reserve(0)) + used_;
         used_ += size;
-        return place;
+        return room;
       }
     }
     chunks_.reserve(chunks_.size() + 1);
     Chunk chunk{{}, std::max(size, kSmallest)};
-    void *place = chunk.block.reserve(chunk.size);
+    void *room = chunk.block.reserve(chunk.size);
     chunks_.push_back(std::move(chunk));
     used_ = size;
-    return place;
+    return room;
   }
 
  private:

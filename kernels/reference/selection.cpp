@@ -43,13 +43,13 @@ OrderKeys find_order_keys(DType dtype) {  // nullptr: no kernel takes it
   return found;
 }
 
-// The first place from `i` on that may hold something better than place `worst_at`: blocks that hold nothing are passed
-// over without branches.
+// The first position from `i` on that may hold something better than position `worst_at`: blocks that hold nothing are
+// passed over without branches.
 template <class T>
-std::int64_t next_better(const void *line, std::int64_t step, std::int64_t i, std::int64_t end, std::int64_t worst_at,
+std::int64_t next_better(const void *row, std::int64_t step, std::int64_t i, std::int64_t end, std::int64_t worst_at,
                          bool largest) {
   constexpr std::int64_t kBlock = 32;
-  const T *const x = static_cast<const T *>(line);
+  const T *const x = static_cast<const T *>(row);
   const T worst = x[worst_at * step];
   const auto any = [&](auto better) {
     for (; step == 1 && i + kBlock <= end; i += kBlock) {
@@ -138,9 +138,9 @@ Status kernel_top_k(Context &context) {
   std::int64_t k;
   QR_RETURN_IF_ERROR(read_axis(context, -1, in.rank, &axis));
   QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &k));
-  const Lines lines(in, axis);
-  if (k < 0 || k > lines.extent) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld", k, lines.extent);
+  const AxisRows rows(in, axis);
+  if (k < 0 || k > rows.extent) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld", k, rows.extent);
   }
   std::int64_t dims[kMaxRank];
   std::copy_n(in.dims, in.rank, dims);
@@ -161,24 +161,24 @@ Status kernel_top_k(Context &context) {
   auto *const heap = static_cast<Entry *>(context.unfilled_scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
   // Where many are wanted, digits of the keys say which; of a great many always, for a heap of them is not stopped.
   constexpr std::int64_t kMany = 64, kOfSo = 16, kBlock = 256, kGreatMany = 1 << 16;
-  const bool by_digits = k >= kMany && (k >= lines.extent / kOfSo || k >= kGreatMany);
-  const std::uint64_t bytes = by_digits ? static_cast<std::uint64_t>(lines.extent) * sizeof(Keyed) : 0;
+  const bool by_digits = k >= kMany && (k >= rows.extent / kOfSo || k >= kGreatMany);
+  const std::uint64_t bytes = by_digits ? static_cast<std::uint64_t>(rows.extent) * sizeof(Keyed) : 0;
   auto *const keyed = static_cast<Keyed *>(context.unfilled_scratch(bytes));
   auto *const room = static_cast<Keyed *>(context.unfilled_scratch(bytes));
   Poll poll(context);
-  // Short lines are not worth looking ahead.
+  // Short rows are not worth looking ahead.
   constexpr std::int64_t kShort = 16;
   decltype(next_better<float>) *next = nullptr;
-  if (lines.extent > kShort)
+  if (rows.extent > kShort)
     dispatch_ordered(loop_dtype(in.dtype), [&](auto tag) { next = next_better<decltype(tag)>; });
-  for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
-    for (std::int64_t j = 0; j < lines.inner && !poll.stopped(k); ++j) {
-      const std::int64_t first = o * lines.extent * lines.inner + j;
+  for (std::int64_t o = 0; o < rows.outer && !context.stopped(); ++o) {
+    for (std::int64_t j = 0; j < rows.inner && !poll.stopped(k); ++j) {
+      const std::int64_t first = o * rows.extent * rows.inner + j;
       std::uint64_t keys[kBlock];
       const auto each_key = [&](std::int64_t begin, std::int64_t end, auto &&body) {
         for (; begin < end && !poll.stopped(kBlock); begin += kBlock) {
           const std::int64_t count = std::min(kBlock, end - begin);
-          keys_of(in.data, first + begin * lines.inner, lines.inner, count, keys);
+          keys_of(in.data, first + begin * rows.inner, rows.inner, count, keys);
           for (std::int64_t i = 0; i < count; ++i) body(begin + i, keys[i] ^ flip);
         }
       };
@@ -188,31 +188,31 @@ Status kernel_top_k(Context &context) {
         heap[k - 1] = {key, i};
         std::push_heap(heap, heap + k);
       };
-      const auto put = [&](std::int64_t place, std::int64_t i) {
-        const std::int64_t to = (o * k + place) * lines.inner + j;
-        if (values) std::memcpy(element(*values, to), element(in, first + i * lines.inner), in.width);
+      const auto put = [&](std::int64_t position, std::int64_t i) {
+        const std::int64_t to = (o * k + position) * rows.inner + j;
+        if (values) std::memcpy(element(*values, to), element(in, first + i * rows.inner), in.width);
         if (indices) indices->as<std::int64_t>()[to] = i;
       };
       if (by_digits) {
-        each_key(0, lines.extent, [&](std::int64_t i, std::uint64_t key) { keyed[i] = {key, i}; });
-        if (poll.stopped(0) || !least_to_front(context, keyed, room, lines.extent, k) ||
+        each_key(0, rows.extent, [&](std::int64_t i, std::uint64_t key) { keyed[i] = {key, i}; });
+        if (poll.stopped(0) || !least_to_front(context, keyed, room, rows.extent, k) ||
             !sort_by_key(context, keyed, room, k))
           return {};  // who runs the kernel asks too
         for_items(context, k, [&](std::int64_t i) { put(i, keyed[i].at); });
         continue;
       }
-      each_key(0, next ? k : lines.extent, [&](std::int64_t i, std::uint64_t key) {
+      each_key(0, next ? k : rows.extent, [&](std::int64_t i, std::uint64_t key) {
         if (i >= k) return offer(i, key);
         heap[i] = {key, i};
         if (i + 1 == k) std::make_heap(heap, heap + k);
       });
       if (poll.stopped(0)) return {};
-      for (std::int64_t i = next ? k : lines.extent; i < lines.extent;) {
-        const std::int64_t begin = i, end = std::min(lines.extent, i + kGreatMany);
-        i = next(element(in, first), lines.inner, i, end, heap[0].at, flip != 0);
+      for (std::int64_t i = next ? k : rows.extent; i < rows.extent;) {
+        const std::int64_t begin = i, end = std::min(rows.extent, i + kGreatMany);
+        i = next(element(in, first), rows.inner, i, end, heap[0].at, flip != 0);
         if (poll.stopped(i - begin)) return {};
         if (i == end) continue;
-        keys_of(in.data, first + i * lines.inner, 1, 1, keys);
+        keys_of(in.data, first + i * rows.inner, 1, 1, keys);
         offer(i++, keys[0] ^ flip);
       }
       std::sort(heap, heap + k);
@@ -277,20 +277,20 @@ Status kernel_unique(Context &context) {
   if (flat) view.rank = 1, view.dims[0] = in.count;
   std::size_t axis = 0;
   if (!flat) QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
-  const Lines lines(view, axis);
-  const std::int64_t items = lines.extent;
+  const AxisRows rows(view, axis);
+  const std::int64_t items = rows.extent;
   std::int64_t *order = integers(context, items), *group_of = integers(context, items),
                *first = integers(context, items);
-  std::int64_t *count = integers(context, items), *place = integers(context, items);
+  std::int64_t *count = integers(context, items), *position = integers(context, items);
   const OrderKeys keys_of = find_order_keys(in.dtype);
   if (!keys_of) return type_error(context, in.dtype);
   auto *const keys =
       static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(in.count) * sizeof(std::uint64_t)));
   keys_of(in.data, 0, 1, in.count, keys);
   const auto compare = [&](std::int64_t a, std::int64_t b) {  // below 0, 0, above 0
-    for (std::int64_t o = 0; o < lines.outer; ++o) {
-      for (std::int64_t j = 0; j < lines.inner; ++j) {
-        const std::uint64_t x = keys[(o * items + a) * lines.inner + j], y = keys[(o * items + b) * lines.inner + j];
+    for (std::int64_t o = 0; o < rows.outer; ++o) {
+      for (std::int64_t j = 0; j < rows.inner; ++j) {
+        const std::uint64_t x = keys[(o * items + a) * rows.inner + j], y = keys[(o * items + b) * rows.inner + j];
         if (x != y) return x < y ? -1 : 1;
       }
     }
@@ -322,10 +322,10 @@ Status kernel_unique(Context &context) {
     group_of[order[i]] = groups - 1;
     ++count[groups - 1];
   }
-  // Which place in the output a group takes.
+  // Which position in the output a group takes.
   for (std::int64_t g = 0; g < groups; ++g) order[g] = g;
   if (!sorted) std::sort(order, order + groups, [&](std::int64_t a, std::int64_t b) { return first[a] < first[b]; });
-  for (std::int64_t i = 0; i < groups; ++i) place[order[i]] = i;
+  for (std::int64_t i = 0; i < groups; ++i) position[order[i]] = i;
 
   std::int64_t dims[kMaxRank];
   std::copy_n(view.dims, view.rank, dims);
@@ -335,16 +335,16 @@ Status kernel_unique(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 1, &groups, 1, &indices));
   QR_RETURN_IF_ERROR(make_output(context, 2, &items, 1, &inverse));
   QR_RETURN_IF_ERROR(make_output(context, 3, &groups, 1, &counts));
-  const std::int64_t row = lines.inner * in.width;  // bytes
+  const std::int64_t row_bytes = rows.inner * in.width;
   for (std::int64_t g = 0; g < groups; ++g) {
-    for (std::int64_t o = 0; values && row > 0 && o < lines.outer; ++o) {
-      std::memcpy(values->as<char>() + (o * groups + place[g]) * row,
-                  in.as<const char>() + (o * items + first[g]) * row, static_cast<std::size_t>(row));
+    for (std::int64_t o = 0; values && row_bytes > 0 && o < rows.outer; ++o) {
+      std::memcpy(values->as<char>() + (o * groups + position[g]) * row_bytes,
+                  in.as<const char>() + (o * items + first[g]) * row_bytes, static_cast<std::size_t>(row_bytes));
     }
-    if (indices) indices->as<std::int64_t>()[place[g]] = first[g];
-    if (counts) counts->as<std::int64_t>()[place[g]] = count[g];
+    if (indices) indices->as<std::int64_t>()[position[g]] = first[g];
+    if (counts) counts->as<std::int64_t>()[position[g]] = count[g];
   }
-  for (std::int64_t i = 0; inverse && i < items; ++i) inverse->as<std::int64_t>()[i] = place[group_of[i]];
+  for (std::int64_t i = 0; inverse && i < items; ++i) inverse->as<std::int64_t>()[i] = position[group_of[i]];
   return {};
 }
 

@@ -34,9 +34,9 @@ class Fourier {
     core_ = length;
     padded_ = 1;
     while (padded_ < 2 * core_ - 1) padded_ *= 2;
-    for (Complex **place : {&long_roots_, &filter_, &line_, &line_work_}) {
+    for (Complex **buffer : {&long_roots_, &filter_, &row_, &row_work_}) {
       if (told()) return;
-      *place = room(context, padded_);
+      *buffer = room(context, padded_);
     }
     chirp_ = room(context, core_);
     if (told()) return;
@@ -52,7 +52,7 @@ class Fourier {
       filter_[k] = value;
       if (k > 0) filter_[padded_ - k] = value;
     }
-    split_by_two(filter_, line_work_, padded_, long_roots_, padded_);
+    split_by_two(filter_, row_work_, padded_, long_roots_, padded_);
   }
   static Complex *room(Context &context, std::int64_t length) {
     return static_cast<Complex *>(context.unfilled_scratch(static_cast<std::uint64_t>(length) * sizeof(Complex)));
@@ -138,23 +138,22 @@ class Fourier {
   // j * k = (j * j + k * k - (k - j) * (k - j)) / 2: of what the data and the chirp come to, a convolution with its
   // inverse is the transform but for the chirp.
   void convolve(Complex *data) const {
-    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i) line_[i] = data[i] * chirp_[i];
-    for (std::int64_t i = core_; i < padded_ && !poll_.stopped(1); ++i) line_[i] = {0, 0};
-    split_by_two(line_, line_work_, padded_, long_roots_, padded_);
+    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i) row_[i] = data[i] * chirp_[i];
+    for (std::int64_t i = core_; i < padded_ && !poll_.stopped(1); ++i) row_[i] = {0, 0};
+    split_by_two(row_, row_work_, padded_, long_roots_, padded_);
     for (std::int64_t i = 0; i < padded_ && !poll_.stopped(1); ++i) {  // back: forwards with the parts exchanged
-      const Complex value = line_[i] * filter_[i];
-      line_[i] = {value.im, value.re};
+      const Complex value = row_[i] * filter_[i];
+      row_[i] = {value.im, value.re};
     }
-    split_by_two(line_, line_work_, padded_, long_roots_, padded_);
-    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i)
-      data[i] = Complex{line_[i].im, line_[i].re} * chirp_[i];
+    split_by_two(row_, row_work_, padded_, long_roots_, padded_);
+    for (std::int64_t i = 0; i < core_ && !poll_.stopped(1); ++i) data[i] = Complex{row_[i].im, row_[i].re} * chirp_[i];
   }
 
   mutable Poll poll_;
   bool stopped_ = false;  // before there was all room
   std::int64_t length_, core_ = 0, padded_ = 0;
   Complex *roots_, *work_;
-  Complex *long_roots_ = nullptr, *chirp_ = nullptr, *filter_ = nullptr, *line_ = nullptr, *line_work_ = nullptr;
+  Complex *long_roots_ = nullptr, *chirp_ = nullptr, *filter_ = nullptr, *row_ = nullptr, *row_work_ = nullptr;
 };
 
 // How many of a transform's values are kept: with `onesided` only those that the rest follow from.
@@ -216,26 +215,26 @@ Status kernel_dft(Context &context) {
   const std::int64_t outer = product(in.dims, 0, axis), inner = product(in.dims, axis + 1, in.rank - 1);
   const std::int64_t used = std::min(in.dims[axis], to_real ? kept_bins(length, true) : length);
   const Fourier fourier(context, length, inverse);
-  Complex *line = Fourier::room(context, length);
+  Complex *row = Fourier::room(context, length);
   const double scale = inverse ? 1 / static_cast<double>(length) : 1;
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     for (std::int64_t o = 0; o < outer && !context.stopped(); ++o) {
       for (std::int64_t j = 0; j < inner && !context.stopped(); ++j) {
         Poll poll(context);
-        for (std::int64_t i = used; i < length && !poll.stopped(1); ++i) line[i] = {0, 0};
+        for (std::int64_t i = used; i < length && !poll.stopped(1); ++i) row[i] = {0, 0};
         for (std::int64_t i = 0; i < used && !poll.stopped(1); ++i) {
           const T *value = in.as<const T>() + ((o * in.dims[axis] + i) * inner + j) * parts;
-          line[i] = {static_cast<double>(value[0]), parts == 2 ? static_cast<double>(value[1]) : 0.0};
+          row[i] = {static_cast<double>(value[0]), parts == 2 ? static_cast<double>(value[1]) : 0.0};
           // The other half of a real signal's spectrum mirrors the first; the middle and the start are real.
-          if (to_real && i > 0 && length - i > i) line[length - i] = {line[i].re, -line[i].im};
-          if (to_real && (i == 0 || 2 * i == length)) line[i].im = 0;
+          if (to_real && i > 0 && length - i > i) row[length - i] = {row[i].re, -row[i].im};
+          if (to_real && (i == 0 || 2 * i == length)) row[i].im = 0;
         }
-        fourier.run(line);
+        fourier.run(row);
         for (std::int64_t i = 0; i < dims[axis] && !poll.stopped(1); ++i) {
           T *to = out->as<T>() + ((o * dims[axis] + i) * inner + j) * dims[in.rank - 1];
-          to[0] = static_cast<T>(line[i].re * scale);
-          if (!to_real) to[1] = static_cast<T>(line[i].im * scale);
+          to[0] = static_cast<T>(row[i].re * scale);
+          if (!to_real) to[1] = static_cast<T>(row[i].im * scale);
         }
       }
     }
@@ -270,7 +269,7 @@ Status kernel_stft(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, 4, &out));
   if (out->count == 0) return {};
   const Fourier fourier(context, length, false);
-  Complex *line = Fourier::room(context, length);
+  Complex *row = Fourier::room(context, length);
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     T *to = out->as<T>();
@@ -278,13 +277,13 @@ Status kernel_stft(Context &context) {
       const T *from = in.as<const T>() + (frame / frames * time + frame % frames * step) * parts;
       for (std::int64_t i = 0; i < length; ++i) {
         const double weight = shape ? static_cast<double>(shape->as<const T>()[i]) : 1.0;
-        line[i] = {static_cast<double>(from[i * parts]) * weight,
-                   parts == 2 ? static_cast<double>(from[i * parts + 1]) * weight : 0.0};
+        row[i] = {static_cast<double>(from[i * parts]) * weight,
+                  parts == 2 ? static_cast<double>(from[i * parts + 1]) * weight : 0.0};
       }
-      fourier.run(line);
+      fourier.run(row);
       for (std::int64_t k = 0; k < bins; ++k) {
-        *to++ = static_cast<T>(line[k].re);
-        *to++ = static_cast<T>(line[k].im);
+        *to++ = static_cast<T>(row[k].re);
+        *to++ = static_cast<T>(row[k].im);
       }
     }
   });

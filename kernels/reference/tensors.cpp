@@ -90,7 +90,7 @@ void copy_row(CopyAxis row, void *to, const void *from) noexcept {
 void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to,
                   const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides,
                   Poll *poll) noexcept {
-  // Axes that follow each other in both places become one; the last one is the row.
+  // Axes that follow each other in both become one; the last one is the row.
   CopyAxis axes[kMaxCopyRank + 1] = {{1, 1, 1}};
   std::size_t count = 0;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -150,7 +150,7 @@ Status copy_bits(Context &context) {
   View *out = context.output(0);
   if (!out) return {};
   if (in.width != out->width) return type_error(context, in.dtype);
-  if (in.count != 0) std::memcpy(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+  if (in.count != 0) std::memcpy(out->data, in.data, in.bytes());
   return {};
 }
 

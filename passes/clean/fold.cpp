@@ -18,7 +18,7 @@ void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const 
     if (tensor.is_constant) left += std::min(tensor.data.size, qir::kMaxTensorBytes) * qir::Folder::kTimes;
   for (std::size_t i = 0; i < graph.nodes.size() && !stop_asked(); ++i) {
     const qir::Node &node = graph.nodes[i];
-    if (!node.subgraphs.empty() || qir::is_random(node.op) || node.inputs.empty() ||
+    if (!node.subgraphs.empty() || (!limits.random && (qir::is_random(node.op) || node.inputs.empty())) ||
         (limits.wanted && !limits.wanted(node.op)))
       continue;
     std::uint64_t in = 0, out = 0;
@@ -37,7 +37,8 @@ void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const 
       const bool moved = moves_values(graph, node) && node.inputs[0] != qir::kAbsent &&
                          at(graph, node.inputs[0]).quant == tensor.quant &&
                          (node.op != qir::Op::Concat || !tensor.quant);
-      stays = stays || (tensor.quant && !moved) || is_output[index_of(id)];
+      const bool is_stored = moved || (limits.outputs && node.op == qir::Op::QuantizeLinear);
+      stays = stays || (tensor.quant && !is_stored) || (is_output[index_of(id)] && !limits.outputs);
     }
     if (!constant || stays || out > left || (!limits.may_grow && out > kFreely && out / kGrowth > in)) continue;
     Vector<qir::Constant> results;

@@ -318,7 +318,15 @@ class ExpandedCache : private Arithmetic {
                        high = compare(Op::Less, place, integer(static_cast<std::int32_t>(added), rank));
     const std::int32_t inside = compare(Op::And, low, high);
     std::int32_t made = fresh;
-    if (added > 1) made = matmul(cast(compare(Op::Equal, place, counting(added, line)), dtype()), fresh);
+    if (added > 1 && to_.has_infinities) {
+      const std::int32_t last = integer(static_cast<std::int32_t>(added - 1), rank);
+      const std::int32_t row = integers(Op::Min, integers(Op::Max, place, integer(0, rank)), last);
+      const std::int32_t rows_of = op(Op::Expand, {row, ints(shape)}, shape, DType::I32);
+      made = op(Op::GatherElements, {fresh, rows_of}, shape, dtype());
+      to_.graph.nodes.back().set("axis", rows);
+    } else if (added > 1) {
+      made = matmul(cast(compare(Op::Equal, place, counting(added, line)), dtype()), fresh);
+    }
     give(0, where(inside, made, cache));
     return true;
   }
@@ -396,7 +404,7 @@ class ExpandedMoments : private Arithmetic {
         if (is_gone(static_cast<std::int64_t>(i)) == gone) perm.push_back(static_cast<std::int64_t>(i));
     std::int64_t sets = 1, length = 1;
     for (std::size_t i = 0; i < perm.size(); ++i) {
-      const auto axis = static_cast<std::size_t>(perm[i]);
+      const auto axis = index_of(perm[i]);
       back[axis] = static_cast<std::int64_t>(i);
       (is_gone(perm[i]) ? length : sets) *= shape[axis];
     }

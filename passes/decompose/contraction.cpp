@@ -13,8 +13,30 @@ using qir::Op;
 
 namespace {
 
-// Of a constant that is made here: no small model becomes a large one.
+// Of a tensor that is made here: no small model becomes a large one.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
+
+// The elements of `w`, as far apart as the dilations say in a kernel of `shape` that is else full of `zero`.
+Vector<std::uint8_t> with_holes(const qir::Tensor &w, const qir::ConvGeometry &g, const qir::Shape &shape,
+                                std::int64_t zero) {
+  const std::size_t bytes = dtype_bits(w.dtype) / 8;
+  const std::int64_t all = elements(shape), count = elements(w.shape);
+  Vector<std::uint8_t> holes(static_cast<std::size_t>(all) * bytes);
+  if (zero != 0)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(all); ++i) std::memcpy(holes.data() + i * bytes, &zero, bytes);
+  const auto *const from = static_cast<const std::uint8_t *>(w.data.data);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t rest = i, at = 0, step = 1;
+    for (std::size_t axis = w.shape.size(); axis-- > 0;) {
+      const std::int64_t place = rest % w.shape[axis];
+      rest /= w.shape[axis];
+      at += place * (axis < 2 ? 1 : g.dilation[axis - 2]) * step;
+      step *= shape[axis];
+    }
+    std::memcpy(holes.data() + index_of(at) * bytes, from + index_of(i) * bytes, bytes);
+  }
+  return holes;
+}
 
 // A kernel with holes is a larger one with zeros in them; and what is asked for beyond the kernel's reach (by
 // output_padding or output_shape) is what one reaches that has zeros at its end.
@@ -25,7 +47,7 @@ bool wider_transpose(Decomposer &s) {
   if (!w.is_constant || dtype_bits(w.dtype) % 8 != 0 || w.shape.size() < 3 ||
       !qir::resolve_conv_transpose(node, s.in(0).shape, w.shape, &g).ok())
     return false;
-  const std::size_t bytes = dtype_bits(w.dtype) / 8, space = w.shape.size() - 2;
+  const std::size_t space = w.shape.size() - 2;
   std::int64_t zero = 0;
   if (w.quant) {
     zero = w.quant->zero_points.empty() ? 0 : w.quant->zero_points[0];
@@ -55,20 +77,7 @@ bool wider_transpose(Decomposer &s) {
   }
   for (const std::int64_t extent : w.shape) count *= extent;
   if (!differs || !fits || (all > kMostElements && all / 64 > count)) return false;
-  Vector<std::uint8_t> holes(static_cast<std::size_t>(all) * bytes);
-  if (zero != 0)
-    for (std::size_t i = 0; i < static_cast<std::size_t>(all); ++i) std::memcpy(holes.data() + i * bytes, &zero, bytes);
-  const auto *const from = static_cast<const std::uint8_t *>(w.data.data);
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, at = 0, step = 1;
-    for (std::size_t axis = w.shape.size(); axis-- > 0;) {
-      const std::int64_t place = rest % w.shape[axis];
-      rest /= w.shape[axis];
-      at += place * (axis < 2 ? 1 : g.dilation[axis - 2]) * step;
-      step *= shape[axis];
-    }
-    std::memcpy(holes.data() + static_cast<std::size_t>(at) * bytes, from + static_cast<std::size_t>(i) * bytes, bytes);
-  }
+  const Vector<std::uint8_t> holes = with_holes(w, g, shape, zero);
   qir::Node made = node;
   made.inputs.set(1, s.constant_like(w, shape, holes.data(), holes.size()));
   made.set("dilations", Vector<std::int64_t>(space, 1));
@@ -167,10 +176,25 @@ bool affine_grid(Decomposer &s) {
   return true;
 }
 
+// Every row of A beside every row of B: the differences, [M, N, K], are reduced over K.
+bool distances(Decomposer &s) {
+  const qir::Shape a = s.in(0).shape, b = s.in(1).shape;
+  const qir::Shape all{a[0], b[0], a[1]};
+  if (s.in(0).quant || s.in(1).quant || elements(all) > kMostElements) return false;
+  const std::int32_t left = s.reshape(s.node().inputs[0], {a[0], 1, a[1]}),
+                     right = s.reshape(s.node().inputs[1], {1, b[0], b[1]});
+  const bool root = s.node().get_string("metric", "sqeuclidean") == "euclidean";
+  const std::int32_t differences = s.of(Op::Sub, {left, right}, s.in(0).dtype, all);
+  s.give(root ? Op::ReduceL2 : Op::ReduceSumSquare, {differences, s.integers(Vector<std::int64_t>{2})})
+      .set("keepdims", std::int64_t{0});
+  return true;
+}
+
 }  // namespace
 
-bool decompose_products(Decomposer &s) {
+bool decompose_contractions(Decomposer &s) {
   switch (s.node().op) {
+    case Op::CDist: return distances(s);
     case Op::Col2Im: return col2im(s);
     case Op::ConvTranspose: return wider_transpose(s);
     case Op::EyeLike: return eye_like(s);

@@ -45,11 +45,16 @@ std::int64_t entry(const qir::Node &node, std::string_view list, std::size_t ind
 
 class Unfolded {
  public:
-  Unfolded(Rewriting &to, const qir::Node &node, std::size_t &left) : to_(to), node_(node), left_(left) {}
+  Unfolded(Rewriting &to, const qir::Node &node, std::size_t &left, qir::Folder *folder)
+      : to_(to), node_(node), left_(left), folder_(folder) {}
 
   // False: the node stays, and nothing was written.
   bool run(std::int64_t most_times) {
-    if (!all_plain(to_.graph, node_.inputs) || !all_plain(to_.graph, node_.outputs)) return false;
+    // A Loop that ends by its condition does not say how many slices it gives.
+    const auto ends = node_.op == Op::Loop && folder_ ? static_cast<std::ptrdiff_t>(node_.get_int("carried", 0))
+                                                      : std::ssize(node_.outputs);
+    const Ids outputs(node_.outputs.begin(), node_.outputs.begin() + std::min(ends, std::ssize(node_.outputs)));
+    if (!all_plain(to_.graph, node_.inputs) || !all_plain(to_.graph, outputs)) return false;
     for (const qir::Graph &body : node_.subgraphs)
       for (const qir::Tensor &tensor : body.tensors)
         if (!known(tensor.shape)) return false;
@@ -172,16 +177,74 @@ class Unfolded {
     return value && *value != 0;
   }
 
+  // How often a body runs whose condition follows from constants: at most so often.
+  std::optional<std::int64_t> counted(const qir::Graph &from, std::size_t carried, std::int64_t limit) {
+    struct Known {
+      bool is = false;
+      qir::Constant value;
+    };
+    Vector<Known> states(carried);
+    for (std::size_t i = 0; i < carried; ++i)
+      if (const qir::Tensor &start = tensor(node_.inputs[2 + i]); start.is_constant)
+        states[i] = {true, {start.dtype, start.shape, start.data}};
+    const std::uint8_t goes_on = 1;
+    for (std::int64_t t = 0; t < limit && !stop_asked(); ++t) {
+      qir::Graph once = from;
+      const auto bind = [&](std::int32_t id, const void *data, std::size_t bytes) {
+        at(once, id).is_constant = true, at(once, id).data = to_.store.copy(data, bytes);
+      };
+      bind(from.inputs[0], &t, sizeof t), bind(from.inputs[1], &goes_on, sizeof goes_on);
+      for (std::size_t i = 0; i < from.inputs.size() - 2; ++i) {
+        const qir::Tensor &given = tensor(node_.inputs[2 + i]);
+        if (i < carried && states[i].is) at(once, from.inputs[2 + i]).data = states[i].value.data;
+        else if (i >= carried && given.is_constant) at(once, from.inputs[2 + i]).data = given.data;
+        else continue;
+        at(once, from.inputs[2 + i]).is_constant = true;
+      }
+      fold_constants(once, to_.store, *folder_, {.outputs = true});
+      const auto more = constant_of<std::uint8_t>(once, once.outputs[0]);
+      if (!more) return std::nullopt;
+      if (!*more) return t + 1;
+      for (std::size_t i = 0; i < carried; ++i) {
+        const qir::Tensor &next = at(once, once.outputs[1 + i]);
+        states[i] = {next.is_constant, {next.dtype, next.shape, next.data}};
+      }
+    }
+    return limit;
+  }
+
+  // How often the body runs at most, and whether exactly so often; nothing: that is not known.
+  struct Times {
+    std::int64_t most;
+    bool exactly;
+  };
+  std::optional<Times> times_of(const qir::Graph &from, std::size_t carried, std::int64_t most_times) {
+    const auto most = node_.inputs[0] == kAbsent ? std::numeric_limits<std::int64_t>::max()
+                                                 : constant_of<std::int64_t>(to_.graph, node_.inputs[0]);
+    const auto begins = constant_of<std::uint8_t>(to_.graph, node_.inputs[1], std::uint8_t{1});
+    if (!most || !begins) return std::nullopt;
+    const std::int64_t limit = *begins ? std::max<std::int64_t>(*most, 0) : 0;
+    Times times{limit, always_goes_on(from)};
+    if (!times.exactly && folder_ && from.nodes.size() <= kMostNodes / static_cast<std::size_t>(most_times))
+      if (const auto found = counted(from, carried, std::min(limit, most_times));
+          found && (*found < most_times || limit <= most_times))
+        times = {*found, true};
+    return times.most <= most_times ? std::optional(times) : std::nullopt;
+  }
+
   bool loop(std::int64_t most_times) {
     const qir::Graph &from = node_.subgraphs[0];
-    const auto times = constant_of<std::int64_t>(to_.graph, node_.inputs[0]);
-    const auto begins = constant_of<std::uint8_t>(to_.graph, node_.inputs[1], std::uint8_t{1});
-    if (!times || *times > most_times || !begins) return false;
-    const std::size_t carried = static_cast<std::size_t>(node_.get_int("carried", 0));
-    const std::int64_t count = *begins ? std::max<std::int64_t>(*times, 0) : 0;
+    const std::size_t carried = node_.get_count("carried");
+    if (from.inputs.size() != node_.inputs.size() || from.outputs.size() < 1 + carried) return false;
+    if (!one(at(from, from.inputs[0]), DType::I64) || !one(at(from, from.inputs[1]), DType::Bool) ||
+        !one(at(from, from.outputs[0]), DType::Bool))
+      return false;
+    const auto times = times_of(from, carried, most_times);
+    if (!times) return false;
+    const std::int64_t count = times->most;
     const std::size_t collected = from.outputs.size() - 1 - carried;
     // Results of a body that ends early, or never begins, have other shapes.
-    const bool goes_on = always_goes_on(from);
+    const bool goes_on = times->exactly;
     if (!fits(count) || (collected > 0 && (!goes_on || count == 0))) return false;
     const auto go = [&](std::uint8_t value) {
       const std::int32_t id = fresh(DType::Bool, at(from, from.inputs[1]).shape);
@@ -189,9 +252,6 @@ class Unfolded {
       at(to_.graph, id).data = to_.store.copy(&value, 1);
       return id;
     };
-    if (!one(at(from, from.inputs[0]), DType::I64) || !one(at(from, from.inputs[1]), DType::Bool) ||
-        !one(at(from, from.outputs[0]), DType::Bool))
-      return false;
     Ids given(from.inputs.size());
     for (std::size_t i = 2; i < given.size(); ++i) given[i] = node_.inputs[i];
     for (std::size_t i = 2; i < given.size(); ++i)
@@ -222,8 +282,13 @@ class Unfolded {
       }
     }
     for (std::size_t i = 0; i < carried; ++i) give(i, given[2 + i]);
-    for (std::size_t i = 0; i < collected; ++i)
-      if (wants(carried + i)) stack(slices[i], 0, node_.outputs[carried + i]);
+    for (std::size_t i = 0; i < collected; ++i) {
+      if (!wants(carried + i)) continue;
+      qir::Shape shape = tensor(slices[i][0]).shape;
+      shape.insert(shape.begin(), count);
+      at(to_.graph, node_.outputs[carried + i]).shape = shape;
+      stack(slices[i], 0, node_.outputs[carried + i]);
+    }
     return true;
   }
   static bool one(const qir::Tensor &tensor, DType dtype) {
@@ -232,8 +297,7 @@ class Unfolded {
 
   bool scan(std::int64_t most_times) {
     const qir::Graph &from = node_.subgraphs[0];
-    const std::size_t states = static_cast<std::size_t>(node_.get_int("states", 0)),
-                      scanned = static_cast<std::size_t>(node_.get_int("num_scan_inputs", 0));
+    const std::size_t states = node_.get_count("states"), scanned = node_.get_count("num_scan_inputs");
     const std::size_t collected = from.outputs.size() - states;
     const auto axis_of = [&](std::string_view list, std::size_t i, std::size_t rank) {
       const std::int64_t axis = entry(node_, list, i);
@@ -265,7 +329,7 @@ class Unfolded {
       for (std::size_t i = 0; i < scanned; ++i) {
         const std::int32_t whole = node_.inputs[states + i];
         qir::Shape shape = tensor(whole).shape;
-        const auto axis = static_cast<std::size_t>(axis_of("scan_input_axes", i, shape.size()));
+        const auto axis = index_of(axis_of("scan_input_axes", i, shape.size()));
         const std::int64_t from_here = entry(node_, "scan_input_directions", i) != 0 ? length - 1 - t : t;
         shape[axis] = 1;
         const std::int64_t begin[] = {from_here}, end[] = {from_here + 1}, along[] = {static_cast<std::int64_t>(axis)};
@@ -304,6 +368,7 @@ class Unfolded {
   Rewriting &to_;
   const qir::Node &node_;
   std::size_t &left_;                                        // of kMostInAll
+  qir::Folder *const folder_;                                // may be nullptr
   OrderedMap<const qir::Tensor *, std::int32_t> constants_;  // of bodies: here, and one more
 };
 
@@ -315,14 +380,14 @@ bool has_control_flow(const qir::Graph &graph) {
 
 bool is_control_flow(const qir::Node &node) noexcept { return qir::op_row(node.op).family == qir::OpFamily::Control; }
 
-void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times) {
+void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times, qir::Folder *folder) {
   std::size_t left = kMostInAll;
   for (bool more = has_control_flow(graph); more;) {
     more = false;
     Rewriting rewriting(graph, store);
     for (qir::Node &node : rewriting.old) {
       if (stop_asked()) return;
-      const bool unfolded = is_control_flow(node) && Unfolded(rewriting, node, left).run(most_times);
+      const bool unfolded = is_control_flow(node) && Unfolded(rewriting, node, left, folder).run(most_times);
       if (!unfolded) rewriting.keep(std::move(node));
       more |= unfolded;
     }

@@ -72,12 +72,14 @@ void decompose_nodes(qir::Graph &graph, Store &store, NodeTest stays, bool (*dec
 // False: there is no other form for the node, and nothing was written.
 bool decompose_composites(Decomposer &s);
 bool decompose_elements(Decomposer &s);
-bool decompose_products(Decomposer &s);
+bool decompose_contractions(Decomposer &s);
 bool decompose_pools(Decomposer &s);
 bool decompose_order(Decomposer &s);
 bool decompose_integers(Decomposer &s);
+bool decompose_bits(Decomposer &s);
+bool decompose_regions(Decomposer &s);
 bool decompose_losses(Decomposer &s);
-bool decompose_places(Decomposer &s);
+bool decompose_movement(Decomposer &s);
 bool decompose_signals(Decomposer &s);
 bool decompose_float16_quantize(Decomposer &s);
 

@@ -99,9 +99,10 @@ void decompose_nodes(qir::Graph &graph, Store &store, NodeTest stays, bool (*dec
   }
 }
 
-void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted) {
+void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted, bool has_infinities) {
   if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) { return wanted(graph, node); })) return;
   Rewriting rewriting(graph, store);
+  rewriting.has_infinities = has_infinities;
   bool again = false;  // a loss became another one
   for (qir::Node &node : rewriting.old) {
     if (stop_asked()) return;
@@ -109,16 +110,17 @@ void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted) {
       const bool half =
           !node.inputs.empty() && node.inputs[0] != qir::kAbsent && at(graph, node.inputs[0]).dtype == DType::F16;
       Decomposer decomposer(rewriting, node, half ? DType::F16 : DType::F32);
-      if (decompose_composites(decomposer) || decompose_elements(decomposer) || decompose_products(decomposer) ||
+      if (decompose_composites(decomposer) || decompose_elements(decomposer) || decompose_contractions(decomposer) ||
           decompose_pools(decomposer) || decompose_order(decomposer) || decompose_integers(decomposer) ||
-          decompose_losses(decomposer) || decompose_places(decomposer) || decompose_signals(decomposer)) {
+          decompose_losses(decomposer) || decompose_movement(decomposer) || decompose_signals(decomposer) ||
+          decompose_bits(decomposer) || decompose_regions(decomposer)) {
         again |= node.op == Op::SoftmaxCrossEntropyLoss;
         continue;
       }
     }
     rewriting.keep(std::move(node));
   }
-  if (again) decompose_unsupported(graph, store, wanted);
+  if (again) decompose_unsupported(graph, store, wanted, has_infinities);
 }
 
 }  // namespace quarry::passes

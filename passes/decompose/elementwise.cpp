@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/expression.h"
 
 namespace quarry::passes {
 
@@ -56,10 +56,31 @@ void tangent(Decomposer &s, std::int32_t x) {
   s.give(Op::Mul, {s.of(Op::Sign, {angle}), value});
 }
 
+bool cast_like(Decomposer &s) {
+  const qir::Node &node = s.node();
+  const std::int64_t saturate = node.get_int("saturate", 1);
+  const String round_mode(node.get_string("round_mode", "up"));
+  qir::Node &cast = s.give(Op::Cast, {node.inputs[0]});
+  cast.set("to", static_cast<std::int64_t>(s.out().dtype)), cast.set("saturate", saturate);
+  cast.set("round_mode", std::string_view(round_mode));
+  return true;
+}
+
+bool global_lp_pool(Decomposer &s) {
+  const qir::Node &node = s.node();
+  const std::int32_t x = node.inputs[0];
+  Vector<std::int64_t> axes;
+  for (std::size_t i = 2; i < s.in(0).shape.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  const std::int64_t p = node.get_int("p", 2);
+  if ((p != 1 && p != 2) || axes.empty()) return false;
+  s.give(p == 1 ? Op::ReduceL1 : Op::ReduceL2, {x, s.integers(axes)}).set("keepdims", std::int64_t{1});
+  return true;
+}
+
 void hardmax(Decomposer &s) {
   const qir::Shape shape = s.in(0).shape;
   const std::int64_t given = s.node().get_int("axis", -1), rank = static_cast<std::int64_t>(shape.size());
-  const auto axis = static_cast<std::size_t>(given < 0 ? given + rank : given);
+  const auto axis = index_of(given < 0 ? given + rank : given);
   qir::Shape one = shape, along(shape.size(), 1);
   one[axis] = 1, along[axis] = shape[axis];
   Vector<std::int64_t> places;
@@ -74,14 +95,16 @@ void hardmax(Decomposer &s) {
 
 bool decompose_elements(Decomposer &s) {
   const qir::Node &node = s.node();
-  if (node.op == Op::CastLike) {
-    const std::int64_t saturate = node.get_int("saturate", 1);
-    const String round_mode(node.get_string("round_mode", "up"));
-    qir::Node &cast = s.give(Op::Cast, {node.inputs[0]});
-    cast.set("to", static_cast<std::int64_t>(s.out().dtype)), cast.set("saturate", saturate);
-    cast.set("round_mode", std::string_view(round_mode));
+  if (node.op == Op::RandomNormalLike || node.op == Op::RandomUniformLike) {
+    const qir::Node like = node;
+    const Vector<std::int64_t> shape(s.out().shape.begin(), s.out().shape.end());
+    const auto dtype = static_cast<std::int64_t>(s.out().dtype);
+    qir::Node &made = s.give(node.op == Op::RandomNormalLike ? Op::RandomNormal : Op::RandomUniform, {});
+    made.attributes = like.attributes;
+    made.set("shape", shape), made.set("dtype", dtype);
     return true;
   }
+  if (node.op == Op::CastLike) return cast_like(s);
   if (node.inputs.empty() || s.in(0).quant || (s.in(0).dtype != DType::F32 && s.in(0).dtype != DType::F16))
     return false;
   const std::int32_t x = node.inputs[0];
@@ -98,11 +121,7 @@ bool decompose_elements(Decomposer &s) {
       s.give(Op::Add, {s.of(Op::Log, {s.of(Op::Add, {far.near, s.of(Op::Sqrt, {square})})}), far.rest});
       return true;
     }
-    case Op::Asin: {
-      const std::int32_t angle = arc_sine(s, x);
-      s.give(Op::Identity, {angle});
-      return true;
-    }
+    case Op::Asin: s.give(Op::Identity, {arc_sine(s, x)}); return true;
     case Op::Asinh: {
       const Far far = split_far(s, s.of(Op::Abs, {x}));
       const std::int32_t root = s.of(Op::Sqrt, {s.with(Op::Add, s.of(Op::Mul, {far.near, far.near}), 1)});
@@ -116,27 +135,13 @@ bool decompose_elements(Decomposer &s) {
       s.give(Op::Mul, {s.of(Op::Sub, {up, down}), s.number(dtype, 0.5)});
       return true;
     }
-    case Op::Cosh: {
-      const std::int32_t cosine = hyperbolic_cosine(s, x);
-      s.give(Op::Identity, {cosine});
-      return true;
-    }
+    case Op::Cosh: s.give(Op::Identity, {hyperbolic_cosine(s, x)}); return true;
     case Op::Sinh:  // a difference would cancel near 0
       s.give(Op::Mul, {s.of(Op::Tanh, {x}), hyperbolic_cosine(s, x)});
       return true;
     case Op::Tan: tangent(s, x); return true;
-    case Op::GlobalLpPool: {
-      Vector<std::int64_t> axes;
-      for (std::size_t i = 2; i < shape.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-      const std::int64_t p = node.get_int("p", 2);
-      if ((p != 1 && p != 2) || axes.empty()) return false;
-      s.give(p == 1 ? Op::ReduceL1 : Op::ReduceL2, {x, s.integers(axes)}).set("keepdims", std::int64_t{1});
-      return true;
-    }
+    case Op::GlobalLpPool: return global_lp_pool(s);
     case Op::Hardmax: hardmax(s); return true;
-    case Op::ThresholdedRelu:
-      s.give(Op::Where, choose(Op::Greater, node.get_float("alpha", 1), x, s.number(dtype, 0)));
-      return true;
     case Op::Shrink: {
       const double limit = static_cast<double>(node.get_float("lambd", 0.5f)),
                    bias = static_cast<double>(node.get_float("bias", 0));
@@ -145,7 +150,7 @@ bool decompose_elements(Decomposer &s) {
       s.give(Op::Where, choose(Op::Greater, limit, s.with(Op::Sub, x, bias), low));
       return true;
     }
-    default: return false;
+    default: return decompose_expression(s);
   }
 }
 

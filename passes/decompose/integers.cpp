@@ -14,7 +14,7 @@ using qir::Op;
 
 namespace {
 
-std::int64_t elements(const qir::Tensor &t) { return passes::elements(t.shape); }
+std::int64_t elements_of(const qir::Tensor &t) { return passes::elements(t.shape); }
 
 // What belongs to an axis, beside the data.
 qir::Shape along(std::size_t rank, std::int64_t axis, std::int64_t count) {
@@ -37,11 +37,11 @@ std::int32_t real_weights(Decomposer &s, std::size_t input, std::size_t zero_inp
   std::int64_t inner = 1;
   for (std::size_t i = axis + 1; i < w.shape.size(); ++i) inner *= w.shape[i];
   Vector<float> values;
-  for (std::int64_t i = 0; i < elements(w); ++i) {
+  for (std::int64_t i = 0; i < elements_of(w); ++i) {
     std::int64_t from = 0;
     if (zero != qir::kAbsent) {
       const qir::Tensor &zeros = s.tensor(zero);
-      const std::int64_t which = elements(zeros) == 1 ? 0 : i / inner % w.shape[axis];
+      const std::int64_t which = elements_of(zeros) == 1 ? 0 : i / inner % w.shape[axis];
       from = qir::stored_integer(zeros.dtype, zeros.data.data, static_cast<std::uint64_t>(which));
     }
     const std::int64_t stored = qir::stored_integer(w.dtype, w.data.data, static_cast<std::uint64_t>(i));
@@ -59,10 +59,10 @@ bool integer_product(Decomposer &s) {
   const std::int32_t x_zero = node.inputs[2], w_zero = node.inputs[3];
   const std::size_t axis = conv ? 0 : w.shape.size() - 1;
   if (!w.is_constant || w.shape.size() < 2 || w.quant || s.in(0).quant || !is_small(s.in(0).dtype) ||
-      !is_small(w.dtype) || (x_zero != qir::kAbsent && elements(s.tensor(x_zero)) != 1))
+      !is_small(w.dtype) || (x_zero != qir::kAbsent && elements_of(s.tensor(x_zero)) != 1))
     return false;
-  if (w_zero != qir::kAbsent && (!s.tensor(w_zero).is_constant ||
-                                 (elements(s.tensor(w_zero)) != 1 && elements(s.tensor(w_zero)) != w.shape[axis])))
+  if (w_zero != qir::kAbsent && (!s.tensor(w_zero).is_constant || (elements_of(s.tensor(w_zero)) != 1 &&
+                                                                   elements_of(s.tensor(w_zero)) != w.shape[axis])))
     return false;
   double inner = static_cast<double>(w.shape[w.shape.size() - 2]);
   if (conv) {
@@ -92,14 +92,14 @@ struct Meaning {
 std::optional<Meaning> meaning_of(Decomposer &s) {
   const qir::Node &node = s.node();
   const std::size_t rank = s.in(0).shape.size();
-  const std::int64_t count = elements(s.in(1)), axis = node.get_int("axis", 1);
+  const std::int64_t count = elements_of(s.in(1)), axis = node.get_int("axis", 1);
   const std::int64_t place = axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
   const bool fits = count == 1 || (s.in(1).shape.size() == 1 && place >= 0 && place < static_cast<std::int64_t>(rank) &&
                                    s.in(0).shape[index_of(place)] == count);
   if (!fits || s.in(1).dtype != DType::F32 || node.get_int("block_size", 0) != 0) return std::nullopt;
   const qir::Shape shape = along(rank, place, count);
   const std::int32_t zero = node.inputs[2];
-  if (zero != qir::kAbsent && elements(s.tensor(zero)) != count) return std::nullopt;
+  if (zero != qir::kAbsent && elements_of(s.tensor(zero)) != count) return std::nullopt;
   return Meaning{s.reshape(node.inputs[1], shape),
                  zero == qir::kAbsent ? zero : s.reshape(s.cast(zero, DType::F32), shape)};
 }
@@ -185,7 +185,7 @@ bool decompose_float16_quantize(Decomposer &s) {
   const std::int64_t given = node.get_int("precision", 0);
   const DType precision = given == 0 ? scale_type : static_cast<DType>(given);
   if ((precision != DType::F16 && precision != DType::BF16) || x_type != precision || scale_type != precision ||
-      elements(s.in(1)) != 1 || node.get_int("block_size", 0) != 0)
+      elements_of(s.in(1)) != 1 || node.get_int("block_size", 0) != 0)
     return false;
   const qir::Shape scale_shape = s.in(1).shape;
   const std::int32_t zero = node.inputs[2];

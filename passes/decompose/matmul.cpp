@@ -89,12 +89,7 @@ class Contraction {
       Labels right = operands[i];
       const std::int32_t other =
           summed(given[i], right, [&](std::uint8_t label) { return needed(label) || has(labels, label); });
-      Labels made;
-      if (i + 1 == operands.size()) made = out_;
-      else
-        for (const Labels *list : {&labels, &right})
-          for (const std::uint8_t label : *list)
-            if (needed(label) && !has(made, label)) made.push_back(label);
+      const Labels made = i + 1 == operands.size() ? out_ : either(labels, right, needed);
       const String equation = text(labels) + "," + text(right) + "->" + text(made);
       if (i + 1 == operands.size()) {
         s_.give(Op::Einsum, {left, other}).set("equation", std::string_view(equation));
@@ -114,6 +109,15 @@ class Contraction {
 
  private:
   static bool has(const Labels &labels, std::uint8_t label) { return std::ranges::find(labels, label) != labels.end(); }
+  // What is needed of the labels of either, in their order.
+  template <class Needed>
+  static Labels either(const Labels &labels, const Labels &right, const Needed &needed) {
+    Labels made;
+    for (const Labels *list : {&labels, &right})
+      for (const std::uint8_t label : *list)
+        if (needed(label) && !has(made, label)) made.push_back(label);
+    return made;
+  }
   qir::Shape shape(const Labels &labels) const {
     qir::Shape made;
     for (const std::uint8_t label : labels) made.push_back(plan_.extent[label]);

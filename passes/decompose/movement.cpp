@@ -50,7 +50,7 @@ std::optional<Vector<std::int64_t>> constant_integers(const Decomposer &s, std::
   if (!given.is_constant || !count || (given.dtype != DType::I64 && given.dtype != DType::I32)) return std::nullopt;
   Vector<std::int64_t> values;
   for (std::int64_t k = 0; k < *count; ++k)
-    values.push_back(qir::stored_integer(given.dtype, given.data.data, static_cast<std::size_t>(k)));
+    values.push_back(qir::stored_integer(given.dtype, given.data.data, index_of(k)));
   return values;
 }
 
@@ -132,7 +132,7 @@ bool cumulative_product(Decomposer &s) {
   const std::int64_t rank = static_cast<std::int64_t>(shape.size());
   const std::int64_t axis = stored < 0 ? stored + rank : stored;
   if (axis < 0 || axis >= rank) return false;
-  const auto at = static_cast<std::size_t>(axis);
+  const auto at = index_of(axis);
   const std::int64_t n = shape[at];
   const bool reverse = s.node().get_int("reverse", 0) != 0, exclusive = s.node().get_int("exclusive", 0) != 0;
   if (n < 1 || n > kMost) return false;
@@ -156,7 +156,7 @@ bool cumulative_product(Decomposer &s) {
 
 }  // namespace
 
-bool decompose_places(Decomposer &s) {
+bool decompose_movement(Decomposer &s) {
   switch (s.node().op) {
     case Op::CenterCropPad: return center_crop_pad(s);
     case Op::Pad: return cutting_pad(s);

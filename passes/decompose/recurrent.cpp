@@ -287,7 +287,7 @@ class Unrolled : private Arithmetic {
     const std::int64_t wide = gates_ * g_.hidden;
     const std::int32_t bias = node_.inputs[3], peepholes = node_.inputs[7];
     const std::int32_t w = turned(node_.inputs[1], d);
-    Cell cell{turned(node_.inputs[2], d), kAbsent, {}, functions_.data() + static_cast<std::size_t>(d) * per_cell()};
+    Cell cell{turned(node_.inputs[2], d), kAbsent, {}, functions_.data() + index_of(d) * per_cell()};
     cell.peepholes = {kAbsent, kAbsent, kAbsent};
     if (after) cell.r_last_bias = row(bias, d, 2 * wide - g_.hidden, 2 * wide);
     for (std::int64_t i = 0; i < 3 && peepholes != kAbsent; ++i)
@@ -301,7 +301,7 @@ class Unrolled : private Arithmetic {
     const bool backwards = g_.reverse || d == 1;
     for (std::int64_t step = 0; step < g_.sequence; ++step) {
       const std::int64_t t = backwards ? g_.sequence - 1 - step : step;
-      const auto place = static_cast<std::size_t>(t);
+      const auto place = index_of(t);
       bool none = false;
       const std::int32_t mask = within(t, &none);
       if (none) {

@@ -68,6 +68,72 @@ bool short_fourier(Decomposer &s) {
   return true;
 }
 
+// What a transform of `length` does with element `i` of a signal for element `k` of its result: the factors of the real
+// and the imaginary part, of which a real result wants the first alone.
+struct Turn {
+  std::int64_t length;
+  bool inverse, to_real;
+  void write(std::int64_t i, std::int64_t k, bool is_imaginary, Vector<float> &table) const {
+    const double angle = 2 * std::numbers::pi * static_cast<double>(i * k % length) / static_cast<double>(length);
+    const double sine = inverse ? std::sin(angle) : -std::sin(angle), cosine = std::cos(angle);
+    double factor = inverse ? 1 / static_cast<double>(length) : 1;
+    // Half a spectrum stands for the other half too; its ends are real.
+    if (to_real && i > 0 && length - i > i) factor *= 2;
+    if (to_real && is_imaginary && (i == 0 || 2 * i == length)) factor = 0;
+    table.push_back(static_cast<float>(factor * (is_imaginary ? -sine : cosine)));
+    if (!to_real) table.push_back(static_cast<float>(factor * (is_imaginary ? cosine : sine)));
+  }
+};
+
+// A product with the cosines and sines of its length.
+bool fourier(Decomposer &s) {
+  const qir::Shape x = s.in(0).shape, out = s.out().shape;
+  const std::size_t rank = x.size();
+  const bool inverse = s.node().get_int("inverse", 0) != 0, to_real = inverse && s.node().get_int("onesided", 0) != 0;
+  std::int64_t axis = -2;
+  if (s.node().inputs[2] != kAbsent) {
+    const auto given = integer(s, 2);
+    if (!given) return false;
+    axis = *given;
+  }
+  if (axis < 0) axis += static_cast<std::int64_t>(rank);
+  if (s.in(0).dtype != DType::F32 || s.in(0).quant || rank < 2 || axis < 0 ||
+      axis + 1 >= static_cast<std::int64_t>(rank))
+    return false;
+  const std::size_t at = index_of(axis);
+  const std::int64_t parts = x.back(), result_parts = out.back(), bins = out[at];
+  std::int64_t length = to_real ? 2 * (x[at] - 1) : x[at];
+  if (s.node().inputs[1] != kAbsent) {
+    const auto given = integer(s, 1);
+    if (!given) return false;
+    length = *given;
+  }
+  if (length < 1 || length > kMostWeights) return false;
+  const std::int64_t used = std::min(x[at], to_real ? length / 2 + 1 : length);
+  if (used < 1 || bins < 1 || used * parts > kMostWeights / (bins * result_parts)) return false;
+  Vector<float> table;
+  const Turn turn{length, inverse, to_real};
+  for (std::int64_t i = 0; i < used; ++i)
+    for (std::int64_t part = 0; part < parts; ++part)
+      for (std::int64_t k = 0; k < bins; ++k) turn.write(i, k, part == 1, table);
+  // The axis goes to where the parts are, and back.
+  Vector<std::int64_t> there, back(rank);
+  for (std::size_t d = 0; d < rank; ++d)
+    if (d != at && d + 1 != rank) there.push_back(static_cast<std::int64_t>(d));
+  there.push_back(axis), there.push_back(static_cast<std::int64_t>(rank) - 1);
+  for (std::size_t d = 0; d < rank; ++d) back[index_of(there[d])] = static_cast<std::int64_t>(d);
+  std::int32_t id = s.node().inputs[0];
+  if (used < x[at]) id = s.slice(id, at, 0, used, 1);
+  const std::int64_t lines = elements(x) / (x[at] * parts);
+  id = s.reshape(s.transpose(id, there), {lines, used * parts});
+  id = s.of(Op::MatMul, {id, s.floats({used * parts, bins * result_parts}, table)}, DType::F32,
+            {lines, bins * result_parts});
+  qir::Shape turned;
+  for (const std::int64_t d : there) turned.push_back(out[index_of(d)]);
+  s.give(Op::Transpose, {s.reshape(id, turned)}).set("perm", std::move(back));
+  return true;
+}
+
 // Where the shape is known: the number, everywhere.
 bool filled(Decomposer &s) {
   std::int32_t value = s.node().inputs[1];
@@ -85,6 +151,7 @@ bool filled(Decomposer &s) {
 
 bool decompose_signals(Decomposer &s) {
   switch (s.node().op) {
+    case Op::DFT: return fourier(s);
     case Op::STFT: return short_fourier(s);
     case Op::ConstantOfShape: return filled(s);
     default: return false;

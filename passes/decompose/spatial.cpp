@@ -106,6 +106,58 @@ bool resize_as_images(Decomposer &s) {
 
 // ---- ConvTranspose --------------------------------------------------------------------------------
 
+// A ConvTranspose with three axes as one of two, of each slice of x and of the filter: [batch, slice of x, channel,
+// slice of the filter, H * W].
+std::int32_t transposed_slices(Decomposer &s, const qir::ConvGeometry &g, const Vector<std::int64_t> &extra) {
+  const qir::Node &node = s.node();
+  const qir::Tensor weights = s.in(1);
+  const std::int64_t depth = g.kernel[0], out_h = g.out[1], out_w = g.out[2], channels = g.out_channels;
+  const std::int32_t flat =
+      s.constant_like(weights, {weights.shape[0], g.out_per_group * depth, g.kernel[1], g.kernel[2]}, weights.data.data,
+                      weights.data.size);
+  const std::int32_t rows =
+      s.reshape(s.transpose(node.inputs[0], {0, 2, 1, 3, 4}), {g.batch * g.in[0], g.in_channels, g.in[1], g.in[2]});
+  const std::int32_t images =
+      s.of(Op::ConvTranspose, {rows, flat}, DType::F32, {g.batch * g.in[0], channels * depth, out_h, out_w});
+  qir::Node &conv = s.last_made();
+  conv.set("strides", Vector<std::int64_t>{g.stride[1], g.stride[2]});
+  conv.set("dilations", Vector<std::int64_t>{g.dilation[1], g.dilation[2]});
+  conv.set("pads", Vector<std::int64_t>{g.pad_begin[1], g.pad_begin[2], g.pad_end[1], g.pad_end[2]});
+  conv.set("group", g.group);
+  conv.set("output_padding", extra);
+  return s.reshape(images, {g.batch, g.in[0], channels, depth, out_h * out_w});
+}
+
+// Slices of zeros before and behind those of x, along axis 1.
+std::int32_t padded_depth(Decomposer &s, std::int32_t x, std::int64_t before, std::int64_t behind) {
+  if (before == 0 && behind == 0) return x;
+  qir::Shape shape = s.tensor(x).shape;
+  shape[1] += before + behind;
+  const std::int32_t pads = s.integers(Vector<std::int64_t>{0, before, 0, 0, 0, 0, behind, 0, 0, 0});
+  return s.of(Op::Pad, {x, pads}, DType::F32, shape);
+}
+
+// Adds up the slices where they meet: [batch, slice of y, channel, 1, H * W].
+std::int32_t sum_of_slices(Decomposer &s, const qir::ConvGeometry &g, std::int32_t slices) {
+  const std::int64_t depth = g.kernel[0], stride = g.stride[0], plane = g.out[1] * g.out[2], channels = g.out_channels;
+  const std::int64_t most = (depth + stride - 1) / stride, length = g.in[0] + most - 1;
+  const qir::Shape one{g.batch, length, channels, 1, plane};
+  Vector<std::int32_t> phases;
+  for (std::int64_t r = 0; r < stride; ++r) {
+    std::int32_t sum = qir::kAbsent;
+    for (std::int64_t k = 0; r + k * stride < depth; ++k) {
+      const std::int32_t part =
+          padded_depth(s, s.slice(slices, 3, r + k * stride, r + k * stride + 1, 1), k, most - 1 - k);
+      sum = sum == qir::kAbsent ? part : s.of(Op::Add, {sum, part});
+    }
+    if (sum == qir::kAbsent) {  // no slice of the filter falls there
+      sum = s.floats(one, Vector<float>(static_cast<std::size_t>(elements(one)), 0.0f));
+    }
+    phases.push_back(s.reshape(sum, {g.batch, length, 1, channels, plane}));
+  }
+  return s.reshape(s.concat(std::move(phases), 2), {g.batch, length * stride, channels, 1, plane});
+}
+
 // A 3-D ConvTranspose is a 2-D one of each slice along D, whose channels are the slices of the filter; the results are
 // added up where they meet. Slice k * stride + r of the filter gives the outputs q * stride + r, q slices further down.
 bool conv_transpose_of_three(Decomposer &s) {
@@ -125,51 +177,13 @@ bool conv_transpose_of_three(Decomposer &s) {
     extra.push_back(g.out[i] - ((g.in[i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1 - g.pad_begin[i] -
                                 g.pad_end[i]));
   if (extra[0] < 0 || extra[1] < 0) return false;
-  const std::int64_t depth = g.kernel[0], stride = g.stride[0], out_h = g.out[1], out_w = g.out[2],
-                     channels = g.out_channels;
-  const std::int32_t flat =
-      s.constant_like(weights, {weights.shape[0], g.out_per_group * depth, g.kernel[1], g.kernel[2]}, weights.data.data,
-                      weights.data.size);
-  const std::int32_t rows =
-      s.reshape(s.transpose(node.inputs[0], {0, 2, 1, 3, 4}), {g.batch * g.in[0], g.in_channels, g.in[1], g.in[2]});
-  const std::int32_t images =
-      s.of(Op::ConvTranspose, {rows, flat}, DType::F32, {g.batch * g.in[0], channels * depth, out_h, out_w});
-  qir::Node &conv = s.last_made();
-  conv.set("strides", Vector<std::int64_t>{g.stride[1], g.stride[2]});
-  conv.set("dilations", Vector<std::int64_t>{g.dilation[1], g.dilation[2]});
-  conv.set("pads", Vector<std::int64_t>{g.pad_begin[1], g.pad_begin[2], g.pad_end[1], g.pad_end[2]});
-  conv.set("group", g.group);
-  conv.set("output_padding", extra);
-
-  const std::int64_t most = (depth + stride - 1) / stride, length = g.in[0] + most - 1;
-  const std::int32_t slices = s.reshape(images, {g.batch, g.in[0], channels, depth, out_h * out_w});
-  const qir::Shape one{g.batch, g.in[0], channels, 1, out_h * out_w};
-  const auto padded = [&](std::int32_t x, std::int64_t before, std::int64_t behind) {
-    if (before == 0 && behind == 0) return x;
-    qir::Shape shape = s.tensor(x).shape;
-    shape[1] += before + behind;
-    const std::int32_t pads = s.integers(Vector<std::int64_t>{0, before, 0, 0, 0, 0, behind, 0, 0, 0});
-    return s.of(Op::Pad, {x, pads}, DType::F32, shape);
-  };
-  Vector<std::int32_t> phases;
-  for (std::int64_t r = 0; r < stride; ++r) {
-    std::int32_t sum = qir::kAbsent;
-    for (std::int64_t k = 0; r + k * stride < depth; ++k) {
-      const std::int32_t part = padded(s.slice(slices, 3, r + k * stride, r + k * stride + 1, 1), k, most - 1 - k);
-      sum = sum == qir::kAbsent ? part : s.of(Op::Add, {sum, part});
-    }
-    if (sum == qir::kAbsent) {  // no slice of the filter falls there
-      qir::Shape shape = one;
-      shape[1] = length;
-      sum = s.floats(shape, Vector<float>(static_cast<std::size_t>(elements(shape)), 0.0f));
-    }
-    phases.push_back(s.reshape(sum, {g.batch, length, 1, channels, out_h * out_w}));
-  }
-  std::int32_t all = s.reshape(s.concat(std::move(phases), 2), {g.batch, length * stride, channels, 1, out_h * out_w});
-  const std::int64_t end = g.pad_begin[0] + g.out[0];
-  all = padded(all, 0, std::max<std::int64_t>(0, end - length * stride));
+  const std::int64_t channels = g.out_channels, end = g.pad_begin[0] + g.out[0];
+  const std::int32_t slices = transposed_slices(s, g, extra);
+  std::int32_t all = sum_of_slices(s, g, slices);
+  all = padded_depth(s, all, 0, std::max<std::int64_t>(0, end - s.tensor(all).shape[1]));
   all = s.slice(all, 1, g.pad_begin[0], end, 1);
-  const std::int32_t made = s.transpose(s.reshape(all, {g.batch, g.out[0], channels, out_h, out_w}), {0, 2, 1, 3, 4});
+  const std::int32_t made =
+      s.transpose(s.reshape(all, {g.batch, g.out[0], channels, g.out[1], g.out[2]}), {0, 2, 1, 3, 4});
   if (const std::int32_t bias = node.inputs[2]; bias != qir::kAbsent)
     s.give(Op::Add, {made, s.reshape(bias, {channels, 1, 1, 1})});
   else s.give(Op::Identity, {made});

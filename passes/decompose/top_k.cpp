@@ -15,7 +15,13 @@ constexpr std::int64_t kMostPairs = std::int64_t{1} << 18;
 
 class Counted {
  public:
-  Counted(Decomposer &s, std::size_t axis, std::int64_t k) : s_(s), axis_(axis), k_(k), dtype_(s.in(0).dtype) {}
+  // Integers of 8 and 16 bits are counted, and summed, as ones of 32.
+  Counted(Decomposer &s, std::size_t axis, std::int64_t k)
+      : s_(s), axis_(axis), k_(k), dtype_(is_small(s.in(0).dtype) ? DType::I32 : s.in(0).dtype) {}
+
+  static bool is_small(DType dtype) noexcept {
+    return dtype == DType::I8 || dtype == DType::I16 || dtype == DType::U8 || dtype == DType::U16;
+  }
 
   void run() {
     const qir::Shape shape = s_.in(0).shape;
@@ -24,7 +30,8 @@ class Counted {
       if (i != axis_) perm_.push_back(static_cast<std::int64_t>(i));
     perm_.push_back(static_cast<std::int64_t>(axis_));
     const bool moved = axis_ + 1 != shape.size();
-    const std::int32_t x = moved ? s_.transpose(s_.node().inputs[0], perm_) : s_.node().inputs[0];
+    const std::int32_t given = dtype_ == s_.in(0).dtype ? s_.node().inputs[0] : s_.cast(s_.node().inputs[0], dtype_);
+    const std::int32_t x = moved ? s_.transpose(given, perm_) : given;
     const std::int32_t each = s_.reshape(x, {rows, n, 1}), other = s_.reshape(x, {rows, 1, n});
     const bool largest = s_.node().get_int("largest", 1) != 0;
     const qir::Shape pairs = {rows, n, n};
@@ -43,7 +50,8 @@ class Counted {
     if (s_.node().outputs[0] != qir::kAbsent) {
       const qir::Shape full = {rows, k_, n};
       const std::int32_t chosen = s_.of(Op::Where, {is_at, other, s_.number(dtype_, 0)}, dtype_, full);
-      give(sum(chosen, rows, k_), s_.node().outputs[0]);
+      const std::int32_t values = sum(chosen, rows, k_);
+      give(dtype_ == s_.in(0).dtype ? values : s_.cast(values, s_.in(0).dtype), s_.node().outputs[0]);
     }
     if (s_.node().outputs.size() > 1 && s_.node().outputs[1] != qir::kAbsent) {
       const std::int32_t number = s_.of(Op::Mul, {real(is_at), s_.floats({1, 1, n}, numbers)});
@@ -84,7 +92,8 @@ bool decompose_order(Decomposer &s) {
   const qir::Node &node = s.node();
   const DType dtype = s.in(0).dtype;
   if (node.op != Op::TopK || s.in(0).quant ||
-      (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::I32 && dtype != DType::I64))
+      (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::I32 && dtype != DType::I64 &&
+       !Counted::is_small(dtype)))
     return false;
   const qir::Shape &shape = s.in(0).shape;
   const std::int64_t given = node.get_int("axis", -1), rank = static_cast<std::int64_t>(shape.size());
@@ -95,7 +104,7 @@ bool decompose_order(Decomposer &s) {
   const std::optional<std::int64_t> count = element_count(shape.data(), shape.size());
   // f16 counts to 2048.
   if (!count || *count < 1 || n > 2048 || k < 1 || k > n || *count > kMostPairs / n) return false;
-  Counted(s, static_cast<std::size_t>(axis), k).run();
+  Counted(s, index_of(axis), k).run();
   return true;
 }
 

@@ -66,13 +66,14 @@ bool fold_into(qir::Graph &graph, Store &store, qir::Names &names, const qir::Us
     factor[c] = scale[c] / std::sqrt(static_cast<double>(variance[c]) + epsilon);
     new_bias[c] = static_cast<float>(((bias ? bias[c] : 0.0) - mean[c]) * factor[c] + shift[c]);
   }
-  const std::int64_t groups = layout.channels / layout.per_group;
-  std::int64_t i = 0;
-  for (std::int64_t g = 0; g < groups; ++g)
-    for (std::int64_t o = 0; o < layout.outer; ++o)
-      for (std::int64_t c = 0; c < layout.per_group; ++c)
-        for (std::int64_t k = 0; k < layout.inner; ++k, ++i)
-          new_weight[i] = static_cast<float>(weight[i] * factor[index_of(g * layout.per_group + c)]);
+  // Rows of inner elements, those of one channel after another.
+  const std::int64_t rows = layout.channels * layout.outer;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t group = row / (layout.outer * layout.per_group);
+    const double by = factor[index_of(group * layout.per_group + row % layout.per_group)];
+    for (std::int64_t i = row * layout.inner; i < (row + 1) * layout.inner; ++i)
+      new_weight[i] = static_cast<float>(weight[i] * by);
+  }
 
   const auto add = [&](std::int32_t like, std::string_view name, qir::Shape dims, const void *data,
                        std::uint64_t size) {

@@ -160,6 +160,14 @@ std::optional<Pass::Depth> Pass::depth_of(const qir::Uses &uses, std::int32_t id
   return depth;
 }
 
+// The taps of one channel of a block's pixel, where they lie in the kernel for the image.
+void spread_taps(const float *from, const qir::Shape &w, std::int64_t block, std::int64_t pixel, float *to) {
+  for (std::int64_t tap = 0; tap < w[2] * w[3]; ++tap) {
+    const std::int64_t y = tap / w[3] * block + pixel / block, x = tap % w[3] * block + pixel % block;
+    to[y * w[3] * block + x] = from[tap];
+  }
+}
+
 // Taps of a block's pixels stand where those pixels lie.
 bool Pass::read_image(Rewriting &to, const qir::Node &conv, const Depth &depth) const {
   const qir::Shape w = at(graph_, conv.inputs[1]).shape;
@@ -175,11 +183,8 @@ bool Pass::read_image(Rewriting &to, const qir::Node &conv, const Depth &depth) 
   for (std::int64_t m = 0; m < w[0] && !look_only_; ++m)
     for (std::int64_t i = 0; i < b * b; ++i)
       for (std::int64_t c = 0; c < channels; ++c)
-        for (std::int64_t tap = 0; tap < w[2] * w[3]; ++tap) {
-          const std::int64_t y = tap / w[3] * b + i / b, x = tap % w[3] * b + i % b;
-          values[((m * channels + c) * kh + y) * kw + x] =
-              from[(m * w[1] + depth.channels[index_of(i)] + c) * w[2] * w[3] + tap];
-        }
+        spread_taps(from + (m * w[1] + depth.channels[index_of(i)] + c) * w[2] * w[3], w, b, i,
+                    values + (m * channels + c) * kh * kw);
   Vector<std::int32_t> inputs{depth.image, weights};
   if (const std::int32_t bias = conv.inputs[2]; bias != qir::kAbsent) inputs.push_back(bias);
   qir::Node &made = to.emit(Op::Conv, conv, std::move(inputs), conv.outputs[0]);
@@ -263,16 +268,23 @@ void Pass::emit_joined(Rewriting &to, const Vector<std::int32_t> &nodes, std::in
   split.set("axis", std::int64_t{1});
 }
 
+// By each part that a Split makes: what was split.
+HashMap<std::int32_t, std::int32_t> split_inputs(const qir::Graph &graph) {
+  HashMap<std::int32_t, std::int32_t> made;
+  for (const qir::Node &node : graph.nodes) {
+    if (node.op != Op::Split) continue;
+    for (const std::int32_t part : node.outputs) made.emplace(part, node.inputs[0]);
+  }
+  return made;
+}
+
 void Pass::join(const Vector<Vector<std::int32_t>> &groups, bool depthwise) {
   if (groups.empty()) return;
   Vector<std::int32_t> group_of(graph_.nodes.size(), -1);
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::int32_t n : groups[g]) group_of[index_of(n)] = static_cast<std::int32_t>(g);
-  HashMap<std::int32_t, std::int32_t> split_of;  // by part: what was split
-  if (depthwise)
-    for (const qir::Node &node : graph_.nodes)
-      if (node.op == Op::Split)
-        for (const std::int32_t part : node.outputs) split_of.emplace(part, node.inputs[0]);
+  const HashMap<std::int32_t, std::int32_t> split_of =
+      depthwise ? split_inputs(graph_) : HashMap<std::int32_t, std::int32_t>();
   Rewriting to(graph_, store_);
   for (std::size_t n = 0; n < to.old.size() && !stop_asked(); ++n) {
     if (group_of[n] < 0) {
@@ -282,7 +294,7 @@ void Pass::join(const Vector<Vector<std::int32_t>> &groups, bool depthwise) {
     const Vector<std::int32_t> &group = groups[index_of(group_of[n])];
     if (static_cast<std::size_t>(std::ranges::min(group)) != n) continue;
     const std::int32_t x = to.old[n].inputs[0];
-    emit_joined(to, group, depthwise ? split_of[x] : x, depthwise);
+    emit_joined(to, group, depthwise ? split_of.at(x) : x, depthwise);
   }
 }
 

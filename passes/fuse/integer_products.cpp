@@ -90,7 +90,7 @@ void scale_integer_products(qir::Graph &graph, Store &store) {
   const qir::Uses uses(graph);
   OrderedMap<std::size_t, Chain> chains;  // by the place of the Mul
   Vector<bool> gone(graph.nodes.size());
-  const auto only_user = [&](std::int32_t id) { return static_cast<std::size_t>(uses.users(id)[0]); };
+  const auto only_user = [&](std::int32_t id) { return index_of(uses.users(id)[0]); };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const qir::Node &node = graph.nodes[i];
     if (!fits(graph, node) || !uses.used_once(node.outputs[0])) continue;

@@ -76,75 +76,90 @@ std::optional<Space> space_of(const qir::Shape &from, const qir::Shape &to, cons
   return std::nullopt;
 }
 
+// The nodes of a movement: a view, what turns its axes, another view.
+struct Turn {
+  std::size_t before, turn, behind;
+};
+
+// The movement whose Transpose node `n` is, where none of its tensors is needed elsewhere.
+std::optional<Turn> turn_of(const qir::Graph &graph, const qir::Uses &uses, std::size_t n) {
+  const qir::Node &node = graph.nodes[n];
+  const Vector<std::int64_t> *const perm = node.get_ints("perm");
+  if (node.op != Op::Transpose || !perm) return std::nullopt;
+  const std::int32_t from = node.inputs[0], to = node.outputs[0];
+  if (uses.maker(from) < 0 || !uses.used_once(from) || !uses.used_once(to)) return std::nullopt;
+  const auto before = index_of(uses.maker(from)), behind = index_of(uses.users(to)[0]);
+  const qir::Node &first = graph.nodes[before], &last = graph.nodes[behind];
+  if (!is_view(first) || !is_view(last) || last.inputs[0] != to) return std::nullopt;
+  const qir::Tensor &x = at(graph, first.inputs[0]);
+  if (!is_known(at(graph, from).shape) || !is_known(x.shape) || !is_known(at(graph, last.outputs[0]).shape) ||
+      (x.quant && !x.quant->per_tensor()))
+    return std::nullopt;
+  const Movement movement = movement_of(at(graph, from).shape, *perm);
+  if (movement.dims.size() >= at(graph, from).shape.size() &&
+      !space_of(x.shape, at(graph, last.outputs[0]).shape, movement))
+    return std::nullopt;
+  return Turn{before, n, behind};
+}
+
+// A reshape to `shape`; `to`: the tensor that it makes, or kAbsent for a new one.
+std::int32_t emit_view(Rewriting &rewriting, std::int32_t id, const qir::Node &like, const qir::Shape &shape,
+                       std::int32_t to) {
+  if (to == qir::kAbsent) {
+    const qir::Tensor from = at(rewriting.graph, id);
+    to = rewriting.tensor(like.name + "/moved", from.dtype, shape);
+    at(rewriting.graph, to).quant = from.quant;
+  }
+  const std::int32_t extents = rewriting.integers(like.name + "/shape", shape);
+  rewriting.emit(Op::Reshape, like, {id, extents}, to);
+  return to;
+}
+
+// One node for the movement where ONNX has it, else a Reshape for each view with no more axes than need be.
+void emit_movement(Rewriting &rewriting, const Turn &found) {
+  qir::Graph &graph = rewriting.graph;
+  const qir::Node &first = rewriting.old[found.before], &turn = rewriting.old[found.turn],
+                  &last = rewriting.old[found.behind];
+  const std::int32_t x = first.inputs[0], y = last.outputs[0];
+  Movement movement = movement_of(at(graph, turn.inputs[0]).shape, *turn.get_ints("perm"));
+  if (const std::optional<Space> space = space_of(at(graph, x).shape, at(graph, y).shape, movement)) {
+    qir::Node &made = rewriting.emit(space->op, turn, {x}, y);
+    made.set("blocksize", space->block);
+    made.set("mode", std::string_view(space->mode));
+    return;
+  }
+  std::int32_t moved = emit_view(rewriting, x, first, movement.dims, qir::kAbsent);
+  if (movement.perm.size() > 1) {
+    qir::Shape shape;
+    for (const std::int64_t axis : movement.perm) shape.push_back(movement.dims[index_of(axis)]);
+    const qir::Tensor like = at(graph, moved);
+    const std::int32_t turned = rewriting.tensor(turn.name + "/turned", like.dtype, shape);
+    at(graph, turned).quant = like.quant;
+    rewriting.emit(Op::Transpose, turn, {moved}, turned).set("perm", std::move(movement.perm));
+    moved = turned;
+  }
+  const qir::Shape shape = at(graph, y).shape;
+  emit_view(rewriting, moved, last, shape, y);
+}
+
 }  // namespace
 
 void simplify_movements(qir::Graph &graph, Store &store) {
   if (std::ranges::none_of(graph.nodes, [](const qir::Node &node) { return node.op == Op::Transpose; })) return;
   const qir::Uses uses(graph);
-  // By the last node of the three: the other two.
-  HashMap<std::size_t, std::pair<std::size_t, std::size_t>> found;
+  HashMap<std::size_t, Turn> found;  // by its last node
   Vector<bool> taken(graph.nodes.size(), false);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const qir::Node &node = graph.nodes[n];
-    const Vector<std::int64_t> *const perm = node.get_ints("perm");
-    if (node.op != Op::Transpose || !perm) continue;
-    const std::int32_t from = node.inputs[0], to = node.outputs[0];
-    if (uses.maker(from) < 0 || !uses.used_once(from) || !uses.used_once(to)) continue;
-    const auto before = static_cast<std::size_t>(uses.maker(from)),
-               behind = static_cast<std::size_t>(uses.users(to)[0]);
-    const qir::Node &first = graph.nodes[before], &last = graph.nodes[behind];
-    if (!is_view(first) || !is_view(last) || last.inputs[0] != to || taken[before] || taken[behind]) continue;
-    const qir::Tensor &x = at(graph, first.inputs[0]);
-    if (!is_known(at(graph, from).shape) || !is_known(x.shape) || !is_known(at(graph, last.outputs[0]).shape) ||
-        (x.quant && !x.quant->per_tensor()))
-      continue;
-    const Movement movement = movement_of(at(graph, from).shape, *perm);
-    if (movement.dims.size() >= at(graph, from).shape.size() &&
-        !space_of(x.shape, at(graph, last.outputs[0]).shape, movement))
-      continue;
-    taken[before] = taken[n] = taken[behind] = true;
-    found.emplace(behind, std::make_pair(before, n));
+    const std::optional<Turn> turn = turn_of(graph, uses, n);
+    if (!turn || taken[turn->before] || taken[turn->behind]) continue;
+    taken[turn->before] = taken[n] = taken[turn->behind] = true;
+    found.emplace(turn->behind, *turn);
   }
   if (found.empty()) return;
   Rewriting rewriting(graph, store);
   for (std::size_t n = 0; n < rewriting.old.size() && !stop_asked(); ++n) {
-    qir::Node &last = rewriting.old[n];
-    const auto three = found.find(n);
-    if (three == found.end()) {
-      if (!taken[n]) rewriting.keep(std::move(last));
-      continue;
-    }
-    const qir::Node &first = rewriting.old[three->second.first], &turn = rewriting.old[three->second.second];
-    const std::int32_t x = first.inputs[0], y = last.outputs[0];
-    Movement movement = movement_of(at(graph, turn.inputs[0]).shape, *turn.get_ints("perm"));
-    if (const std::optional<Space> space = space_of(at(graph, x).shape, at(graph, y).shape, movement)) {
-      qir::Node &made = rewriting.emit(space->op, turn, {x}, y);
-      made.set("blocksize", space->block);
-      made.set("mode", std::string_view(space->mode));
-      continue;
-    }
-    const auto view = [&](std::int32_t id, const qir::Node &like, const qir::Shape &shape, std::int32_t to) {
-      if (to == qir::kAbsent) {
-        const qir::Tensor from = at(graph, id);
-        to = rewriting.tensor(like.name + "/moved", from.dtype, shape);
-        at(graph, to).quant = from.quant;
-      }
-      const std::int32_t extents = rewriting.integers(like.name + "/shape", shape);
-      rewriting.emit(Op::Reshape, like, {id, extents}, to);
-      return to;
-    };
-    std::int32_t moved = view(x, first, movement.dims, qir::kAbsent);
-    if (movement.perm.size() > 1) {
-      qir::Shape shape;
-      for (const std::int64_t axis : movement.perm) shape.push_back(movement.dims[index_of(axis)]);
-      const qir::Tensor like = at(graph, moved);
-      const std::int32_t turned = rewriting.tensor(turn.name + "/turned", like.dtype, shape);
-      at(graph, turned).quant = like.quant;
-      rewriting.emit(Op::Transpose, turn, {moved}, turned).set("perm", std::move(movement.perm));
-      moved = turned;
-    }
-    const qir::Shape shape = at(graph, y).shape;
-    view(moved, last, shape, y);
+    if (const auto turn = found.find(n); turn != found.end()) emit_movement(rewriting, turn->second);
+    else if (!taken[n]) rewriting.keep(std::move(rewriting.old[n]));
   }
 }
 

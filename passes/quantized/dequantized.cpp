@@ -108,7 +108,7 @@ class Apart {
 
 }  // namespace
 
-void take_apart_quantized(qir::Graph &graph, Store &store, bool (*keep)(const qir::Graph &, const qir::Node &)) {
+void dequantize_nodes(qir::Graph &graph, Store &store, bool (*keep)(const qir::Graph &, const qir::Node &)) {
   Apart(graph, store).run(keep);
 }
 

@@ -191,7 +191,7 @@ class Readers {
   };
   bool counts(std::int32_t id) const { return id != qir::kAbsent && !at(graph_, id).is_constant; }
   bool reads(const Reader &reader, std::int32_t id) const {
-    const auto n = static_cast<std::size_t>(reader.node);
+    const auto n = index_of(reader.node);
     const Vector<std::int32_t> &inputs = graph_.nodes[n].inputs;
     return !dead_[n] && reader.input < inputs.size() && inputs[reader.input] == id;
   }

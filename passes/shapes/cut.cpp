@@ -13,8 +13,6 @@ namespace {
 
 using qir::Op;
 
-std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 // Takes tensors over as they are met.
 class PartMaker {
  public:
@@ -23,7 +21,7 @@ class PartMaker {
   }
   // As an input, where nothing of the part has made it.
   std::int32_t read(std::int32_t id) {
-    const bool met = local_[place(id)] != qir::kAbsent;
+    const bool met = local_[index_of(id)] != qir::kAbsent;
     const std::int32_t mine = take(id);
     if (!met && !at(from_, id).is_constant) {
       part_.graph.inputs.push_back(mine);
@@ -42,7 +40,7 @@ class PartMaker {
   void output(std::int32_t id, std::int32_t of_whole) {
     part_.graph.outputs.push_back(read(id));
     part_.outputs.push_back(id);
-    part_.places.push_back(of_whole);
+    part_.positions.push_back(of_whole);
     gives_.insert(id);
   }
   bool gives(std::int32_t id) const { return gives_.contains(id); }
@@ -50,7 +48,7 @@ class PartMaker {
 
  private:
   std::int32_t take(std::int32_t id) {
-    std::int32_t &mine = local_[place(id)];
+    std::int32_t &mine = local_[index_of(id)];
     if (mine == qir::kAbsent) {
       mine = static_cast<std::int32_t>(part_.graph.tensors.size());
       part_.graph.tensors.push_back(at(from_, id));
@@ -76,18 +74,18 @@ Parts cut(const qir::Graph &graph, const Vector<bool> &in_first) {
   Vector<std::uint8_t> maker(graph.tensors.size(), Nobody);
   for (std::size_t n = 0; n < graph.nodes.size() && !stop_asked(); ++n) {
     for (const std::int32_t id : graph.nodes[n].outputs)
-      if (id != qir::kAbsent) maker[place(id)] = in_first[n] ? First : Second;
+      if (id != qir::kAbsent) maker[index_of(id)] = in_first[n] ? First : Second;
     (in_first[n] ? first : second).node(graph.nodes[n]);
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const std::int32_t id = graph.outputs[i];
-    const bool early = maker[place(id)] == First || (maker[place(id)] == Nobody && known(at(graph, id).shape));
+    const bool early = maker[index_of(id)] == First || (maker[index_of(id)] == Nobody && known(at(graph, id).shape));
     (early ? first : second).output(id, static_cast<std::int32_t>(i));
   }
   Parts parts;
   parts.second = second.take_part();
   for (const std::int32_t id : parts.second.inputs)
-    if (maker[place(id)] == First && !first.gives(id)) first.output(id, qir::kAbsent);
+    if (maker[index_of(id)] == First && !first.gives(id)) first.output(id, qir::kAbsent);
   parts.first = first.take_part();
   return parts;
 }
@@ -96,14 +94,14 @@ Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node 
   Vector<bool> late(graph.tensors.size()), taken(graph.nodes.size());
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) late[t] = !known(graph.tensors[t].shape);
   const auto any_late = [&](const Vector<std::int32_t> &list) {
-    return std::ranges::any_of(list, [&](std::int32_t id) { return id != qir::kAbsent && late[place(id)]; });
+    return std::ranges::any_of(list, [&](std::int32_t id) { return id != qir::kAbsent && late[index_of(id)]; });
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const qir::Node &node = graph.nodes[n];
     taken[n] = !any_late(node.inputs) && !any_late(node.outputs) && !(is_late && is_late(node));
     if (taken[n]) continue;
     for (const std::int32_t id : node.outputs)
-      if (id != qir::kAbsent) late[place(id)] = true;
+      if (id != qir::kAbsent) late[index_of(id)] = true;
   }
   return taken;
 }
@@ -111,16 +109,16 @@ Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node 
 Vector<bool> telling(const qir::Graph &graph) {
   Vector<bool> there(graph.tensors.size()), taken(graph.nodes.size());
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) there[t] = graph.tensors[t].is_constant;
-  for (const std::int32_t id : graph.inputs) there[place(id)] = known(at(graph, id).shape);
+  for (const std::int32_t id : graph.inputs) there[index_of(id)] = known(at(graph, id).shape);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     taken[n] = std::ranges::all_of(graph.nodes[n].inputs,
-                                   [&](std::int32_t id) { return id == qir::kAbsent || there[place(id)]; });
+                                   [&](std::int32_t id) { return id == qir::kAbsent || there[index_of(id)]; });
   return taken;
 }
 
-bool has_products(const qir::Graph &graph) noexcept {
+bool has_contractions(const qir::Graph &graph) noexcept {
   return std::ranges::any_of(graph.nodes,
-                             [](const qir::Node &node) { return qir::op_row(node.op).has(qir::OpTraits::Products); });
+                             [](const qir::Node &node) { return qir::op_row(node.op).has(qir::OpTraits::Gemm); });
 }
 
 namespace {
@@ -173,7 +171,7 @@ bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, q
 
 }  // namespace
 
-Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
+Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     qir::Shape &stated = at(graph, graph.inputs[i]).shape;
     bool fits = stated.size() == inputs[i].size();
@@ -187,7 +185,7 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
     stated = inputs[i];
   }
   Vector<bool> dead(graph.nodes.size(), false), shown(graph.tensors.size());
-  for (const std::int32_t id : graph.outputs) shown[place(id)] = true;
+  for (const std::int32_t id : graph.outputs) shown[index_of(id)] = true;
   Vector<qir::InferValue> values;
   Vector<qir::InferType> types;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -209,7 +207,7 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
       const qir::Shape &found = types[i].shape;
       for (std::size_t d = 0; d < stated.size() && d < found.size(); ++d)
         if (stated[d] < 0) stated[d] = found[d];
-      is_output |= shown[place(node.outputs[i])];
+      is_output |= shown[index_of(node.outputs[i])];
     }
     dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
   }

@@ -50,11 +50,15 @@ Status null_argument(const char *function, const char *argument) {
   return Status::error(ErrorId::null_argument, format("%s: found NULL for %s", function, argument));
 }
 
-Status read_text(const char *function, const char *argument, const qr_string &from, std::string_view *out) {
+// Any: of an option's value, whose row says which bytes it may have.
+enum class Bytes : std::uint8_t { Utf8, Any };
+
+Status read_text(const char *function, const char *argument, const qr_string &from, std::string_view *out,
+                 Bytes bytes = Bytes::Utf8) {
   if (!from.data && from.size) return null_argument(function, argument);
   if (from.data && from.size == QR_NUL_TERMINATED) *out = from.data;
   else *out = {from.data ? from.data : "", static_cast<std::size_t>(from.size)};
-  if (!is_utf8(*out))
+  if (bytes == Bytes::Utf8 && !is_utf8(*out))
     return Status::error(ErrorId::not_utf8, format("%s: %s: found bytes that are no UTF-8", function, argument));
   return {};
 }
@@ -245,7 +249,7 @@ qr_status *qr_quantizer_set(qr_quantizer *quantizer, qr_string key, qr_string va
   return with(quantizer, [&](Quantizer &object) -> Status {
     std::string_view name, word;
     QR_RETURN_IF_ERROR(read_text(function, "key", key, &name));
-    QR_RETURN_IF_ERROR(read_text(function, "value", value, &word));
+    QR_RETURN_IF_ERROR(read_text(function, "value", value, &word, Bytes::Any));
     return object.set(name, word);
   });
 }

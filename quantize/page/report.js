@@ -24,7 +24,7 @@
   const bytes = (value) => value >= 1e9 ? (value / 1e9).toFixed(2) + " GB" : value >= 1e6 ? (value / 1e6).toFixed(2) + " MB" : value >= 1e3 ? (value / 1e3).toFixed(1) + " kB" : value + " B";
   // 200 stands for no difference at all.
   const decibel = (value) => !is(value) ? "–" : value >= 200 ? "exact" : value.toFixed(1);
-  const grade = (value) => !is(value) ? "" : value >= 30 ? "good" : value >= 15 ? "fair" : "bad";
+  const grade = (value) => !is(value) ? "" : value >= 30 ? "good" : value >= 15 ? "fair" : "bad";  // as verdict.cpp has it
   const percent = (part) => part === 0 ? "0" : part < 1e-4 ? "< 0.01 %" : (100 * part).toFixed(part < 0.1 ? 2 : 1) + " %";
   const matches = (texts) => state.words.every((word) => texts.some((text) => (text || "").toLowerCase().includes(word)));
   const tensors = data.tensors || [], layers = (data.layers || []).map((layer, i) => ({...layer, index: i}));
@@ -43,8 +43,11 @@
     if (data.float_bytes && data.quantized_bytes) cards.push(card("Size", bytes(data.quantized_bytes), `from ${bytes(data.float_bytes)}, ${(data.float_bytes / data.quantized_bytes).toFixed(1)} times smaller`));
     const coded = layers.filter((layer) => layer.quantized);
     cards.push(card("Quantised layers", `${coded.length} of ${layers.length}`, [8, 16].map((bits) => [bits, coded.filter((layer) => layer.bits === bits).length]).filter(([, n]) => n).map(([bits, n]) => `${n} of ${bits} bits`).join(", ")));
-    cards.push(card("Calibration", String(data.samples), `inputs; compared on ${data.evaluated}`));
-    byId("summary").replaceChildren(element("div", {class: "cards"}, cards));
+    cards.push(card("Calibration", String(data.samples - data.held_back), data.held_back ? `inputs; compared on ${data.held_back} others` : `inputs; compared on ${data.evaluated} of them`));
+    const {word, why, next} = data.verdict;
+    const said = [element("p", {}, [element("b", {class: word === "poor" ? "bad" : word}, word), `: ${why}`])];
+    if (next.length) said.push(element("ul", {}, next.map((one) => element("li", {}, one.option ? [element("code", {}, `--${one.option.replaceAll("_", "-")} ${one.value}`), `: ${one.why}`] : one.why))));
+    byId("summary").replaceChildren(element("div", {class: "cards"}, cards), ...said);
   };
 
   // ---- along the network

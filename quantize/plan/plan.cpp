@@ -435,6 +435,39 @@ class Encoder {
     return reads_converted(n, id) ? a.converted : a.encoding;
   }
 
+  // What input `i` of a node is stored as.
+  Status constant(std::size_t n, std::size_t i, const Rule &rule) {
+    const qir::Node &node = graph_.nodes[n];
+    Constant made;
+    made.node = static_cast<std::int32_t>(n), made.tensor = node.inputs[i], made.input = i;
+    if (rule.role(i) == Role::Bias) {
+      if (!bias(n, made)) return {};
+    } else if (rule.role(i) == Role::Weights) {
+      weights(node, made);
+      QR_RETURN_IF_ERROR(stop_status(kStopped));
+    } else if (rule.moves && i < rule.moved && is_activation(graph_, node.outputs[0])) {
+      quantize_as(graph_, plan_.activations[index_of(node.outputs[0])].encoding, made);
+    } else {
+      quantize_other(n, made);
+    }
+    plan_.constants.push_back(std::move(made));
+    return {};
+  }
+
+  // A constant that stands for an activation. A mask reaches no lower than its limit.
+  void quantize_other(std::size_t n, Constant &made) {
+    const std::int32_t id = made.tensor;
+    const Grid grid = constant_grid(n);
+    const auto mask = mask_limits_.find(id);
+    const bool is_mask = adds_mask(n) && mask != mask_limits_.end() && !overrides_.contains(at(graph_, id).name);
+    quantize_whole(graph_, overrides_, grid, made);
+    if (!is_mask) return;
+    Range covers = covered({made.dtype, made.quant.scales[0], made.quant.zero_points[0]});
+    if (!(covers.low < mask->second || (std::isfinite(mask->second) && forbids(id)))) return;
+    covers.low = mask->second;
+    quantize_as(graph_, encode(covers, grid), made);
+  }
+
   Status constants() {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const qir::Node &node = graph_.nodes[n];
@@ -443,29 +476,7 @@ class Encoder {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const std::int32_t id = node.inputs[i];
         if (rule->role(i) == Role::None || !is_real(graph_, id) || !at(graph_, id).is_constant) continue;
-        Constant made;
-        made.node = static_cast<std::int32_t>(n), made.tensor = id, made.input = i;
-        const bool moved = rule->moves && i < rule->moved;
-        if (rule->role(i) == Role::Bias) {
-          if (!bias(n, made)) continue;
-        } else if (rule->role(i) == Role::Weights) {
-          weights(node, made);
-          QR_RETURN_IF_ERROR(stop_status(kStopped));
-        } else if (moved && is_activation(graph_, node.outputs[0])) {
-          quantize_as(graph_, plan_.activations[index_of(node.outputs[0])].encoding, made);
-        } else {
-          const Grid grid = constant_grid(n);
-          const auto mask = mask_limits_.find(id);
-          const bool is_mask = adds_mask(n) && mask != mask_limits_.end() && !overrides_.contains(at(graph_, id).name);
-          quantize_whole(graph_, overrides_, grid, made);
-          if (is_mask)
-            if (Range covers = covered({made.dtype, made.quant.scales[0], made.quant.zero_points[0]});
-                covers.low < mask->second || (std::isfinite(mask->second) && forbids(id))) {
-              covers.low = mask->second;
-              quantize_as(graph_, encode(covers, grid), made);
-            }
-        }
-        plan_.constants.push_back(std::move(made));
+        QR_RETURN_IF_ERROR(constant(n, i, *rule));
       }
     }
     return {};

@@ -26,6 +26,7 @@ struct Constant {
   std::size_t input = 0;
   DType dtype = DType::I8;
   qir::Quantization quant;
+  bool reduced = false;  // of its encodings
   Vector<std::int32_t> stored;
 };
 

@@ -37,7 +37,7 @@ class Places {
   void each(const Body &body) const {
     std::size_t element = 0;
     const auto run = [&](std::int64_t place, std::int64_t count) {
-      body(static_cast<std::size_t>(place), element, static_cast<std::size_t>(count));
+      body(index_of(place), element, static_cast<std::size_t>(count));
       element += static_cast<std::size_t>(count);
     };
     for (std::int64_t o = 0; o < outer_; ++o) {
@@ -63,10 +63,10 @@ template <class Body>
 void each_encoding(const qir::Tensor &tensor, const Constant &constant, const Body &body) {
   const qir::Quantization &quant = constant.quant;
   const auto give = [&](std::size_t place, std::size_t first, std::size_t count) {
-    body(Encoding{constant.dtype, quant.scales[place], quant.zero_points[place]}, first, count);
+    body(Encoding{constant.dtype, quant.scales[place], quant.zero_points[place], constant.reduced}, first, count);
   };
   if (quant.scales.size() == 1) return give(0, 0, floats_of(tensor).size());
-  Places(tensor.shape, static_cast<std::size_t>(quant.axis), quant.block_size).each(give);
+  Places(tensor.shape, index_of(quant.axis), quant.block_size).each(give);
 }
 
 void store(const qir::Graph &graph, Constant &constant) {
@@ -112,6 +112,7 @@ void encode_places(const qir::Graph &graph, const Places &places, const Grid &gr
       ranges[place] = {std::min(ranges[place].low, seen.low), std::max(ranges[place].high, seen.high)};
     });
   constant.dtype = grid.dtype;
+  constant.reduced = grid.reduced && dtype_bits(grid.dtype) == 8;
   constant.quant.scales.clear(), constant.quant.zero_points.clear();
   // A channel of zeros has the scale of the widest: its bias counts in units of it, and 1 would be far too coarse.
   Range widest;
@@ -134,7 +135,7 @@ void encode_channels(const Vector<Override> &channels, const Grid &grid, Constan
     if (one.scale) {
       scale = *one.scale, zero = one.zero_point.value_or(0);
     } else if (one.low || one.high) {
-      const Range seen = covered({constant.dtype, scale, zero});
+      const Range seen = covered({constant.dtype, scale, zero, constant.reduced});
       const Encoding encoding = encode({one.low.value_or(seen.low), one.high.value_or(seen.high)}, grid);
       scale = encoding.scale, zero = encoding.zero_point;
     }
@@ -153,7 +154,7 @@ std::optional<Encoding> own_grid(std::span<const float> values, const Grid &grid
     if (points.size() > most || !std::isfinite(value)) return std::nullopt;
     points.insert(there, value);
   }
-  if (points.size() < 16 || grid.symmetric) return std::nullopt;  // a few weights lie on many grids
+  if (points.size() < 16 || grid.symmetric || grid.reduced) return std::nullopt;  // a few weights lie on many grids
   double step = HUGE_VAL;
   for (std::size_t i = 1; i < points.size(); ++i)
     step = std::min(step, static_cast<double>(points[i]) - static_cast<double>(points[i - 1]));
@@ -179,6 +180,7 @@ const TensorOverride *override_of(const qir::Graph &graph, const Overrides &over
 
 void quantize_as(const qir::Graph &graph, const Encoding &encoding, Constant &constant) {
   constant.dtype = encoding.dtype;
+  constant.reduced = encoding.reduced;
   constant.quant.scales = {encoding.scale};
   constant.quant.zero_points = {encoding.zero_point};
   store(graph, constant);
@@ -232,7 +234,7 @@ void quantize_weights_as(const qir::Graph &graph, const Settings &settings, cons
   auto axis = weight_axis(node, weights.shape.size());
   if (said && said->own.axis && *said->own.axis >= 0 &&
       *said->own.axis < static_cast<std::int64_t>(weights.shape.size()))
-    axis = static_cast<std::size_t>(*said->own.axis);
+    axis = index_of(*said->own.axis);
   else if (!settings.per_channel || constant.input != 1 || (said && said->per_tensor)) axis = std::nullopt;
   if (!axis) {
     quantize_whole(graph, overrides, grid, constant, settings.clip_weights && constant.input == 1);
@@ -341,10 +343,10 @@ void describe_weights(const Constant &constant, const qir::Tensor &tensor, Tenso
   entry->seen = {static_cast<double>(tally.min()), static_cast<double>(tally.max())};
   entry->histogram = plotted(tally);
   Comparison comparison;
-  const qir::IntegerRange integers = qir::integer_range(constant.dtype);
   std::size_t clipped = 0;
   Vector<float> restored(values.size());
   each_encoding(tensor, constant, [&](const Encoding &encoding, std::size_t first, std::size_t elements) {
+    const qir::IntegerRange integers = integers_of(encoding);
     for (std::size_t i = first; i < first + elements; ++i) {
       const std::int64_t integer = constant.stored[i];
       restored[i] = static_cast<float>(integer - encoding.zero_point) * encoding.scale;

@@ -19,12 +19,12 @@ void Comparison::add(std::span<const float> wanted, std::span<const float> found
 
 double Comparison::sqnr() const noexcept {
   if (noise_ == 0) return kNoNoise;
-  if (signal_ == 0) return -kNoNoise;
+  if (signal_ == 0 || noise_ != noise_) return -kNoNoise;  // NaN where there was a number
   return std::clamp(10 * std::log10(signal_ / noise_), -kNoNoise, kNoNoise);
 }
 
 double Comparison::cosine() const noexcept {
-  if (signal_ == 0 || found_ == 0) return noise_ == 0 ? 1 : 0;
+  if (signal_ == 0 || found_ == 0 || dot_ != dot_ || found_ != found_) return noise_ == 0 ? 1 : 0;
   return dot_ / std::sqrt(signal_ * found_);
 }
 

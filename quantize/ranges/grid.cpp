@@ -10,10 +10,18 @@
 namespace quarry::quantize {
 namespace {
 
-// The integers in use. A symmetric signed grid leaves out the lowest.
+// Sums of two products of 8 bits by 7 fit into 16 bits, also those of 64 as a signed number.
+qir::IntegerRange in_use(DType dtype, bool reduced) noexcept {
+  const qir::IntegerRange range = qir::integer_range(dtype);
+  if (!reduced || dtype_bits(dtype) != 8) return range;
+  return range.low < 0 ? qir::IntegerRange{-64, 64} : qir::IntegerRange{0, 127};
+}
+
+// A symmetric signed grid leaves out the lowest, and has one above the middle more where it is reduced.
 qir::IntegerRange used_integers(const Grid &grid) noexcept {
-  qir::IntegerRange range = qir::integer_range(grid.dtype);
-  if (grid.symmetric && range.low < 0) ++range.low;
+  qir::IntegerRange range = in_use(grid.dtype, grid.reduced);
+  if (grid.symmetric && range.low < -range.high) ++range.low;
+  if (!grid.symmetric && range.low == -range.high) --range.high;
   return range;
 }
 
@@ -34,6 +42,7 @@ Encoding encode(Range range, const Grid &grid) noexcept {
   const qir::IntegerRange integers = used_integers(grid);
   Encoding out;
   out.dtype = grid.dtype;
+  out.reduced = grid.reduced && dtype_bits(grid.dtype) == 8;
   const double steps = static_cast<double>(integers.high - integers.low);
   double scale = (range.high - range.low) / steps;
   if (grid.symmetric) {
@@ -52,15 +61,17 @@ Encoding encode(Range range, const Grid &grid) noexcept {
   return out;
 }
 
+qir::IntegerRange integers_of(const Encoding &encoding) noexcept { return in_use(encoding.dtype, encoding.reduced); }
+
 Range covered(const Encoding &encoding) noexcept {
-  const qir::IntegerRange integers = qir::integer_range(encoding.dtype);
+  const qir::IntegerRange integers = integers_of(encoding);
   const double scale = static_cast<double>(encoding.scale);
   return {static_cast<double>(integers.low - encoding.zero_point) * scale,
           static_cast<double>(integers.high - encoding.zero_point) * scale};
 }
 
 void quantize_values(std::span<const float> values, const Encoding &encoding, std::int32_t *out) noexcept {
-  const qir::IntegerRange integers = qir::integer_range(encoding.dtype);
+  const qir::IntegerRange integers = integers_of(encoding);
   if (dtype_bits(encoding.dtype) > 16) {
     for (std::size_t i = 0; i < values.size(); ++i)
       out[i] = static_cast<std::int32_t>(

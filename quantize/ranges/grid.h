@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "graph/graph.h"
+#include "graph/ops/quantization.h"
 
 namespace quarry::quantize {
 
@@ -19,6 +20,7 @@ struct Range {
 struct Grid {
   DType dtype = DType::U8;
   bool symmetric = false;  // 0 lies in the middle: zero point 0 of signed types, half the range of unsigned ones
+  bool reduced = false;    // 7 of 8 bits are used
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 
@@ -27,6 +29,7 @@ struct Encoding {
   DType dtype = DType::U8;
   float scale = 1;
   std::int32_t zero_point = 0;
+  bool reduced = false;  // 7 of 8 bits are used
   friend bool operator==(const Encoding &, const Encoding &) = default;
 };
 
@@ -36,6 +39,9 @@ Range widened(Range range, bool symmetric) noexcept;
 // The encoding of a range (widened first). A range of no width gets a scale of 1 where it is 0, so that 0 is exact.
 // Symmetric signed types leave their lowest integer out, so that -high and high are stored alike.
 Encoding encode(Range range, const Grid &grid) noexcept;
+
+// The integers that an encoding uses.
+qir::IntegerRange integers_of(const Encoding &encoding) noexcept;
 
 // The real numbers that an encoding can say: from its lowest integer to its highest.
 Range covered(const Encoding &encoding) noexcept;

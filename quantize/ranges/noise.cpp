@@ -47,7 +47,7 @@ Moments NoiseModel::below(double value) const {
 Noise NoiseModel::noise(const Encoding &encoding) const {
   Noise noise;
   if (below_.empty()) return noise;
-  const qir::IntegerRange stored = qir::integer_range(encoding.dtype);
+  const qir::IntegerRange stored = integers_of(encoding);
   const double step = static_cast<double>(encoding.scale);
   const auto real = [&](std::int64_t integer) { return static_cast<double>(integer - encoding.zero_point) * step; };
   const double low = real(stored.low), high = real(stored.high);

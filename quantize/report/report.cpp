@@ -64,6 +64,20 @@ void output(JsonWriter &json, const OutputEntry &entry) {
   json.end_object();
 }
 
+void verdict(JsonWriter &json, const Verdict &of) {
+  json.key("verdict").begin_object().key("word").value(of.word).key("why").value(of.why).key("next").begin_array();
+  for (const Advice &advice : of.next)
+    json.begin_object()
+        .key("option")
+        .value(advice.option)
+        .key("value")
+        .value(advice.value)
+        .key("why")
+        .value(advice.why)
+        .end_object();
+  json.end_array().end_object();
+}
+
 }  // namespace
 
 String report_json(const Report &report) {
@@ -77,6 +91,12 @@ String report_json(const Report &report) {
       .value(report.device);
   json.key("samples").value(static_cast<std::int64_t>(report.samples));
   json.key("evaluated").value(static_cast<std::int64_t>(report.evaluated));
+  json.key("held_back").value(static_cast<std::int64_t>(report.held_back));
+  verdict(json, report.verdict);
+  json.key("operations").begin_object();
+  json.key("of_8_bits").value(static_cast<std::int64_t>(report.operations.of_8_bits));
+  json.key("of_16_bits").value(static_cast<std::int64_t>(report.operations.of_16_bits));
+  json.key("of_float").value(static_cast<std::int64_t>(report.operations.of_float)).end_object();
   json.key("float_bytes").value(static_cast<std::int64_t>(report.float_bytes));
   json.key("quantized_bytes").value(static_cast<std::int64_t>(report.quantized_bytes));
   json.key("settings").begin_object();

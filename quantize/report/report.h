@@ -43,15 +43,33 @@ struct OutputEntry {
   std::optional<double> top1;  // part of the samples with the same greatest element, 0..1; of rows of scores
 };
 
+// What to try next: an option with a value, or neither; and why.
+struct Advice {
+  String option, value, why;
+};
+
+// `word`: good, fair, poor, not evaluated.
+struct Verdict {
+  String word, why;
+  Vector<Advice> next;
+};
+
+// Nodes by what they compute in.
+struct OperationCounts {
+  std::uint64_t of_8_bits = 0, of_16_bits = 0, of_float = 0;
+};
+
 struct Report {
-  String model, backend, device;  // device: the backend of option compare_on; empty: none
-  std::uint64_t samples = 0, evaluated = 0;
+  String model, backend, device;                            // device: the backend of option compare_on; empty: none
+  std::uint64_t samples = 0, evaluated = 0, held_back = 0;  // held back: evaluated, and not calibrated with
   std::uint64_t float_bytes = 0, quantized_bytes = 0;
   Vector<std::pair<String, String>> settings;
   Vector<Change> changes;
   Vector<TensorEntry> tensors;
   Vector<LayerEntry> layers;
   Vector<OutputEntry> outputs;
+  OperationCounts operations;
+  Verdict verdict;
 };
 
 String report_json(const Report &report);

@@ -49,12 +49,14 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
   made->of_tensor_.assign(graph.tensors.size(), -1);
   Vector<std::int32_t> outputs;
   const qir::Uses uses(graph);
-  QR_RETURN_IF_ERROR(stop_status(kStopped));
+  Vector<std::int32_t> input_of(graph.tensors.size(), -1);
+  for (std::size_t i = graph.inputs.size(); i-- > 0;)
+    input_of[index_of(graph.inputs[i])] = static_cast<std::int32_t>(i);
   for (const std::int32_t id : tensors) {
+    QR_RETURN_IF_ERROR(stop_status(kStopped));
     Watched &one = made->watched_.emplace_back();
     one.tensor = id;
-    const auto input = std::ranges::find(graph.inputs, id);
-    one.input = input == graph.inputs.end() ? -1 : static_cast<std::int32_t>(input - graph.inputs.begin());
+    one.input = input_of[index_of(id)];
     one.observer = make_observer(settings);
     one.row = softmax_row(graph, uses, id);
     if (one.input < 0) one.result = outputs.size(), outputs.push_back(id);
@@ -73,28 +75,34 @@ Status Calibration::each(qr_signal *signal, Body body) {
   return in_parallel(watched_.size(), threads_, signal, [&](std::size_t i) { body(watched_[i]); });
 }
 
-Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal) {
+std::span<const float> Calibration::values_of(const Watched &one, const std::vector<qr::Tensor> &inputs) const {
+  return values(one.input >= 0 ? inputs[index_of(one.input)] : runner_->results()[one.result]);
+}
+
+Status Calibration::check(const std::vector<qr::Tensor> &inputs, std::uint64_t number, qr_signal *signal) {
   QR_RETURN_IF_ERROR(runner_->run(inputs, signal));
-  const auto values_of = [&](const Watched &one) {
-    return values(one.input >= 0 ? inputs[index_of(one.input)] : runner_->results()[one.result]);
-  };
-  QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) { one.extremes = extremes_of(values_of(one)); }));
+  QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) { one.extremes = extremes_of(values_of(one, inputs)); }));
   for (const Watched &one : watched_)
-    if (one.extremes.beyond && has_nan(values_of(one))) {
+    if (one.extremes.beyond && has_nan(values_of(one, inputs))) {
       const String name = printable(qir::at(*graph_, one.tensor).name);
       return Status::error(ErrorId::bad_argument,
-                           format("sample %llu: found NaN in the %s '%s', expected numbers", samples_ + 1,
+                           format("sample %llu: found NaN in the %s '%s', expected numbers", number,
                                   one.input >= 0 ? "input" : "tensor", name),
                            "look at the values of this sample's inputs")
           .with("tensor", name);
     }
+  return {};
+}
+
+Status Calibration::add(const std::vector<qr::Tensor> &inputs, std::uint64_t number, qr_signal *signal) {
+  QR_RETURN_IF_ERROR(check(inputs, number, signal));
   QR_RETURN_IF_ERROR(each(signal, [&](Watched &one) {
     if (one.extremes.beyond || one.row > 1) {
-      bound(values_of(one), one.masked);
+      bound(values_of(one, inputs), one.masked);
       if (one.row > 1) bound_rows(one.masked, one.row);
       one.observer->observe(one.masked);
     } else {
-      one.observer->observe(values_of(one), one.extremes);
+      one.observer->observe(values_of(one, inputs), one.extremes);
     }
   }));
   for (const Watched &one : watched_) one.observer->keep();

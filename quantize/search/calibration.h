@@ -16,8 +16,10 @@ class Calibration final : public HeapObject, public Ranges {
                                           const Vector<std::int32_t> &tensors, const RangeSettings &settings,
                                           unsigned threads, qr_signal *signal);
   // Runs one sample; `inputs` in the order of the graph. What fails, or is stopped, leaves all as it was. A NaN names
-  // the tensor that has it.
-  Status add(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
+  // the tensor that has it; `number`: of the sample, from 1, for that message.
+  Status add(const std::vector<qr::Tensor> &inputs, std::uint64_t number, qr_signal *signal);
+  // Runs one that is not to count: a NaN is named.
+  Status check(const std::vector<qr::Tensor> &inputs, std::uint64_t number, qr_signal *signal);
 
   // What is known of each tensor, and back: `settings` are those that this was made with. Where `known` is not of these
   // tensors, all is as it was.
@@ -44,6 +46,7 @@ class Calibration final : public HeapObject, public Ranges {
     std::size_t row = 0;  // of what Softmax alone reads: the elements that it looks at together
   };
   static std::span<const float> values(const qr::Tensor &tensor);
+  std::span<const float> values_of(const Watched &one, const std::vector<qr::Tensor> &inputs) const;
   template <class Body>
   Status each(qr_signal *signal, Body body);  // on all threads
 

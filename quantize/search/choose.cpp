@@ -48,7 +48,7 @@ Status Quantizer::keep_outputs(qr_signal *signal) {
   }
   QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs_, settings_.threads, signal));
   for (std::size_t s = real_outputs_.size(); s < kept_.size(); ++s) {
-    QR_RETURN_IF_ERROR(real->run(kept_sample(s), signal));
+    QR_RETURN_IF_ERROR(real->run(sample_of(kept_[s]), signal));
     auto &sample = real_outputs_.emplace_back();
     for (const qr::Tensor &result : real->results()) sample.emplace_back(floats(result).begin(), floats(result).end());
   }
@@ -85,7 +85,7 @@ Result<AccuracyMetrics> Quantizer::nearness(const Overrides &overrides, qr_signa
   std::size_t count = 0;
   for (std::size_t s = is_half ? 1 : 0; s < samples; s += is_half ? 2 : 1) {
     ++count;
-    QR_RETURN_IF_ERROR(coded->run(kept_sample(s), signal));
+    QR_RETURN_IF_ERROR(coded->run(sample_of(kept_[s]), signal));
     for (std::size_t i = 0; i < there.size(); ++i) {
       const std::span<const float> found = floats(coded->results()[i]);
       compared[i].add(real_outputs_[s][i], found);
@@ -113,6 +113,39 @@ Result<AccuracyMetrics> Quantizer::nearness(const Overrides &overrides, qr_signa
 
 // By how many dB a choice has to be better than what loses nothing to be clearly better on few samples.
 constexpr double kClear = 0.5;
+
+Result<bool> Quantizer::choose_equalized(const qir::Graph &before, Vector<Change> changes, qr_signal *signal,
+                                         const qr_progress *progress) {
+  qir::Graph after = model_->graph;
+  QR_ASSIGN_OR_RETURN(Plan layout, lay_out(model_->graph, settings_, overrides_));
+  QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
+                      Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout),
+                                        settings_.range, settings_.threads, signal));
+  for (std::size_t s = 0; s < kept_.size(); ++s)
+    QR_RETURN_IF_ERROR(equalized->add(sample_of(kept_[s]), number_of(s), signal));
+  model_->graph = before;
+  QR_RETURN_IF_ERROR(keep_outputs(signal));
+  QR_ASSIGN_OR_RETURN(const AccuracyMetrics plain, nearness(overrides_, signal, progress));
+  model_->graph = after;
+  std::swap(calibration_, equalized);
+  InputMeans means = std::exchange(means_, {});
+  KnownWeights known = std::exchange(weights_, {});
+  auto better = nearness(overrides_, signal, progress);
+  if (!better.ok() || better.value().typical <= plain.typical + kClear) {
+    std::swap(calibration_, equalized);
+    means_ = std::move(means), weights_ = std::move(known);
+    if (!better.ok()) return better.take_status();
+    graph_changes_.push_back(
+        {"activations left as they are", "the graph",
+         format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
+    return false;
+  }
+  layout_ = std::move(layout);
+  graph_changes_ = std::move(changes);
+  graph_changes_.push_back({"activations equalised", "the graph",
+                            format("outputs have %.1f dB, before %.1f dB", better.value().typical, plain.typical)});
+  return true;
+}
 
 // The calibration has seen the kept samples and no others when this is called.
 Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
@@ -146,36 +179,11 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
                                           steps(settings_.activations, false), steps(weights, true), &changes,
                                           &changed));
   QR_RETURN_IF_ERROR(stop_status(kStopped));  // before what a stopped look did not find counts as not there
-  if (!changed) restore.wanted = false;
-  if (changed) {
-    qir::Graph after = model_->graph;
-    QR_ASSIGN_OR_RETURN(Plan layout, lay_out(model_->graph, settings_, overrides_));
-    QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
-                        Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout),
-                                          settings_.range, settings_.threads, signal));
-    for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(equalized->add(kept_sample(s), signal));
-    model_->graph = before;
-    QR_RETURN_IF_ERROR(keep_outputs(signal));
-    QR_ASSIGN_OR_RETURN(const AccuracyMetrics plain, nearness(overrides_, signal, progress));
-    model_->graph = after;
-    std::swap(calibration_, equalized);
-    InputMeans means = std::exchange(means_, {});
-    KnownWeights known = std::exchange(weights_, {});
-    auto better = nearness(overrides_, signal, progress);
-    if (!better.ok() || better.value().typical <= plain.typical + kClear) {
-      std::swap(calibration_, equalized);
-      means_ = std::move(means), weights_ = std::move(known);
-      if (!better.ok()) return better.take_status();
-      graph_changes_.push_back(
-          {"activations left as they are", "the graph",
-           format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
-    } else {
-      restore.wanted = false;
-      layout_ = std::move(layout);
-      graph_changes_ = std::move(changes);
-      graph_changes_.push_back({"activations equalised", "the graph",
-                                format("outputs have %.1f dB, before %.1f dB", better.value().typical, plain.typical)});
-    }
+  if (!changed) {
+    restore.wanted = false;
+  } else {
+    QR_ASSIGN_OR_RETURN(const bool kept, choose_equalized(before, std::move(changes), signal, progress));
+    restore.wanted = !kept;
   }
   graph_chosen_ = true;
   return {};

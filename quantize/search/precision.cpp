@@ -52,58 +52,77 @@ Result<Target> read_target(std::string_view text) {
   return out;
 }
 
-Status raise_activations(const qir::Graph &graph, Settings *told, const Plan &plan, const Target &target,
-                         ModelEvaluator &evaluator, Overrides *overrides) {
-  const Settings &settings = *told;
-  Vector<Candidate> ranked = candidates(graph, plan, *overrides);
-  const bool is_signed = dtype_kind(settings.activations) == DTypeKind::Signed;
-  const auto with = [&](const Vector<bool> &chosen) {
-    Overrides out = *overrides;
-    for (std::size_t i = 0; i < ranked.size(); ++i)
-      if (chosen[i]) out[qir::at(graph, ranked[i].tensor).name].own.dtype = is_signed ? DType::I16 : DType::U16;
+namespace {
+
+// Which activations get 16 bits, so that the target is reached.
+class Raiser {
+ public:
+  Raiser(const qir::Graph &graph, const Settings &settings, const Target &target, ModelEvaluator &evaluator,
+         const Overrides &given, const Plan &plan)
+      : graph_(graph),
+        settings_(settings),
+        target_(target),
+        evaluator_(evaluator),
+        given_(given),
+        ranked_(candidates(graph, plan, given)) {}
+
+  // What is reached with the first `count` of them, or with all of them.
+  Result<double> reached(std::size_t count) { return reached(first(count)); }
+  Result<double> reached_with_all() { return reached(ranked_.size()); }
+  Status rank();
+  Result<Overrides> choose();
+  Status check_budget(const Overrides &chosen) const;
+
+ private:
+  Overrides with(const Vector<bool> &chosen) const {
+    const bool is_signed = dtype_kind(settings_.activations) == DTypeKind::Signed;
+    Overrides out = given_;
+    for (std::size_t i = 0; i < ranked_.size(); ++i)
+      if (chosen[i]) out[qir::at(graph_, ranked_[i].tensor).name].own.dtype = is_signed ? DType::I16 : DType::U16;
     return out;
-  };
-  const auto first = [&](std::size_t count) {
-    Vector<bool> out(ranked.size(), false);
+  }
+  Vector<bool> first(std::size_t count) const {
+    Vector<bool> out(ranked_.size(), false);
     std::fill_n(out.begin(), count, true);
     return out;
-  };
-  const auto reached = [&](const Vector<bool> &chosen) -> Result<double> {
-    QR_ASSIGN_OR_RETURN(const AccuracyMetrics found, evaluator.evaluate(with(chosen), false));
-    return target.of(found);
-  };
-  QR_ASSIGN_OR_RETURN(const double none, reached(first(0)));
-  if (none >= target.value) return {};
-  QR_ASSIGN_OR_RETURN(double all, reached(first(ranked.size())));
-  if (all < target.value && settings.wide_weights == "auto") {
-    told->widens_weights = true;
-    QR_ASSIGN_OR_RETURN(all, reached(first(ranked.size())));
   }
-  if (all < target.value)
-    return Status::error(
-               ErrorId::bad_option_value,
-               format("option target: found %s=%.4g with all activations%s of 16 bits, expected %.4g",
-                      name_of(target.measure), all, settings.widens_weights ? " and their weights" : "", target.value),
-               "keep the worst layers in float, or give weights more bits")
-        .with("option", "target");
-  QR_ASSIGN_OR_RETURN(const AccuracyMetrics before, evaluator.evaluate(*overrides, true));
+  Result<double> reached(const Vector<bool> &chosen) {
+    QR_ASSIGN_OR_RETURN(const AccuracyMetrics found, evaluator_.evaluate(with(chosen), false));
+    return target_.of(found);
+  }
+
+  const qir::Graph &graph_;
+  const Settings &settings_;
+  const Target &target_;
+  ModelEvaluator &evaluator_;
+  const Overrides &given_;
+  Vector<Candidate> ranked_;
+};
+
+// By what each gains alone, for what it costs.
+Status Raiser::rank() {
+  QR_ASSIGN_OR_RETURN(const AccuracyMetrics before, evaluator_.evaluate(given_, true));
   const double noise = noise_of(before);
-  for (std::size_t i = 0; i < ranked.size(); ++i) {
-    Vector<bool> alone(ranked.size(), false);
+  for (std::size_t i = 0; i < ranked_.size(); ++i) {
+    Vector<bool> alone(ranked_.size(), false);
     alone[i] = true;
     const Overrides tried = with(alone);
-    QR_ASSIGN_OR_RETURN(const Plan laid, lay_out(graph, settings, tried));
-    QR_ASSIGN_OR_RETURN(const AccuracyMetrics found, evaluator.evaluate(tried, true));
-    ranked[i].gain =
-        (noise - noise_of(found)) / static_cast<double>(std::max<std::size_t>(count_operations(graph, laid).wide, 1));
+    QR_ASSIGN_OR_RETURN(const Plan laid, lay_out(graph_, settings_, tried));
+    QR_ASSIGN_OR_RETURN(const AccuracyMetrics found, evaluator_.evaluate(tried, true));
+    ranked_[i].gain =
+        (noise - noise_of(found)) / static_cast<double>(std::max<std::size_t>(count_operations(graph_, laid).wide, 1));
   }
-  std::ranges::stable_sort(ranked, std::greater<>(), &Candidate::gain);
+  std::ranges::stable_sort(ranked_, std::greater<>(), &Candidate::gain);
+  return {};
+}
+
+Result<Overrides> Raiser::choose() {
   // `high` is enough, `low` is not.
-  std::size_t low = 0, high = ranked.size();
+  std::size_t low = 0, high = ranked_.size();
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;
-    QR_ASSIGN_OR_RETURN(const double found, reached(first(middle)));
-    (found >= target.value ? high : low) = middle;
+    QR_ASSIGN_OR_RETURN(const double found, reached(middle));
+    (found >= target_.value ? high : low) = middle;
   }
   // Some of those were raised for nothing: what others do makes up for them.
   Vector<bool> chosen = first(high);
@@ -112,20 +131,48 @@ Status raise_activations(const qir::Graph &graph, Settings *told, const Plan &pl
   for (std::size_t i = high; i-- > 0 && trials < kMostTrials; ++trials) {
     chosen[i] = false;
     QR_ASSIGN_OR_RETURN(const double found, reached(chosen));
-    if (found < target.value) chosen[i] = true;
+    if (found < target_.value) chosen[i] = true;
   }
-  const Overrides out = with(chosen);
-  QR_ASSIGN_OR_RETURN(const Plan laid, lay_out(graph, settings, out));
-  const Operations operations = count_operations(graph, laid);
-  if (static_cast<double>(operations.wide) * 100 > settings.budget * static_cast<double>(operations.all))
+  return with(chosen);
+}
+
+Status Raiser::check_budget(const Overrides &chosen) const {
+  QR_ASSIGN_OR_RETURN(const Plan laid, lay_out(graph_, settings_, chosen));
+  const Operations operations = count_operations(graph_, laid);
+  if (static_cast<double>(operations.wide) * 100 > settings_.budget * static_cast<double>(operations.all))
     return Status::error(
                ErrorId::bad_option_value,
                format("option budget: found %zu of %zu operations of 16 bits that option target takes, expected "
                       "%.4g %% at the most",
-                      operations.wide, operations.all, settings.budget),
+                      operations.wide, operations.all, settings_.budget),
                "allow more, or let the target be less")
         .with("option", "budget");
-  *overrides = out;
+  return {};
+}
+
+}  // namespace
+
+Status raise_activations(const qir::Graph &graph, Settings *told, const Plan &plan, const Target &target,
+                         ModelEvaluator &evaluator, Overrides *overrides) {
+  Raiser raiser(graph, *told, target, evaluator, *overrides, plan);
+  QR_ASSIGN_OR_RETURN(const double none, raiser.reached(0));
+  if (none >= target.value) return {};
+  QR_ASSIGN_OR_RETURN(double all, raiser.reached_with_all());
+  if (all < target.value && told->wide_weights == "auto") {
+    told->widens_weights = true;
+    QR_ASSIGN_OR_RETURN(all, raiser.reached_with_all());
+  }
+  if (all < target.value)
+    return Status::error(
+               ErrorId::bad_option_value,
+               format("option target: found %s=%.4g with all activations%s of 16 bits, expected %.4g",
+                      name_of(target.measure), all, told->widens_weights ? " and their weights" : "", target.value),
+               "keep the worst layers in float, or give weights more bits")
+        .with("option", "target");
+  QR_RETURN_IF_ERROR(raiser.rank());
+  QR_ASSIGN_OR_RETURN(Overrides chosen, raiser.choose());
+  QR_RETURN_IF_ERROR(raiser.check_budget(chosen));
+  *overrides = std::move(chosen);
   return {};
 }
 

@@ -11,6 +11,9 @@
 
 namespace quarry::quantize {
 
+// Of samples that are held back: what fewer say of a model is chance.
+inline constexpr std::size_t kFewestHeld = 3;
+
 class Quantizer : public HeapObject {
  public:
   static Result<Unique<Quantizer>> open(qr_runtime *runtime, const qr_model_source &from, qr_signal *signal);
@@ -24,7 +27,8 @@ class Quantizer : public HeapObject {
   Status add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal,
                     const qr_progress *progress);
   qr_runtime *runtime() const noexcept { return runtime_; }
-  std::uint64_t samples() const noexcept { return calibration_ ? calibration_->samples() : 0; }
+  // Those that were held back too.
+  std::uint64_t samples() const noexcept { return calibration_ ? calibration_->samples() + held_.size() : 0; }
 
   // What is known of the samples so far as a file, and back before the first sample: what follows is as if all samples
   // had been given here. Another model or other options are refused. `note` is the caller's.
@@ -45,6 +49,9 @@ class Quantizer : public HeapObject {
   Status improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes);
   // Whether equalised activations serve the outputs better, by the samples that are kept.
   Status choose_graph(qr_signal *signal, const qr_progress *progress);
+  // Of the graph as it is equalised now; keeps it and what was seen of it where it does.
+  Result<bool> choose_equalized(const qir::Graph &before, Vector<Change> changes, qr_signal *signal,
+                                const qr_progress *progress);
   Status choose_ranges(qr_signal *signal, const qr_progress *progress);
   Feed feed(qr_signal *signal, const qr_progress *progress, std::size_t step = 1);
   // Float outputs of the kept samples, those that can be compared.
@@ -55,14 +62,25 @@ class Quantizer : public HeapObject {
   enum class Trial : std::uint8_t { Plain, Quick, Nearest, Rounded, AllRounded };
   Result<AccuracyMetrics> nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress,
                                    Trial trial = Trial::Plain);
-  std::vector<qr::Tensor> kept_sample(std::size_t sample);
+  using Sample = Vector<Vector<std::uint8_t>>;  // the inputs one behind the other
+  std::vector<qr::Tensor> sample_of(Sample &sample) const;
+  static Sample copy_of_sample(const std::vector<qr::Tensor> &inputs);
+  // The number, from 1, of the sample that kept_[kept] is.
+  std::uint64_t number_of(std::size_t kept) const noexcept;
+  bool has_samples_of(const State &state, std::uint64_t calibrated) const;
+  // Whether sample `number`, from 1, is held back, where `held` of those before it were.
+  bool holds_back(std::uint64_t number, std::size_t held) const noexcept;
+  Status evaluate_by_enough(qr_signal *signal, const qr_progress *progress);
+  // That the inputs were not the same number all over: a black picture says nothing of a model.
+  Status check_variety() const;
+  void note_variety(const std::vector<qr::Tensor> &inputs);
   Status check_sample(const qr_tensor *const *tensors, std::uint64_t count) const;
   Status evaluate(const qir::Graph &quantized, const Plan &plan, qr_signal *signal, const qr_progress *progress);
   // The options' types, and those of a target.
   // Whether adaptive rounding serves the outputs better, where it is cheap to know.
   Status choose_rounding(const Overrides &overrides, qr_signal *signal, const qr_progress *progress);
   Status choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides);
-  void describe(const qir::Graph &quantized, const Plan &plan);
+  void describe(const Plan &plan);
 
   qr_runtime *runtime_ = nullptr;
   qr::Options keeps_runtime_;
@@ -78,8 +96,11 @@ class Quantizer : public HeapObject {
   bool prepared_ = false, written_ = false, graph_chosen_ = false, rounds_ = false;
   Plan layout_;
   Unique<Calibration> calibration_;
-  // Samples that are kept to compare with: the inputs one behind the other.
-  Vector<Vector<Vector<std::uint8_t>>> kept_;
+  // Samples that are kept to choose by, and those that are held back from that and from calibration, to evaluate the
+  // result by.
+  Vector<Sample> kept_, held_;
+  bool varied_ = false;                          // the elements of the samples' inputs
+  Vector<Vector<std::uint8_t>> first_elements_;  // of each input of the first sample
   // Outputs of f32, made by nodes, and behind those what the Softmax nodes among their makers read: of sure classes
   // their results hardly show noise, so choices go by what they read.
   Vector<std::int32_t> outputs_;

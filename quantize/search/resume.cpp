@@ -60,8 +60,31 @@ Status Quantizer::save(TargetWriter &out, std::string_view note, qr_signal *sign
   state.samples = samples();
   state.graph_chosen = graph_chosen_;
   state.kept = kept_;
+  state.held = held_;
   calibration_->save(state.tensors);
   return write_state(state, out);
+}
+
+// Whether the samples in it are those that the same rules keep and hold back when samples are given.
+bool Quantizer::has_samples_of(const State &state, std::uint64_t calibrated) const {
+  std::size_t held = 0;
+  // Behind so many none is held back.
+  const std::uint64_t last = std::min<std::uint64_t>(state.samples, 3 * settings_.evaluate + 6);
+  for (std::uint64_t number = 1; number <= last; ++number) held += holds_back(number, held);
+  const auto fits = [&](const Sample &sample) {
+    if (sample.size() != model_->graph.inputs.size()) return false;
+    for (std::size_t i = 0; i < sample.size(); ++i) {
+      const qir::Tensor &input = qir::at(model_->graph, model_->graph.inputs[i]);
+      std::int64_t count = 1;
+      for (const std::int64_t dimension : input.shape) count *= dimension;
+      if (sample[i].size() != packed_size(input.dtype, count).value_or(0)) return false;
+    }
+    return true;
+  };
+  // Too few were calibrated with after all when a model was written.
+  if (state.held.empty() && held < kFewestHeld) held = 0;
+  return held == state.held.size() && state.kept.size() == std::min<std::uint64_t>(settings_.evaluate, calibrated) &&
+         std::ranges::all_of(state.kept, fits) && std::ranges::all_of(state.held, fits);
 }
 
 Status Quantizer::restore(const qr_model_source &from, qr_signal *signal, const qr_progress *progress, String *note) {
@@ -81,43 +104,40 @@ Status Quantizer::restore(const qr_model_source &from, qr_signal *signal, const 
   if (state.settings != settings)
     return other(path, "with the option " + first_difference(state.settings, settings),
                  first_difference(settings, state.settings));
-  // The same rules as when samples are given.
-  const qir::Graph &graph = model_->graph;
-  bool fits = state.kept.size() == std::min<std::uint64_t>(settings_.evaluate, state.samples);
-  for (const auto &sample : state.kept) {
-    fits = fits && sample.size() == graph.inputs.size();
-    for (std::size_t i = 0; fits && i < sample.size(); ++i) {
-      const qir::Tensor &input = qir::at(graph, graph.inputs[i]);
-      std::int64_t count = 1;
-      for (const std::int64_t extent : input.shape) count *= extent;
-      fits = sample[i].size() == packed_size(input.dtype, count).value_or(0);
-    }
-  }
-  if (!fits) return other(path, "whose samples are not those that are kept", "one that was saved whole");
+  const std::uint64_t calibrated = state.samples - std::min<std::uint64_t>(state.held.size(), state.samples);
+  if (!has_samples_of(state, calibrated))
+    return other(path, "whose samples are not those that are kept", "one that was saved whole");
   // What is known must be of these tensors before anything changes.
   QR_ASSIGN_OR_RETURN(const Unique<Calibration> known,
                       Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
                                         settings_.range, settings_.threads, signal));
-  QR_RETURN_IF_ERROR(known->restore(state.tensors, state.samples, settings_.range));
+  QR_RETURN_IF_ERROR(known->restore(state.tensors, calibrated, settings_.range));
   kept_ = std::move(state.kept);
+  held_ = std::move(state.held);
   means_ = {};
   const auto again = [&]() -> Status {
     // The graph was chosen when these samples and no others had been seen.
     if (!state.graph_chosen) return {};
     for (std::size_t s = 0; s < kept_.size(); ++s) {
       tell(progress, s, kept_.size(), "looking at the samples that were kept");
-      QR_RETURN_IF_ERROR(calibration_->add(kept_sample(s), signal));
+      QR_RETURN_IF_ERROR(calibration_->add(sample_of(kept_[s]), number_of(s), signal));
     }
     return choose_graph(signal, progress);
   };
   Status status = again();
   // After that the calibration is of the graph that was chosen, which has these tensors too.
-  if (status.ok()) status = calibration_->restore(state.tensors, state.samples, settings_.range);
+  if (status.ok()) status = calibration_->restore(state.tensors, calibrated, settings_.range);
   if (status.ok()) {
     *note = std::move(state.note);
+    // What was not kept may have varied: nobody is refused for that.
+    varied_ = calibrated > kept_.size();
+    first_elements_.clear();
+    for (Vector<Sample> *samples : {&kept_, &held_})
+      for (Sample &sample : *samples) note_variety(sample_of(sample));
     return {};
   }
   kept_.clear();
+  held_.clear();
   calibration_->forget(settings_.range);
   return status;
 }

@@ -17,6 +17,7 @@ Result<Unique<Runner>> Runner::make(qr_runtime *runtime, const qir::Graph &graph
   auto made = make_unique<Runner>();
   qir::Graph watched = graph;
   watched.outputs = outputs;
+  QR_RETURN_IF_ERROR(stop_status(kStopped));
   QR_ASSIGN_OR_RETURN(made->bytes_,
                       in_prepare(signal, [&] { return qr_prepare_for_quantize()->model_bytes(watched); }));
   qr_options *options = nullptr;

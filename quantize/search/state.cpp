@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers lie in the file as they lie in memory");
 
 constexpr char kMagic[8] = {'Q', 'R', 'C', 'A', 'L', 'I', 'B', '\n'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 struct Header {
   char magic[8];
@@ -77,19 +77,33 @@ Status damaged(std::string_view path, const char *found) {
       .with("file", path);
 }
 
-bool read_payload(Reader from, State *out) {
-  std::uint64_t count, chosen;
-  if (!from.number(&out->model) || !from.bytes(&out->settings) || !from.bytes(&out->note) ||
-      !from.number(&out->samples) || !from.number(&chosen) || chosen > 1 || !from.count(&count))
-    return false;
-  out->graph_chosen = chosen == 1;
+bool read_samples(Reader &from, Vector<Vector<Vector<std::uint8_t>>> *out) {
+  std::uint64_t count, inputs;
+  if (!from.count(&count)) return false;
   for (std::uint64_t s = 0; s < count; ++s) {
-    std::uint64_t inputs;
     if (!from.count(&inputs)) return false;
-    auto &sample = out->kept.emplace_back();
+    auto &sample = out->emplace_back();
     for (std::uint64_t i = 0; i < inputs; ++i)
       if (!from.bytes(&sample.emplace_back())) return false;
   }
+  return true;
+}
+
+void write_samples(const Vector<Vector<Vector<std::uint8_t>>> &samples, Writer &out) {
+  out.number(samples.size());
+  for (const auto &sample : samples) {
+    out.number(sample.size());
+    for (const auto &input : sample) out.bytes(input);
+  }
+}
+
+bool read_payload(Reader from, State *out) {
+  std::uint64_t count, chosen;
+  if (!from.number(&out->model) || !from.bytes(&out->settings) || !from.bytes(&out->note) ||
+      !from.number(&out->samples) || !from.number(&chosen) || chosen > 1 || !read_samples(from, &out->kept) ||
+      !read_samples(from, &out->held))
+    return false;
+  out->graph_chosen = chosen == 1;
   if (!from.count(&count)) return false;
   for (std::uint64_t t = 0; t < count; ++t) {
     State::Known &known = out->tensors.emplace_back();
@@ -107,11 +121,8 @@ Status write_state(const State &state, TargetWriter &to) {
   out.bytes(state.note);
   out.number(state.samples);
   out.number(state.graph_chosen);
-  out.number(state.kept.size());
-  for (const auto &sample : state.kept) {
-    out.number(sample.size());
-    for (const auto &input : sample) out.bytes(input);
-  }
+  write_samples(state.kept, out);
+  write_samples(state.held, out);
   out.number(state.tensors.size());
   for (const State::Known &known : state.tensors) out.bytes(known.tensor), out.bytes(known.bytes);
   Header header{};

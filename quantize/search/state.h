@@ -14,7 +14,8 @@ struct State {
   String note;              // the caller's
   std::uint64_t samples = 0;
   bool graph_chosen = false;
-  Vector<Vector<Vector<std::uint8_t>>> kept;  // samples: the inputs one behind the other
+  // Samples: the inputs one behind the other. Held back ones were not calibrated with.
+  Vector<Vector<Vector<std::uint8_t>>> kept, held;
   struct Known {
     String tensor;
     Vector<std::uint8_t> bytes;  // of Observer::save

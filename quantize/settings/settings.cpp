@@ -93,8 +93,13 @@ Status Settings::set(std::string_view key, std::string_view value) {
     for (const OptionText &one : kTexts) nearest.offer(one.key);
     String message = format("found the option \"%s\", expected one of a quantisation's", printable(key));
     if (!nearest.word().empty()) message += ": the nearest is \"" + String(nearest.word()) + "\"";
-    return Status::error(ErrorId::unknown_option, message, "qr_quantizer_option lists every key").with("option", key);
+    return Status::error(ErrorId::unknown_option, message, "qr_quantize_option_at lists every key").with("option", key);
   }
+  const bool names_file = std::string_view(row->values) == "path";
+  if ((!names_file && !is_utf8(value)) || value.find('\0') != std::string_view::npos)
+    return Status::error(ErrorId::not_utf8, format("option %s: the value is not %s without NUL bytes: \"%s\"",
+                                                   String(key), names_file ? "a path" : "UTF-8", printable(value)))
+        .with("option", key);
   std::int64_t whole = 0;
   double real = 0;
   if (!fits(row->values, value, &whole, &real))
@@ -108,7 +113,7 @@ Status Settings::set(std::string_view key, std::string_view value) {
 
 Grid Settings::weight_grid(DType dtype) const {
   const bool is_signed = dtype_kind(dtype) == DTypeKind::Signed;
-  return {dtype, weight_symmetry == "1" || (weight_symmetry == "auto" && is_signed)};
+  return {dtype, weight_symmetry == "1" || (weight_symmetry == "auto" && is_signed), reduce_range};
 }
 
 }  // namespace quarry::quantize

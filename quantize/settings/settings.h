@@ -14,7 +14,7 @@ struct Settings {
   DType activations = DType::U8;
   DType weights = DType::Unknown;  // Unknown: i8 or u8, whichever is nearer
   bool equalize = false, equalize_activations = false, clip_weights = false, bias_correction = false;
-  bool per_channel = true, activation_symmetric = false;
+  bool per_channel = true, activation_symmetric = false, reduce_range = false, hold_back = true;
   String weight_symmetry, fixed_ranges, adaptive_rounding, wide_weights;
   bool widens_weights = false;  // what wide_weights has come to
   double budget = 100;

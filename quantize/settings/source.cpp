@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/settings/source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "base/os/file.h"
 #include "base/os_error.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -36,23 +33,18 @@ Status in_pieces(std::string_view kind, std::size_t size, Vector<std::uint8_t> *
 }
 
 Status read_descriptor(std::string_view kind, const qr_model_source &from, Vector<std::uint8_t> *out) {
-  struct stat info {};
-  if (fstat(from.fd, &info) != 0) return failed(kind, errno);
-  const auto end = static_cast<std::uint64_t>(info.st_size);
-  if (!S_ISREG(info.st_mode)) return failed(kind, ESPIPE);
+  os::FileInfo info;
+  if (!os::get_info(from.fd, &info)) return failed(kind, errno);
+  const std::uint64_t end = info.size;
+  if (info.kind != os::FileKind::Regular) return failed(kind, ESPIPE);
   if (from.offset > end || from.size_bytes > end - from.offset)
     return Status::error(ErrorId::index_out_of_range,
                          format("the %s: its file has %llu bytes, expected %llu at offset %llu", String(kind), end,
                                 from.size_bytes, from.offset));
   const auto size = static_cast<std::size_t>(from.size_bytes ? from.size_bytes : end - from.offset);
   return in_pieces(kind, size, out, [&](std::size_t done, std::uint8_t *to, std::size_t count) -> int {
-    while (count > 0) {
-      const ssize_t got = pread(from.fd, to, count, static_cast<off_t>(from.offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return got < 0 ? errno : EIO;
-      done += static_cast<std::size_t>(got), to += got, count -= static_cast<std::size_t>(got);
-    }
-    return 0;
+    const int number = os::read_at(from.fd, to, count, from.offset + done);
+    return number == os::kFileEnded ? EIO : number;
   });
 }
 
@@ -79,8 +71,8 @@ Status check_source(const char *function, const qr_model_source &from) {
     case QR_SOURCE_PATH: {
       if (!from.path.data && from.path.size) return missing("path.data");
       const std::string_view path = path_of(from);
-      if (is_utf8(path) && path.find('\0') == path.npos) return {};
-      return Status::error(ErrorId::not_utf8, format("%s: source->path: found bytes that are no UTF-8", function));
+      if (path.find('\0') == path.npos) return {};
+      return Status::error(ErrorId::not_utf8, format("%s: source->path: found a path with NUL bytes in it", function));
     }
     case QR_SOURCE_MEMORY: return from.data ? Status() : missing("data");
     case QR_SOURCE_DESCRIPTOR:
@@ -109,12 +101,12 @@ Result<SourceBytes> read_source(std::string_view kind, const qr_model_source &fr
 }
 
 OpenFd folder_of(const qr_model_source &from) {
-  if (from.folder_fd >= 0) return OpenFd(fcntl(from.folder_fd, F_DUPFD_CLOEXEC, 0));
+  if (from.folder_fd >= 0) return os::duplicate(from.folder_fd);
   if (from.kind != QR_SOURCE_PATH) return OpenFd();
   const std::string_view path = path_of(from);
   const std::size_t slash = path.rfind('/');
   const String folder = slash == std::string_view::npos ? String(".") : String(path.substr(0, slash + 1));
-  return OpenFd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  return os::open_folder(folder.c_str());
 }
 
 Result<std::optional<qir::Bytes>> CalledExternal::find(std::string_view location) {

@@ -24,6 +24,11 @@ struct Pair {
   std::size_t channels;
 };
 
+// Channels of input that an output of a product is made of: terms, but for the taps of a window.
+std::size_t inputs_of_group(const qir::Graph &graph, const qir::Node &node, const Product &product) {
+  return node.op == Op::Conv ? static_cast<std::size_t>(at(graph, node.inputs[1]).shape[1]) : product.terms;
+}
+
 // f(s * x) = s * f(x) for s > 0, each channel by itself.
 bool keeps_factors(const qir::Node &node) {
   switch (node.op) {
@@ -67,9 +72,7 @@ std::optional<Pair> pair_from(const qir::Graph &graph, const qir::Uses &uses, st
     if (!has_own_weights(graph, uses, user) || (user.op == Op::Conv) != (node.op == Op::Conv)) return std::nullopt;
     const Product a = *product_of(graph, node), b = *product_of(graph, user);
     const std::size_t channels = a.groups * a.outputs;
-    const std::size_t taken =
-        user.op == Op::Conv ? b.groups * static_cast<std::size_t>(at(graph, user.inputs[1]).shape[1]) : b.terms;
-    if (channels != taken) return std::nullopt;
+    if (channels != b.groups * inputs_of_group(graph, user, b)) return std::nullopt;
     return Pair{first, next, channels};
   }
 }
@@ -78,8 +81,7 @@ std::optional<Pair> pair_from(const qir::Graph &graph, const qir::Uses &uses, st
 template <class Body>
 void each_weight(const qir::Graph &graph, const qir::Node &node, bool of_inputs, const Body &body) {
   const Product product = *product_of(graph, node);
-  const std::size_t per_group =
-      node.op == Op::Conv ? static_cast<std::size_t>(at(graph, node.inputs[1]).shape[1]) : product.terms;
+  const std::size_t per_group = inputs_of_group(graph, node, product);
   const std::size_t taps = product.terms / per_group;
   SeldomAsked asked;  // a caller that was stopped asks too
   for (std::size_t g = 0; g < product.groups; ++g)
@@ -246,9 +248,7 @@ bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t from, C
     }
     if (!has_own_weights(graph, uses, user) || (user.op == Op::Conv) != is_conv) return false;
     const Product product = *product_of(graph, user);
-    const std::size_t taken =
-        is_conv ? product.groups * static_cast<std::size_t>(at(graph, user.inputs[1]).shape[1]) : product.terms;
-    if (taken != chain.channels) return false;
+    if (product.groups * inputs_of_group(graph, user, product) != chain.channels) return false;
     chain.readers.push_back(n);
   }
   return true;
@@ -295,46 +295,59 @@ void look(std::span<const float> values, const qir::Shape &shape, std::size_t ax
   channels.values += static_cast<double>(values.size()) / static_cast<double>(count);
 }
 
+// How many steps the types have.
+struct Steps {
+  double activations, weights;
+};
+
+// What rounding makes of results, as the sum of squares.
+struct RoundingNoise {
+  double step;          // of the activations between
+  double weight_steps;  // how many the weights' type has
+  double sum = 0;
+  SeldomAsked asked;
+};
+
+void add_noise_of_reader(const qir::Graph &graph, const qir::Node &node, const Channels &channels,
+                         const Vector<double> &by, RoundingNoise &noise) {
+  const float *weights = qir::constant_floats(graph, node.inputs[1]);
+  const Product product = *product_of(graph, node);
+  const bool has_scales = node.op == Op::Conv || node.op == Op::Gemm;
+  const std::size_t per_group = inputs_of_group(graph, node, product);
+  const std::size_t taps = product.terms / per_group;
+  Vector<double> reach(product.groups * product.outputs, 0), power(product.groups, 0);
+  double most = 0, sum = noise.sum;
+  for (std::size_t g = 0; g < product.groups; ++g) {
+    for (std::size_t t = 0; t < product.terms; ++t) {
+      const std::size_t c = g * per_group + t / taps;
+      power[g] += by[c] * by[c] * channels.square[c];
+    }
+    for (std::size_t o = 0; o < product.outputs && !noise.asked.stopped(product.terms); ++o) {
+      double &one = reach[g * product.outputs + o];
+      for (std::size_t t = 0; t < product.terms; ++t) {
+        const double weight = static_cast<double>(weights[product.weight(g, o, t)]) / by[g * per_group + t / taps];
+        one = std::max(one, std::fabs(weight));
+        sum += weight * weight * noise.step * noise.step / 12;
+      }
+      most = std::max(most, one);
+    }
+  }
+  for (std::size_t o = 0; o < reach.size(); ++o) {
+    const double weight_step = (has_scales ? reach[o] : most) / noise.weight_steps;
+    sum += weight_step * weight_step / 12 * power[o / product.outputs];
+  }
+  noise.sum = sum;
+}
+
 // What rounding of the activations between and of the readers' weights makes of the readers' results, as the sum of
 // squares. `by`: factors of channels, the widest of which stays as it is.
 double cost(const qir::Graph &graph, const Chain &chain, const Channels &channels, const Vector<double> &by,
-            double activation_steps, double weight_steps) {
+            Steps steps) {
   double widest = 0;
   for (std::size_t c = 0; c < chain.channels; ++c) widest = std::max(widest, by[c] * channels.reach[c]);
-  const double step = widest / activation_steps;
-  double sum = 0;
-  SeldomAsked asked;
-  for (const std::int32_t n : chain.readers) {
-    const qir::Node &node = graph.nodes[index_of(n)];
-    const float *weights = qir::constant_floats(graph, node.inputs[1]);
-    const Product product = *product_of(graph, node);
-    const bool has_scales = node.op == Op::Conv || node.op == Op::Gemm;
-    const std::size_t per_group =
-        node.op == Op::Conv ? static_cast<std::size_t>(at(graph, node.inputs[1]).shape[1]) : product.terms;
-    const std::size_t taps = product.terms / per_group;
-    Vector<double> reach(product.groups * product.outputs, 0), power(product.groups, 0);
-    double most = 0;
-    for (std::size_t g = 0; g < product.groups; ++g) {
-      for (std::size_t t = 0; t < product.terms; ++t) {
-        const std::size_t c = g * per_group + t / taps;
-        power[g] += by[c] * by[c] * channels.square[c];
-      }
-      for (std::size_t o = 0; o < product.outputs && !asked.stopped(product.terms); ++o) {
-        double &one = reach[g * product.outputs + o];
-        for (std::size_t t = 0; t < product.terms; ++t) {
-          const double weight = static_cast<double>(weights[product.weight(g, o, t)]) / by[g * per_group + t / taps];
-          one = std::max(one, std::fabs(weight));
-          sum += weight * weight * step * step / 12;
-        }
-        most = std::max(most, one);
-      }
-    }
-    for (std::size_t o = 0; o < reach.size(); ++o) {
-      const double weight_step = (has_scales ? reach[o] : most) / weight_steps;
-      sum += weight_step * weight_step / 12 * power[o / product.outputs];
-    }
-  }
-  return sum;
+  RoundingNoise noise{widest / steps.activations, steps.weights, 0, {}};
+  for (const std::int32_t n : chain.readers) add_noise_of_reader(graph, graph.nodes[index_of(n)], channels, by, noise);
+  return noise.sum;
 }
 
 // (s * x) as Sigmoid wants it: times 1 / s. `before`: the Sigmoid.
@@ -342,20 +355,21 @@ struct Inserted {
   std::int32_t before;
   qir::Node node;
 };
-Inserted undo_for_gate(qir::Graph &graph, qir::Store &store, const Chain &chain, const Vector<float> &by) {
+Inserted undo_for_gate(qir::Graph &graph, qir::Names &names, qir::Store &store, const Chain &chain,
+                       const Vector<float> &by) {
   const qir::Node &first = graph.nodes[index_of(chain.first)];
   const qir::Tensor like = at(graph, first.outputs[0]);
   Vector<float> inverse(by.size());
   for (std::size_t c = 0; c < by.size(); ++c) inverse[c] = 1 / by[c];
   qir::Tensor factors;
-  factors.name = qir::fresh_name(graph, like.name + "_factors");
+  factors.name = names.fresh(like.name + "_factors");
   factors.dtype = DType::F32;
   factors.is_constant = true;
   factors.shape.assign(like.shape.size(), 1);
   factors.shape[first.op == Op::Conv ? 1 : like.shape.size() - 1] = static_cast<std::int64_t>(by.size());
   factors.data = store.copy(inverse.data(), inverse.size() * sizeof(float));
   qir::Tensor result;
-  result.name = qir::fresh_name(graph, like.name + "_equalised");
+  result.name = names.fresh(like.name + "_equalised");
   result.dtype = DType::F32;
   result.shape = like.shape;
   Inserted out{chain.gate, {}};
@@ -369,14 +383,9 @@ Inserted undo_for_gate(qir::Graph &graph, qir::Store &store, const Chain &chain,
   return out;
 }
 
-}  // namespace
-
-Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &feed, double activation_steps,
-                            double weight_steps, Vector<Change> *changes, bool *changed) {
-  *changed = false;
-  Vector<Chain> chains = chains_of(graph);
-  if (chains.empty()) return {};
-  Vector<Channels> seen(2 * chains.size());  // what readers read; behind those: what a SiLU on the way reads
+// What the samples show of chains: what readers read; behind those: what a SiLU on the way reads.
+Result<Vector<Channels>> look_at_chains(const qir::Graph &graph, const Vector<Chain> &chains, const Feed &feed) {
+  Vector<Channels> seen(2 * chains.size());
   Vector<std::int32_t> tensors(seen.size(), qir::kAbsent);
   for (std::size_t i = 0; i < chains.size(); ++i) {
     for (Channels *one : {&seen[i], &seen[chains.size() + i]})
@@ -386,64 +395,113 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
       tensors[chains.size() + i] = graph.nodes[index_of(chains[i].first)].outputs[0];
   }
   Vector<std::int32_t> wanted;
-  for (const std::int32_t id : tensors)
-    if (id != qir::kAbsent && std::ranges::find(wanted, id) == wanted.end()) wanted.push_back(id);
+  Vector<Vector<std::size_t>> seen_of;  // which of `seen` are of each that is wanted
+  Vector<std::int32_t> place_of(graph.tensors.size(), -1);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == qir::kAbsent) continue;
+    std::int32_t &place = place_of[index_of(tensors[i])];
+    if (place < 0) {
+      place = static_cast<std::int32_t>(wanted.size());
+      wanted.push_back(tensors[i]);
+      seen_of.emplace_back();
+    }
+    seen_of[index_of(place)].push_back(i);
+  }
   QR_RETURN_IF_ERROR(feed(wanted, [&](std::size_t place, std::span<const float> values) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i] != wanted[place]) continue;
+    for (const std::size_t i : seen_of[place]) {
       const qir::Shape &shape = at(graph, tensors[i]).shape;
       const bool is_conv = graph.nodes[index_of(chains[i % chains.size()].first)].op == Op::Conv;
       look(values, shape, is_conv ? 1 : shape.size() - 1, seen[i]);
     }
   }));
+  return seen;
+}
+
+// Factors for the channels of a chain, as samples show them.
+class ChainFactors {
+ public:
+  ChainFactors(const Chain &chain, const Channels &channels, const Vector<double> &before_gate)
+      : chain_(chain), channels_(channels), before_gate_(before_gate), gated_(chain.gate != qir::Uses::kNobody) {
+    widest_ = *std::ranges::max_element(channels.reach);
+    widest_before_ = *std::ranges::max_element(before_gate);
+  }
+
+  // Finds the best; false: none is worth it.
+  bool choose(const qir::Graph &graph, Steps steps);
+  bool gated() const noexcept { return gated_; }
+  Vector<float> by() const { return Vector<float>(best_.begin(), best_.end()); }
+  double before() const noexcept { return before_; }  // noise, and what is left of it
+  double least() const noexcept { return least_; }
+
+ private:
+  Vector<double> factors(double power) const;
+
+  const Chain &chain_;
+  const Channels &channels_;
+  const Vector<double> &before_gate_;
+  const bool gated_;
+  double widest_, widest_before_, before_ = 0, least_ = 0;
+  Vector<double> best_;
+};
+
+Vector<double> ChainFactors::factors(double power) const {
+  // A clipped value stays clipped: other inputs than the samples may reach a little further.
+  constexpr double kFurther = 1.25, kMost = 64;
+  const bool clips = chain_.bound < HUGE_VAL;
+  Vector<double> by(chain_.channels, 1);
+  for (std::size_t c = 0; c < chain_.channels; ++c) {
+    const double reach = channels_.reach[c] * (clips ? kFurther : 1);
+    if (reach > 0 && reach < widest_) by[c] = std::min(std::pow(widest_ / reach, power), kMost);
+    if (!gated_) continue;
+    // Nor further than SiLU's input reaches. Powers of 2: their reciprocals lie on a grid of 8 bits.
+    by[c] = std::min(by[c], before_gate_[c] > 0 ? widest_before_ / before_gate_[c] : 1);
+    by[c] = std::exp2(std::floor(std::log2(std::max(by[c], 1.0)) + 1e-6));
+  }
+  return by;
+}
+
+bool ChainFactors::choose(const qir::Graph &graph, Steps steps) {
+  if (!(widest_ > 0) || !std::isfinite(widest_)) return false;
+  constexpr double kWorthAnOperator = 0.25;  // of the noise
+  before_ = cost(graph, chain_, channels_, factors(0), steps);
+  least_ = before_ * (gated_ ? kWorthAnOperator : 0.98);
+  for (const double power : {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0}) {
+    Vector<double> tried = factors(power);
+    const double found = cost(graph, chain_, channels_, tried, steps);
+    if (found < least_) least_ = found, best_ = std::move(tried);
+  }
+  return !best_.empty();
+}
+
+}  // namespace
+
+Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &feed, double activation_steps,
+                            double weight_steps, Vector<Change> *changes, bool *changed) {
+  *changed = false;
+  Vector<Chain> chains = chains_of(graph);
+  if (chains.empty()) return {};
+  QR_ASSIGN_OR_RETURN(Vector<Channels> seen, look_at_chains(graph, chains, feed));
   OwnConstants own(graph, store);
+  qir::Names names(graph);
   Vector<Inserted> inserted;
   for (std::size_t i = 0; i < chains.size(); ++i) {
     QR_RETURN_IF_ERROR(stop_status(kStopped));
     const Chain &chain = chains[i];
-    Channels &channels = seen[i];
-    const bool gated = chain.gate != qir::Uses::kNobody;
-    const Vector<double> &before_gate = seen[chains.size() + i].reach;
-    const double widest_before = *std::ranges::max_element(before_gate);
-    for (double &square : channels.square) square /= std::max(channels.values, 1.0);
-    const double widest = *std::ranges::max_element(channels.reach);
-    if (!(widest > 0) || !std::isfinite(widest)) continue;
-    // A clipped value stays clipped: other inputs than the samples may reach a little further.
-    constexpr double kFurther = 1.25, kMost = 64;
-    const bool clips = chain.bound < HUGE_VAL;
-    const auto factors = [&](double power) {
-      Vector<double> by(chain.channels, 1);
-      for (std::size_t c = 0; c < chain.channels; ++c) {
-        const double reach = channels.reach[c] * (clips ? kFurther : 1);
-        if (reach > 0 && reach < widest) by[c] = std::min(std::pow(widest / reach, power), kMost);
-        if (!gated) continue;
-        // Nor further than SiLU's input reaches. Powers of 2: their reciprocals lie on a grid of 8 bits.
-        by[c] = std::min(by[c], before_gate[c] > 0 ? widest_before / before_gate[c] : 1);
-        by[c] = std::exp2(std::floor(std::log2(std::max(by[c], 1.0)) + 1e-6));
-      }
-      return by;
-    };
-    Vector<double> best = factors(0);
-    const double before = cost(graph, chain, channels, best, activation_steps, weight_steps);
-    constexpr double kWorthAnOperator = 0.25;  // of the noise
-    double least = before * (gated ? kWorthAnOperator : 0.98), chosen = 0;
-    for (const double power : {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0}) {
-      Vector<double> tried = factors(power);
-      const double found = cost(graph, chain, channels, tried, activation_steps, weight_steps);
-      if (found < least) least = found, best = std::move(tried), chosen = power;
-    }
-    if (chosen == 0) continue;
-    const Vector<float> by(best.begin(), best.end());
+    for (double &square : seen[i].square) square /= std::max(seen[i].values, 1.0);
+    ChainFactors factors(chain, seen[i], seen[chains.size() + i].reach);
+    if (!factors.choose(graph, {activation_steps, weight_steps})) continue;
+    const Vector<float> by = factors.by();
     const qir::Node first = graph.nodes[index_of(chain.first)];
     scale_results(graph, first, by, own);
     for (const std::int32_t n : chain.readers) divide_inputs(graph, graph.nodes[index_of(n)], by, own);
-    if (gated) inserted.push_back(undo_for_gate(graph, store, chain, by));
+    if (factors.gated()) inserted.push_back(undo_for_gate(graph, names, store, chain, by));
     *changed = true;
     if (changes)
       changes->push_back({"activations equalised", first.name,
                           format("%zu channels%s, factors to %.3g; foretold noise %.1f dB less", chain.channels,
-                                 gated ? ", with a Mul before the Sigmoid behind it" : "",
-                                 static_cast<double>(*std::ranges::max_element(by)), 10 * std::log10(before / least))});
+                                 factors.gated() ? ", with a Mul before the Sigmoid behind it" : "",
+                                 static_cast<double>(*std::ranges::max_element(by)),
+                                 10 * std::log10(factors.before() / factors.least()))});
   }
   // From the last on: indices of those before stay what they are.
   std::ranges::sort(inserted, std::greater<>(), &Inserted::before);

@@ -46,7 +46,7 @@ Encoding encoding_of(const Constant &constant, const qir::Shape &shape, std::siz
   const qir::Quantization &quant = constant.quant;
   std::size_t entry = 0;
   if (quant.scales.size() > 1 || quant.block_size > 0) {
-    const auto axis = static_cast<std::size_t>(quant.axis), extent = static_cast<std::size_t>(shape[axis]);
+    const auto axis = index_of(quant.axis), extent = static_cast<std::size_t>(shape[axis]);
     std::size_t inner = 1;
     for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
     const std::size_t along = element / inner % extent;
@@ -56,7 +56,7 @@ Encoding encoding_of(const Constant &constant, const qir::Shape &shape, std::siz
       entry = (element / (inner * extent) * ((extent + block - 1) / block) + along / block) * inner + element % inner;
     }
   }
-  return {constant.dtype, quant.scales[entry], quant.zero_points[entry]};
+  return {constant.dtype, quant.scales[entry], quant.zero_points[entry], constant.reduced};
 }
 
 Constant *constant_of(Plan *plan, std::size_t node, std::size_t input) {
@@ -86,58 +86,160 @@ Vector<Job> jobs_of(const qir::Graph &graph, const Improvements &wanted, Plan *p
   return jobs;
 }
 
-void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<double> &means, Job &job) {
-  const qir::Tensor &weights = at(graph, job.weights->tensor);
-  const auto *values = static_cast<const float *>(weights.data.data);
-  const Product &product = job.product;
-  const bool corrects = wanted.bias && job.bias;
-  // Whether the terms of a sum have one encoding.
-  const auto channels = weight_axis(graph.nodes[job.node], weights.shape.size());
-  const bool is_one =
-      job.weights->quant.scales.size() == 1 || (job.weights->quant.block_size == 0 && channels &&
-                                                job.weights->quant.axis == static_cast<std::int32_t>(*channels));
-  Vector<float> real(product.terms);
-  Vector<Encoding> encodings(product.terms);
-  Vector<std::int32_t> stored(product.terms);
-  Vector<double> shifts(product.groups * product.outputs, 0);  // of the means of the results
-  SeldomAsked asked;
-  for (std::size_t g = 0; g < product.groups; ++g)
-    for (std::size_t part = 0; part < job.parts(); ++part) {
-      const std::size_t begin = job.begin_of(part), count = job.begin_of(part + 1) - begin;
-      std::optional<AdaptiveRounding> rounding;
-      if (job.rounds) rounding.emplace(job.moments[g * job.parts() + part], corrects);
-      const std::span reals(real.data(), count);
-      const std::span codes(encodings.data(), count);
-      const std::span integers(stored.data(), count);
-      for (std::size_t o = 0; o < product.outputs; ++o) {
-        if (asked.stopped(job.rounds ? 8 * count * count : count)) return;
-        for (std::size_t t = 0; t < count; ++t) {
-          const std::size_t element = product.weight(g, o, begin + t);
-          real[t] = values[element], stored[t] = job.weights->stored[element];
-          encodings[t] = is_one && t > 0 ? encodings[0] : encoding_of(*job.weights, weights.shape, element);
-        }
-        if (rounding) {
-          job.before += rounding->error(reals, codes, integers);
-          rounding->round(reals, codes, integers);
-          job.after += rounding->error(reals, codes, integers);
-          for (std::size_t t = 0; t < count; ++t) job.weights->stored[product.weight(g, o, begin + t)] = stored[t];
-        }
-        double &shift = shifts[g * product.outputs + o];
-        for (std::size_t t = 0; corrects && t < count; ++t)
-          shift += means[g * product.terms + begin + t] *
-                   (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
-                    static_cast<double>(real[t]));
-      }
-    }
-  for (std::size_t output = 0; corrects && output < shifts.size(); ++output) {
-    const qir::Quantization &unit = job.bias->quant;
-    const auto step = static_cast<double>(unit.scales[output % unit.scales.size()]);
-    const double corrected = static_cast<double>(job.bias->stored[output]) - std::nearbyint(shifts[output] / step);
-    if (!(std::fabs(corrected) < 2147483647.0)) continue;
-    job.bias->stored[output] = static_cast<std::int32_t>(corrected);
-    job.moved = std::max(job.moved, std::fabs(shifts[output]));
+// Rounds the weights of one product, and makes up for what that does to the means of its results.
+class Improver {
+ public:
+  Improver(const qir::Graph &graph, const Improvements &wanted, const Vector<double> &means, Job &job)
+      : job_(job),
+        product_(job.product),
+        weights_(at(graph, job.weights->tensor)),
+        means_(means),
+        corrects_(wanted.bias && job.bias),
+        real_(product_.terms),
+        encodings_(product_.terms),
+        stored_(product_.terms),
+        shifts_(product_.groups * product_.outputs, 0) {
+    const auto channels = weight_axis(graph.nodes[job.node], weights_.shape.size());
+    const qir::Quantization &quant = job.weights->quant;
+    is_one_ = quant.scales.size() == 1 ||
+              (quant.block_size == 0 && channels && quant.axis == static_cast<std::int32_t>(*channels));
   }
-  job.moments.clear();
+
+  void run() {
+    for (std::size_t g = 0; g < product_.groups; ++g)
+      for (std::size_t part = 0; part < job_.parts(); ++part)
+        if (!improve_part(g, part)) return;
+    if (corrects_) correct_bias();
+    job_.moments.clear();
+  }
+
+ private:
+  // Terms of the sums of one output.
+  struct Terms {
+    std::size_t group, output, begin, count;
+  };
+
+  // A part of all sums of a group; false: it was stopped.
+  bool improve_part(std::size_t group, std::size_t part) {
+    const std::size_t begin = job_.begin_of(part), count = job_.begin_of(part + 1) - begin;
+    std::optional<AdaptiveRounding> rounding;
+    if (job_.rounds) rounding.emplace(job_.moments[group * job_.parts() + part], corrects_);
+    for (std::size_t o = 0; o < product_.outputs; ++o) {
+      if (asked_.stopped(job_.rounds ? 8 * count * count : count)) return false;
+      const Terms terms{group, o, begin, count};
+      read(terms);
+      if (rounding) round(terms, *rounding);
+      if (corrects_) add_shift(terms);
+    }
+    return true;
+  }
+
+  void read(const Terms &terms) {
+    const auto *values = static_cast<const float *>(weights_.data.data);
+    for (std::size_t t = 0; t < terms.count; ++t) {
+      const std::size_t element = product_.weight(terms.group, terms.output, terms.begin + t);
+      real_[t] = values[element], stored_[t] = job_.weights->stored[element];
+      encodings_[t] = is_one_ && t > 0 ? encodings_[0] : encoding_of(*job_.weights, weights_.shape, element);
+    }
+  }
+
+  void round(const Terms &terms, AdaptiveRounding &rounding) {
+    const std::span reals(real_.data(), terms.count);
+    const std::span codes(encodings_.data(), terms.count);
+    const std::span integers(stored_.data(), terms.count);
+    job_.before += rounding.error(reals, codes, integers);
+    rounding.round(reals, codes, integers);
+    job_.after += rounding.error(reals, codes, integers);
+    for (std::size_t t = 0; t < terms.count; ++t)
+      job_.weights->stored[product_.weight(terms.group, terms.output, terms.begin + t)] = stored_[t];
+  }
+
+  void add_shift(const Terms &terms) {
+    double &shift = shifts_[terms.group * product_.outputs + terms.output];
+    for (std::size_t t = 0; t < terms.count; ++t)
+      shift += means_[terms.group * product_.terms + terms.begin + t] *
+               (static_cast<double>(stored_[t] - encodings_[t].zero_point) * static_cast<double>(encodings_[t].scale) -
+                static_cast<double>(real_[t]));
+  }
+
+  void correct_bias() {
+    for (std::size_t output = 0; output < shifts_.size(); ++output) {
+      const qir::Quantization &unit = job_.bias->quant;
+      const auto step = static_cast<double>(unit.scales[output % unit.scales.size()]);
+      const double corrected = static_cast<double>(job_.bias->stored[output]) - std::nearbyint(shifts_[output] / step);
+      if (!(std::fabs(corrected) < 2147483647.0)) continue;
+      job_.bias->stored[output] = static_cast<std::int32_t>(corrected);
+      job_.moved = std::max(job_.moved, std::fabs(shifts_[output]));
+    }
+  }
+
+  Job &job_;
+  const Product &product_;
+  const qir::Tensor &weights_;
+  const Vector<double> &means_;
+  const bool corrects_;
+  bool is_one_;  // the terms of a sum have one encoding
+  Vector<float> real_;
+  Vector<Encoding> encodings_;
+  Vector<std::int32_t> stored_;
+  Vector<double> shifts_;  // of the means of the results
+  SeldomAsked asked_;
+};
+
+// Jobs that are done at a time.
+using JobSpan = std::span<Job>;
+
+// Room for what samples show of their inputs, and these inputs.
+Vector<std::int32_t> begin_moments(const qir::Graph &graph, const InputMeans &means, JobSpan jobs) {
+  Vector<std::int32_t> tensors;
+  for (Job &job : jobs) {
+    if (!job.rounds && !means.of_node[job.node].empty()) continue;
+    for (std::size_t g = 0; g < job.product.groups; ++g)
+      for (std::size_t part = 0; part < job.parts(); ++part)
+        job.moments.emplace_back(job.begin_of(part + 1) - job.begin_of(part), job.rounds);
+    const std::int32_t input = graph.nodes[job.node].inputs[0];
+    if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
+  }
+  return tensors;
+}
+
+void add_moments(const qir::Graph &graph, std::span<const float> values, Job &job) {
+  SeldomAsked asked;
+  const auto add_row = [&](std::size_t group, std::span<const float> row) {
+    if (asked.stopped(job.rounds ? row.size() * std::min(row.size(), kMostTerms) : row.size())) return;
+    for (std::size_t part = 0; part < job.parts(); ++part) {
+      const std::size_t from = job.begin_of(part), count = job.begin_of(part + 1) - from;
+      job.moments[group * job.parts() + part].add(row.subspan(from, count));
+    }
+  };
+  gather_rows(graph, graph.nodes[job.node], job.product, values, job.rounds ? kRowsOfSample : kRowsForMeans, add_row);
+}
+
+Vector<double> means_of(const Job &job) {
+  Vector<double> means;
+  for (const InputMoments &moments : job.moments)
+    for (std::size_t t = 0; t < moments.terms(); ++t) means.push_back(moments.mean(t));
+  return means;
+}
+
+Status improve_jobs(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, InputMeans *means,
+                    JobSpan jobs) {
+  const Vector<std::int32_t> tensors = begin_moments(graph, *means, jobs);
+  Status looked;
+  const auto look = [&](std::size_t place, std::span<const float> values) {
+    if (!looked.ok()) return;
+    looked = in_parallel(jobs.size(), wanted.threads, wanted.signal, [&](std::size_t i) {
+      if (!jobs[i].moments.empty() && graph.nodes[jobs[i].node].inputs[0] == tensors[place])
+        add_moments(graph, values, jobs[i]);
+    });
+  };
+  if (!tensors.empty()) QR_RETURN_IF_ERROR(feed(tensors, look));
+  QR_RETURN_IF_ERROR(std::move(looked));  // before what is half done counts as known
+  return in_parallel(jobs.size(), wanted.threads, wanted.signal, [&](std::size_t i) {
+    Vector<double> &of_job = means->of_node[jobs[i].node];
+    if (!jobs[i].moments.empty()) of_job = means_of(jobs[i]);
+    Improver(graph, wanted, of_job, jobs[i]).run();
+  });
 }
 
 }  // namespace
@@ -166,47 +268,7 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
     // As many products at a time as there is room for their moments; the samples run once for each such part.
     std::size_t end = first, bytes = 0;
     while (end < jobs.size() && (end == first || bytes + jobs[end].bytes() <= kMostBytes)) bytes += jobs[end++].bytes();
-    Vector<std::int32_t> tensors;
-    for (std::size_t i = first; i < end; ++i) {
-      Job &job = jobs[i];
-      if (!job.rounds && !means->of_node[job.node].empty()) continue;
-      for (std::size_t g = 0; g < job.product.groups; ++g)
-        for (std::size_t part = 0; part < job.parts(); ++part)
-          job.moments.emplace_back(job.begin_of(part + 1) - job.begin_of(part), job.rounds);
-      const std::int32_t input = graph.nodes[job.node].inputs[0];
-      if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
-    }
-    Status looked;
-    const auto look = [&](std::size_t place, std::span<const float> values) {
-      if (!looked.ok()) return;
-      looked = in_parallel(end - first, wanted.threads, wanted.signal, [&](std::size_t i) {
-        Job &job = jobs[first + i];
-        const qir::Node &node = graph.nodes[job.node];
-        if (job.moments.empty() || node.inputs[0] != tensors[place]) return;
-        SeldomAsked asked;
-        gather_rows(graph, node, job.product, values, job.rounds ? kRowsOfSample : kRowsForMeans,
-                    [&](std::size_t group, std::span<const float> row) {
-                      if (asked.stopped(job.rounds ? row.size() * std::min(row.size(), kMostTerms) : row.size()))
-                        return;
-                      for (std::size_t part = 0; part < job.parts(); ++part) {
-                        const std::size_t from = job.begin_of(part), count = job.begin_of(part + 1) - from;
-                        job.moments[group * job.parts() + part].add(row.subspan(from, count));
-                      }
-                    });
-      });
-    };
-    if (!tensors.empty()) QR_RETURN_IF_ERROR(feed(tensors, look));
-    QR_RETURN_IF_ERROR(std::move(looked));  // before what is half done counts as known
-    QR_RETURN_IF_ERROR(in_parallel(end - first, wanted.threads, wanted.signal, [&](std::size_t i) {
-      Job &job = jobs[first + i];
-      Vector<double> &of_job = means->of_node[job.node];
-      if (!job.moments.empty()) {
-        of_job.clear();
-        for (const InputMoments &moments : job.moments)
-          for (std::size_t t = 0; t < moments.terms(); ++t) of_job.push_back(moments.mean(t));
-      }
-      improve(graph, wanted, of_job, job);
-    }));
+    QR_RETURN_IF_ERROR(improve_jobs(graph, feed, wanted, means, JobSpan(jobs).subspan(first, end - first)));
     first = end;
   }
   for (const Job &job : jobs) {

@@ -61,7 +61,7 @@ void AdaptiveRounding::round(std::span<const float> real, std::span<const Encodi
   Vector<std::int32_t> other(terms_);
   for (std::size_t j = 0; j < terms_; ++j) {
     const double e = miss(real[j], encodings[j], stored[j]);
-    const qir::IntegerRange range = qir::integer_range(encodings[j].dtype);
+    const qir::IntegerRange range = integers_of(encodings[j]);
     const std::int32_t there = e == 0 ? stored[j] : e > 0 ? stored[j] - 1 : stored[j] + 1;
     // Beyond the type there is no other side, nor for a weight that is clipped.
     const bool is_near = std::fabs(e) <= static_cast<double>(encodings[j].scale) * 0.5001;

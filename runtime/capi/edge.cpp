@@ -45,9 +45,9 @@ Status read_text(const char *function, const char *argument, const qr_string &fr
   if (text.empty() && empty == Empty::Refused)
     return Status::hinted(ErrorId::bad_argument, "set data and size of the qr_string", "%s: %s is empty, expected text",
                           function, argument);
-  if (!is_utf8(text) || text.find('\0') != std::string_view::npos)
-    return Status::errorf(ErrorId::not_utf8, "%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument,
-                          printable(text));
+  if (empty != Empty::Value && ((empty != Empty::Path && !is_utf8(text)) || text.find('\0') != std::string_view::npos))
+    return Status::errorf(ErrorId::not_utf8, "%s: %s is not %s without NUL bytes: \"%s\"", function, argument,
+                          empty == Empty::Path ? "a path" : "UTF-8", printable(text));
   *out = text;
   return {};
 }

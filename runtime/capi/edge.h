@@ -70,8 +70,10 @@ __attribute__((cold, noinline)) qr_status *refuse_null(const char *function, con
     if (!(argument)) return ::quarry::capi::refuse_null(__func__, #argument); \
   } while (0)
 
-// Text of the caller's: UTF-8 and, where it is given, with its data. `may_be_empty`: an absent text is an empty one.
-enum class Empty : std::uint8_t { Allowed, Refused };
+// Text of the caller's: UTF-8 and, where it is given, with its data. Allowed: an absent text is an empty one. Path:
+// that too, and it may be of any bytes but NUL, as the names of files are. Value: of an option, whose row says which
+// bytes it may have (check_option_value).
+enum class Empty : std::uint8_t { Allowed, Refused, Path, Value };
 Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty, std::string_view *out);
 
 // The growth rule of structs (types.h). `type` is the struct's name; `known` the size that this library knows, `first`

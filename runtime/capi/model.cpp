@@ -52,7 +52,7 @@ qr_status *qr_model_open(qr_runtime *runtime, const qr_model_source *source, con
     QR_RETURN_IF_ERROR(given.status());
     std::string_view path;
     if (from.kind == QR_SOURCE_PATH)
-      QR_RETURN_IF_ERROR(read_text("qr_model_open", "source->path", from.path, Empty::Allowed, &path));
+      QR_RETURN_IF_ERROR(read_text("qr_model_open", "source->path", from.path, Empty::Path, &path));
     QR_RETURN_IF_ERROR(Model::check_source(from, "source"));
     QR_ASSIGN_OR_RETURN(Ref<Model> model, Model::open(Ref<Runtime>(object(runtime)), from, given.get(), watch));
     *out_model = handle_of(model.give());

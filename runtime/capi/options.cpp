@@ -21,7 +21,7 @@ qr_status *qr_options_set(qr_options *options, qr_string key, qr_string value) {
   return guard(object(options), [&]() -> Status {
     std::string_view name, text;
     QR_RETURN_IF_ERROR(read_text("qr_options_set", "key", key, Empty::Allowed, &name));
-    QR_RETURN_IF_ERROR(read_text("qr_options_set", "value", value, Empty::Allowed, &text));
+    QR_RETURN_IF_ERROR(read_text("qr_options_set", "value", value, Empty::Value, &text));
     return object(options)->set(name, text);
   });
 }

@@ -36,8 +36,8 @@ Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Ru
       return Status::errorf(ErrorId::bad_argument, "%s: thread_pool->worker_count is 0, expected at least 1", kCreate);
   }
   QR_RETURN_IF_ERROR(
-      read_text(kCreate, "options->backend_path", options.backend_path, Empty::Allowed, &config.backend_path));
-  return read_text(kCreate, "options->prepare_path", options.prepare_path, Empty::Allowed, &config.prepare_path);
+      read_text(kCreate, "options->backend_path", options.backend_path, Empty::Path, &config.backend_path));
+  return read_text(kCreate, "options->prepare_path", options.prepare_path, Empty::Path, &config.prepare_path);
 }
 
 const loader::Candidate *candidate(const Runtime &runtime, uint64_t index) noexcept {

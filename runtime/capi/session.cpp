@@ -244,7 +244,7 @@ qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string v
   return guard(object(session), [&]() -> Status {
     std::string_view name, text;
     QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "key", key, Empty::Allowed, &name));
-    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "value", value, Empty::Allowed, &text));
+    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "value", value, Empty::Value, &text));
     return object(session)->set_option(name, text);
   });
 }

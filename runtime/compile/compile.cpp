@@ -288,86 +288,131 @@ Status export_graphs(CompileJob &job, std::string_view name, FileSink &files) {
   return import_graphs(job, &to).take_status();
 }
 
-Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files) {
-  const CallEvents::Phase phase(job.events, "write container");
-  const PortableGraphs &portable_graphs = compiled.portable_graphs();
-  const loader::Plugin &plugin = *job.plugin;
-  const std::string_view target = compiled.programs()[0].compiled.target;
-  const std::uint32_t align = qrm::Writer::mapping_align(target);
-  const String id(plugin.id());
+namespace {
 
-  qrm::Writer writer;
-  qrm::Metadata metadata;
-  metadata.producer = format("quarry %s", qr_version());
-  metadata.inputs = compiled.signature().inputs;
-  metadata.outputs = compiled.signature().outputs;
-  if (job.options)
-    for (const auto &[key, value] : job.options->values())
-      if (!key.starts_with("metadata.")) metadata.created_by.push_back({key, value});
-  metadata.source = job.model.source();
-  metadata.user = job.model.properties();
-  for (const KeyValue &pair : job.settings.metadata) {
-    std::erase_if(metadata.user, [&](const qrm::KeyValue &old) { return old.key == pair.key; });
-    metadata.user.push_back({String(pair.key), String(pair.value)});
+class ContainerWriter {
+ public:
+  ContainerWriter(const CompileJob &job, const CompiledModel &compiled)
+      : job_(job),
+        compiled_(compiled),
+        id_(job.plugin->id()),
+        align_(qrm::Writer::mapping_align(compiled.programs()[0].compiled.target)) {}
+
+  Status write(std::string_view name, FileSink &files);
+
+ private:
+  void describe();
+  Status add_graphs();
+  Status add_context(const CompiledTarget &of);
+  Status add_program(const CompiledProgram &made, qrm::Program &stored);
+  // A segment of the graphs that the backend has as it is.
+  Result<std::uint32_t> keep(std::uint64_t graph, std::uint64_t segment);
+
+  const CompileJob &job_;
+  const CompiledModel &compiled_;
+  const String id_;
+  const std::uint32_t align_;
+  qrm::Writer writer_;
+  qrm::Metadata metadata_;
+};
+
+void ContainerWriter::describe() {
+  metadata_.producer = format("quarry %s", qr_version());
+  metadata_.inputs = compiled_.signature().inputs;
+  metadata_.outputs = compiled_.signature().outputs;
+  if (job_.options)
+    for (const auto &[key, value] : job_.options->values())
+      if (!key.starts_with("metadata.")) metadata_.created_by.push_back({key, value});
+  metadata_.source = job_.model.source();
+  metadata_.user = job_.model.properties();
+  for (const KeyValue &pair : job_.settings.metadata) {
+    std::erase_if(metadata_.user, [&](const qrm::KeyValue &old) { return old.key == pair.key; });
+    metadata_.user.push_back({String(pair.key), String(pair.value)});
   }
+}
 
-  const auto keep = [&](std::uint64_t graph, std::uint64_t segment) {
-    const qr_plugin_bytes &bytes = portable_graphs.graphs()[graph].segments[segment];
-    return writer.add_segment(qrm::SegmentKind::Weights, segment ? format("weights %llu", segment) : String("weights"),
-                              {bytes.data, bytes.size}, align);
-  };
-  for (std::uint32_t g = 0; g < portable_graphs.graphs().size(); ++g) {
-    const PortableGraph &graph = portable_graphs.graphs()[g];
+Result<std::uint32_t> ContainerWriter::keep(std::uint64_t graph, std::uint64_t segment) {
+  const qr_plugin_bytes &bytes = compiled_.portable_graphs().graphs()[graph].segments[segment];
+  return writer_.add_segment(qrm::SegmentKind::Weights, segment ? format("weights %llu", segment) : String("weights"),
+                             {bytes.data, bytes.size}, align_);
+}
+
+Status ContainerWriter::add_graphs() {
+  const auto &graphs = compiled_.portable_graphs().graphs();
+  for (std::uint32_t g = 0; g < graphs.size(); ++g) {
+    const PortableGraph &graph = graphs[g];
     qrm::GraphInfo info;
     info.name = graph.name;
-    info.input_dims = compiled.input_dims()[g];
-    info.output_dims = compiled.output_dims()[g];
-    if (job.settings.keep_graph) {
+    info.input_dims = compiled_.input_dims()[g];
+    info.output_dims = compiled_.output_dims()[g];
+    if (job_.settings.keep_graph) {
       for (std::uint64_t s = 0; s < graph.segments.size(); ++s) {
         QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(g, s));
         info.segments.push_back(number);
       }
       QR_ASSIGN_OR_RETURN(info.qir_segment,
-                          writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
-                                             {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
+                          writer_.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
+                                              {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
     }
-    metadata.graphs.push_back(std::move(info));
+    metadata_.graphs.push_back(std::move(info));
   }
-  for (const CompiledTarget &of : compiled.targets()) {
-    qrm::ContextInfo context;
-    context.backend = id;
-    context.backend_version.assign(plugin.version());
-    context.target.assign(of.programs[0].compiled.target);
-    context.blob_version = plugin.blob_version();
-    for (const auto &[key, value] : of.options) context.options.push_back({key, value});
-    for (const CompiledProgram &made : of.programs) {
-      const loader::CompiledBlob &program = made.compiled;
-      const std::uint32_t first = made.graphs[0];
-      qrm::Program stored;
-      stored.graphs = made.graphs;
-      stored.key = program.key;
-      if (program.has_plan) stored.plan = plan_of(program.plan);
-      for (std::size_t s = 0; s < program.segments.size(); ++s) {
-        const loader::CompiledSegment &segment = program.segments[s];
-        auto number = segment.kept
-                          ? keep(made.graphs[segment.request_graph], segment.request_segment)
-                          : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id, first, s),
-                                               {segment.bytes.data(), segment.bytes.size()},
-                                               std::max(align, static_cast<std::uint32_t>(segment.align)));
-        if (!number.ok()) return number.take_status();
-        stored.segments.push_back(number.value());
-      }
-      QR_ASSIGN_OR_RETURN(stored.blob_segment,
-                          writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id, first),
-                                             {program.blob.data(), program.blob.size()}, align));
-      context.programs.push_back(std::move(stored));
-    }
-    metadata.contexts.push_back(std::move(context));
+  return {};
+}
+
+Status ContainerWriter::add_program(const CompiledProgram &made, qrm::Program &stored) {
+  const loader::CompiledBlob &program = made.compiled;
+  const std::uint32_t first = made.graphs[0];
+  stored.graphs = made.graphs;
+  stored.key = program.key;
+  if (program.has_plan) stored.plan = plan_of(program.plan);
+  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    const loader::CompiledSegment &segment = program.segments[s];
+    auto number = segment.kept
+                      ? keep(made.graphs[segment.request_graph], segment.request_segment)
+                      : writer_.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id_, first, s),
+                                            {segment.bytes.data(), segment.bytes.size()},
+                                            std::max(align_, static_cast<std::uint32_t>(segment.align)));
+    if (!number.ok()) return number.take_status();
+    stored.segments.push_back(number.value());
   }
-  QR_RETURN_IF_ERROR(keep_contexts(job, writer, metadata.contexts));
-  QR_RETURN_IF_ERROR(job.signal.check("writing the container"));
-  QR_RETURN_IF_ERROR(job.progress.report(0, 0, "write"));
-  return writer.write(files, name, metadata);
+  QR_ASSIGN_OR_RETURN(stored.blob_segment, writer_.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id_, first),
+                                                               {program.blob.data(), program.blob.size()}, align_));
+  return {};
+}
+
+Status ContainerWriter::add_context(const CompiledTarget &of) {
+  qrm::ContextInfo &context = metadata_.contexts.emplace_back();
+  context.backend = id_;
+  context.backend_version.assign(job_.plugin->version());
+  context.target.assign(of.programs[0].compiled.target);
+  context.blob_version = job_.plugin->blob_version();
+  for (const auto &[key, value] : of.options) context.options.push_back({key, value});
+  for (const CompiledProgram &made : of.programs)
+    QR_RETURN_IF_ERROR(add_program(made, context.programs.emplace_back()));
+  return {};
+}
+
+Status ContainerWriter::write(std::string_view name, FileSink &files) {
+  describe();
+  QR_RETURN_IF_ERROR(add_graphs());
+  for (const CompiledTarget &of : compiled_.targets()) QR_RETURN_IF_ERROR(add_context(of));
+  QR_RETURN_IF_ERROR(keep_contexts(job_, writer_, metadata_.contexts));
+  QR_RETURN_IF_ERROR(job_.signal.check("writing the container"));
+  QR_RETURN_IF_ERROR(job_.progress.report(0, 0, "write"));
+  return writer_.write(files, name, metadata_);
+}
+
+}  // namespace
+
+Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files) {
+  const CallEvents::Phase phase(job.events, "write container");
+  return ContainerWriter(job, compiled).write(name, files);
+}
+
+void write_memory(JsonWriter &json, const qrm::Plan &plan) {
+  json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
+  json.field("io_bytes", plan.io_bytes).field("device_bytes", plan.device_bytes);
+  json.field("scratchpad_bytes", plan.scratchpad_bytes).field("spill_fill_bytes", plan.spill_fill_bytes).end_object();
 }
 
 namespace {
@@ -409,6 +454,17 @@ void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const V
   }
 }
 
+// What another machine refuses is refused too.
+void add_refusals(Vector<Vector<loader::Verdict>> &verdicts, Vector<Vector<loader::Verdict>> &here,
+                  std::string_view target) {
+  for (std::size_t g = 0; g < verdicts.size(); ++g)
+    for (std::size_t n = 0; n < here[g].size(); ++n) {
+      if (!verdicts[g][n].supported || here[g][n].supported) continue;
+      verdicts[g][n] = std::move(here[g][n]);
+      verdicts[g][n].reason = format("for %s: %s", printable(target), verdicts[g][n].reason);
+    }
+}
+
 }  // namespace
 
 Result<String> check_report(CompileJob &job) {
@@ -418,17 +474,12 @@ Result<String> check_report(CompileJob &job) {
   Vector<Vector<loader::Verdict>> verdicts;
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
   if (targets.values.empty()) QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, verdicts));
-  for (std::size_t i = 0; i < targets.values.size(); ++i) {  // what one machine refuses is refused
+  for (std::size_t i = 0; i < targets.values.size(); ++i) {
     targets.set(job, i);
     Vector<Vector<loader::Verdict>> here;
     QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, here));
     if (i == 0) verdicts = std::move(here);
-    for (std::size_t g = 0; i > 0 && g < graphs.size(); ++g)
-      for (std::size_t n = 0; n < here[g].size(); ++n)
-        if (verdicts[g][n].supported && !here[g][n].supported) {
-          verdicts[g][n] = std::move(here[g][n]);
-          verdicts[g][n].reason = format("for %s: %s", printable(targets.values[i]), verdicts[g][n].reason);
-        }
+    else add_refusals(verdicts, here, targets.values[i]);
   }
   std::uint64_t supported = 0, refused = 0;
   for (const auto &of_graph : verdicts)

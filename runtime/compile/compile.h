@@ -11,6 +11,8 @@
 
 namespace quarry {
 
+class JsonWriter;
+
 // One compilation: who compiles for which device with which options. Lives on the stack of a call.
 struct CompileJob {
   const DeviceUse use;
@@ -87,5 +89,7 @@ const char *path_name(std::uint32_t path) noexcept;
 
 // qr_memory_plan's figures of a program: what the plugin says, else what stands in the container.
 qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept;
+// The key "memory" of reports.
+void write_memory(JsonWriter &json, const qrm::Plan &plan);
 
 }  // namespace quarry

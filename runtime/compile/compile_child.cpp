@@ -215,6 +215,10 @@ class Child {
   Result<String> wait();
 
  private:
+  struct Files;
+  Status keep_files(Files &out) const;
+  Vector<String> words(const String &program, const char *verb, const OptionSet &options, const Files &files) const;
+  Status spawn(Vector<String> words, const Files &files, const Descriptor &theirs);
   Status receive(bool *ended);
   Status take(child::Kind kind, std::string_view frame);
   Status died();
@@ -230,22 +234,34 @@ class Child {
   Status failed_;
 };
 
-Status Child::start(const char *verb, const OptionSet &options) {
-  backend_ = printable(options.given("backend"));
-  const Runtime &runtime = model_.runtime();
-  QR_ASSIGN_OR_RETURN(const String program, find_program(runtime));
-  // The file as it was opened: its name may be another's by now. External data keep their numbers, which are above
-  // those that the child gets.
-  const std::size_t external = model_.external().size();
+// The model's files for the child: the model, its external data, and the folder where they lie.
+struct Child::Files {
+  Vector<Descriptor> all;
+  std::size_t external = 0;
+  bool has_folder = false;
+};
+
+// The file as it was opened: its name may be another's by now. External data keep their numbers, which are above those
+// that the child gets.
+Status Child::keep_files(Files &out) const {
   QR_ASSIGN_OR_RETURN(const int folder, model_.external_folder(signal_));
-  Vector<Descriptor> files(1 + external + (folder >= 0));
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const qrm::RawFile *const file = i > 0 && i <= external ? &model_.external()[i - 1].file : nullptr;
+  out.external = model_.external().size();
+  out.has_folder = folder >= 0;
+  out.all.resize(1 + out.external + out.has_folder);
+  for (std::size_t i = 0; i < out.all.size(); ++i) {
+    const qrm::RawFile *const file = i > 0 && i <= out.external ? &model_.external()[i - 1].file : nullptr;
     QR_RETURN_IF_ERROR(keep_file(i == 0 ? model_.fd()
                                  : file ? file->fd()
                                         : folder,
-                                 file ? file->bytes() : model_.bytes(), files[i]));
+                                 file ? file->bytes() : model_.bytes(), out.all[i]));
   }
+  return {};
+}
+
+// The command line of the child.
+Vector<String> Child::words(const String &program, const char *verb, const OptionSet &options,
+                            const Files &files) const {
+  const Runtime &runtime = model_.runtime();
   Vector<String> words = {program, verb};
   const auto add = [&](const char *name, std::string_view value) {
     words.emplace_back(name);
@@ -255,11 +271,11 @@ Status Child::start(const char *verb, const OptionSet &options) {
     add(name, format("%d:%" PRIu64 ":%" PRIu64 ":%s", fd, offset, size, called));
   };
   add_file("model", child::kModel, model_.offset(), model_.bytes().size, {});
-  for (std::size_t i = 0; i < external; ++i) {
+  for (std::size_t i = 0; i < files.external; ++i) {
     const Model::External &one = model_.external()[i];
-    add_file("external", files[i + 1].get(), one.file.offset(), one.file.bytes().size, one.name);
+    add_file("external", files.all[i + 1].get(), one.file.offset(), one.file.bytes().size, one.name);
   }
-  if (folder >= 0) add("folder", "1");
+  if (files.has_folder) add("folder", "1");
   if (out_) add("name", out_->name());
   String folders;
   for (const loader::Folder &one : runtime.search_path()) folders += (folders.empty() ? "" : ":") + one.path;
@@ -273,6 +289,23 @@ Status Child::start(const char *verb, const OptionSet &options) {
     add("option", key + "=" + value);
   }
   if (!has_shape && !model_.shapes().empty()) add("option", "shape=" + String(model_.shapes()));
+  return words;
+}
+
+Status Child::start(const char *verb, const OptionSet &options) {
+  backend_ = printable(options.given("backend"));
+  QR_ASSIGN_OR_RETURN(const String program, find_program(model_.runtime()));
+  Files files;
+  QR_RETURN_IF_ERROR(keep_files(files));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return failure("a socket", errno);
+  socket_ = Descriptor(ends[0]);
+  const Descriptor theirs(ends[1]);
+  if (socket_.get() < 0 || theirs.get() < 0) return failure("a socket", EMFILE);
+  return spawn(words(program, verb, options, files), files, theirs);
+}
+
+Status Child::spawn(Vector<String> words, const Files &files, const Descriptor &theirs) {
   Vector<char *> arguments;
   for (String &word : words) {
     char *const text = word.data();
@@ -280,23 +313,16 @@ Status Child::start(const char *verb, const OptionSet &options) {
   }
   char *const end = nullptr;
   arguments.push_back(end);
-
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return failure("a socket", errno);
-  socket_ = Descriptor(ends[0]);
-  const Descriptor theirs(ends[1]);
-  if (socket_.get() < 0 || theirs.get() < 0) return failure("a socket", EMFILE);
-
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&actions, theirs.get(), child::kSocket);
-  for (std::size_t i = 0; i < files.size(); ++i)
-    posix_spawn_file_actions_adddup2(&actions, files[i].get(),
-                                     i == 0         ? child::kModel
-                                     : i > external ? child::kFolder
-                                                    : files[i].get());
+  for (std::size_t i = 0; i < files.all.size(); ++i)
+    posix_spawn_file_actions_adddup2(&actions, files.all[i].get(),
+                                     i == 0               ? child::kModel
+                                     : i > files.external ? child::kFolder
+                                                          : files.all[i].get());
   // Nothing of how this process or this thread takes signals is the child's; nor do the terminal's reach it, which are
   // for whoever watches over it.
   sigset_t none, all;
@@ -306,12 +332,12 @@ Status Child::start(const char *verb, const OptionSet &options) {
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const Environment environment(runtime.library_folder());
+  const Environment environment(model_.runtime().library_folder());
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments.data(), environment.get());
+  const int error = posix_spawn(&pid, words[0].c_str(), &actions, &attributes, arguments.data(), environment.get());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return failure(program.c_str(), error);
+  if (error != 0) return failure(words[0].c_str(), error);
   process_.watch(pid);
   return {};
 }

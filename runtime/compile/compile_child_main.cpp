@@ -147,77 +147,103 @@ int usage() {
   return 2;
 }
 
-}  // namespace
-
-int main(int count, char **words) {
-  int type = 0;
-  socklen_t size = sizeof type;
-  if (count < 2 || getsockopt(quarry::child::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return usage();
-  std::string out = "model.qrm", backends, prepare;
+// What the other process says in words.
+struct Order {
+  std::string verb, out = "model.qrm", backends, prepare;
   qr_model_source source = QR_MODEL_SOURCE_INIT;
   bool has_folder = false;
-  std::vector<std::string> given, external;
-  const std::string verb = words[1];
-  int level = QR_LOG_WARN;
+  std::vector<std::string> options, external;
+  int log_level = QR_LOG_WARN;
+};
+
+bool read_order(int count, char **words, Order *out) {
+  out->verb = words[1];
   for (int i = 2; i + 1 < count; i += 2) {
     const std::string name = words[i], value = words[i + 1];
-    if (name == "model") source = source_of(value, nullptr);
-    else if (name == "folder") has_folder = value == "1";
-    else if (name == "name") out = value;
-    else if (name == "external") external.push_back(value);
-    else if (name == "backends") backends = value;
-    else if (name == "prepare") prepare = value;
-    else if (name == "log") level = std::atoi(value.c_str());
-    else if (name == "option") given.push_back(value);
-    else return usage();
+    if (name == "model") out->source = source_of(value, nullptr);
+    else if (name == "folder") out->has_folder = value == "1";
+    else if (name == "name") out->out = value;
+    else if (name == "external") out->external.push_back(value);
+    else if (name == "backends") out->backends = value;
+    else if (name == "prepare") out->prepare = value;
+    else if (name == "log") out->log_level = std::atoi(value.c_str());
+    else if (name == "option") out->options.push_back(value);
+    else return false;
   }
-  std::signal(SIGPIPE, SIG_IGN);
-  dup2(2, 1);  // what libraries print does not go where the other process may write data
-  std::string hello;
-  add_text(hello, qr_version());
-  send(Kind::Hello, hello);
+  return true;
+}
 
+qr_runtime *make_runtime(const Order &order) {
   qr_log_sink log = QR_LOG_SINK_INIT;
-  log.level = static_cast<qr_log_level>(level);
+  log.level = static_cast<qr_log_level>(order.log_level);
   log.write = on_log;
   qr_runtime_options how = QR_RUNTIME_OPTIONS_INIT;
   how.flags = QR_RUNTIME_ONLY_GIVEN_PATHS;
   how.log = &log;
-  how.backend_path = string(backends);
-  how.prepare_path = string(prepare);
+  how.backend_path = string(order.backends);
+  how.prepare_path = string(order.prepare);
   qr_runtime *runtime = nullptr;
   must(qr_runtime_create(&how, &runtime));
-  qr_signal *signal = nullptr;
-  must(qr_signal_create(runtime, &signal));
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, watch, signal) != 0) return 1;
+  return runtime;
+}
 
+// nullptr: an option is not written as one.
+qr_options *make_options(qr_runtime *runtime, const Order &order) {
   qr_options *options = nullptr;
   must(qr_options_create(runtime, &options));
-  for (const std::string &pair : given) {
+  for (const std::string &pair : order.options) {
     const std::size_t equals = pair.find('=');
-    if (equals == std::string::npos) return usage();
+    if (equals == std::string::npos) return nullptr;
     must(qr_options_set(options, string(pair.substr(0, equals)), string(pair.substr(equals + 1))));
   }
+  return options;
+}
+
+// Ends this process.
+[[noreturn]] void obey(Order &order, qr_runtime *runtime, qr_options *options, qr_signal *signal) {
   qr_model *model = nullptr;
-  if (has_folder) source.folder_fd = quarry::child::kFolder;
-  if (!external.empty()) source.self = &external, source.external = find_external;
-  must(qr_model_open(runtime, &source, options, nullptr, &model));
+  if (order.has_folder) order.source.folder_fd = quarry::child::kFolder;
+  if (!order.external.empty()) order.source.self = &order.external, order.source.external = find_external;
+  must(qr_model_open(runtime, &order.source, options, nullptr, &model));
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   qr_progress progress = QR_PROGRESS_INIT;
   progress.report = on_progress;
   call.signal = signal;
   call.progress = &progress;
   std::string report;
-  if (verb == "check") {
+  if (order.verb == "check") {
     char *json = nullptr;
     must(qr_model_check(model, options, &call, &json));
     add_text(report, json);
   } else {
     qr_target target = QR_TARGET_BY_WRITER(NULL, on_file, on_bytes, NULL);
-    target.path = string(out);
+    target.path = string(order.out);
     must(qr_model_compile(model, options, &target, &call));
     add_text(report, {});
   }
   end(Kind::Done, report);
+}
+
+}  // namespace
+
+int main(int count, char **words) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (count < 2 || getsockopt(quarry::child::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return usage();
+  Order order;
+  if (!read_order(count, words, &order)) return usage();
+  std::signal(SIGPIPE, SIG_IGN);
+  dup2(2, 1);  // what libraries print does not go where the other process may write data
+  std::string hello;
+  add_text(hello, qr_version());
+  send(Kind::Hello, hello);
+
+  qr_runtime *const runtime = make_runtime(order);
+  qr_signal *signal = nullptr;
+  must(qr_signal_create(runtime, &signal));
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, watch, signal) != 0) return 1;
+  qr_options *const options = make_options(runtime, order);
+  if (!options) return usage();
+  obey(order, runtime, options, signal);
 }

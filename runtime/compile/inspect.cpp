@@ -76,60 +76,49 @@ String description_of(const Model &model, const qrm::ContextInfo &context, const
   return {};
 }
 
-Status write_container(JsonWriter &json, const Model &from, const CallSignal &signal) {
-  const qrm::ValidatedModel &model = from.container();
-  const qrm::Metadata &metadata = model.metadata();
-  json.field("kind", "qrm").field("format", format("%u.%u", model.format_major(), model.format_minor()));
-  json.field("producer", metadata.producer).field("source", metadata.source).field("file_bytes", model.file_bytes());
-  write_tensors(json, "inputs", metadata.inputs);
-  write_tensors(json, "outputs", metadata.outputs);
-
-  json.key("graphs").begin_array();
-  for (std::uint32_t i = 0; i < metadata.graphs.size(); ++i) {
-    const qrm::GraphInfo &graph = metadata.graphs[i];
-    json.begin_object().field("name", graph.name).field("kept", graph.qir_segment.has_value());
-    write_shapes(json, "input_dims", graph.input_dims);
-    write_shapes(json, "output_dims", graph.output_dims);
-    if (graph.qir_segment) {
-      QR_ASSIGN_OR_RETURN(const qir::Graph kept, model.read_graph(i));
-      OrderedMap<String, std::uint64_t> counts;
-      count_operators(kept, counts);
-      json.field("nodes", kept.nodes.size()).key("operators").begin_object();
-      for (const auto &[name, count] : counts) json.field(name, count);
-      json.end_object().field("segment", *graph.qir_segment);
-    }
-    write_numbers(json, "segments", graph.segments);
-    json.end_object();
+Status write_graph(JsonWriter &json, const qrm::ValidatedModel &model, std::uint32_t index) {
+  const qrm::GraphInfo &graph = model.metadata().graphs[index];
+  json.begin_object().field("name", graph.name).field("kept", graph.qir_segment.has_value());
+  write_shapes(json, "input_dims", graph.input_dims);
+  write_shapes(json, "output_dims", graph.output_dims);
+  if (graph.qir_segment) {
+    QR_ASSIGN_OR_RETURN(const qir::Graph kept, model.read_graph(index));
+    OrderedMap<String, std::uint64_t> counts;
+    count_operators(kept, counts);
+    json.field("nodes", kept.nodes.size()).key("operators").begin_object();
+    for (const auto &[name, count] : counts) json.field(name, count);
+    json.end_object().field("segment", *graph.qir_segment);
   }
-  json.end_array();
+  write_numbers(json, "segments", graph.segments);
+  json.end_object();
+  return {};
+}
 
-  json.key("contexts").begin_array();
-  for (const qrm::ContextInfo &context : metadata.contexts) {
-    json.begin_object().field("backend", context.backend).field("backend_version", context.backend_version);
-    json.field("target", context.target).field("blob_version", context.blob_version);
-    write_pairs(json, "options", context.options);
-    json.key("programs").begin_array();
-    for (const qrm::Program &program : context.programs) {
-      json.begin_object();
-      write_numbers(json, "graphs", program.graphs);
-      json.field("segment", program.blob_segment).field("key", program.key);
-      write_numbers(json, "segments", program.segments);
-      json.key("memory")
-          .begin_object()
-          .field("weights_bytes", program.plan.weights_bytes)
-          .field("arena_bytes", program.plan.arena_bytes);
-      json.field("io_bytes", program.plan.io_bytes).field("device_bytes", program.plan.device_bytes);
-      json.field("scratchpad_bytes", program.plan.scratchpad_bytes);
-      json.field("spill_fill_bytes", program.plan.spill_fill_bytes).end_object();
-      QR_RETURN_IF_ERROR(signal.check("qr_model_inspect"));
-      if (const String text = description_of(from, context, program, signal); !text.empty())
-        json.key("about").raw(text);
-      json.end_object();
-    }
-    json.end_array().end_object();
-  }
-  json.end_array();
+Status write_program(JsonWriter &json, const Model &from, const qrm::ContextInfo &context, const qrm::Program &program,
+                     const CallSignal &signal) {
+  json.begin_object();
+  write_numbers(json, "graphs", program.graphs);
+  json.field("segment", program.blob_segment).field("key", program.key);
+  write_numbers(json, "segments", program.segments);
+  write_memory(json, program.plan);
+  QR_RETURN_IF_ERROR(signal.check("qr_model_inspect"));
+  if (const String text = description_of(from, context, program, signal); !text.empty()) json.key("about").raw(text);
+  json.end_object();
+  return {};
+}
 
+Status write_context(JsonWriter &json, const Model &from, const qrm::ContextInfo &context, const CallSignal &signal) {
+  json.begin_object().field("backend", context.backend).field("backend_version", context.backend_version);
+  json.field("target", context.target).field("blob_version", context.blob_version);
+  write_pairs(json, "options", context.options);
+  json.key("programs").begin_array();
+  for (const qrm::Program &program : context.programs)
+    QR_RETURN_IF_ERROR(write_program(json, from, context, program, signal));
+  json.end_array().end_object();
+  return {};
+}
+
+void write_segments(JsonWriter &json, const qrm::ValidatedModel &model) {
   json.key("segments").begin_array();
   for (const qrm::SegmentInfo &segment : model.segments()) {
     json.begin_object()
@@ -140,6 +129,26 @@ Status write_container(JsonWriter &json, const Model &from, const CallSignal &si
     json.end_object();
   }
   json.end_array();
+}
+
+Status write_container(JsonWriter &json, const Model &from, const CallSignal &signal) {
+  const qrm::ValidatedModel &model = from.container();
+  const qrm::Metadata &metadata = model.metadata();
+  json.field("kind", "qrm").field("format", format("%u.%u", model.format_major(), model.format_minor()));
+  json.field("producer", metadata.producer).field("source", metadata.source).field("file_bytes", model.file_bytes());
+  write_tensors(json, "inputs", metadata.inputs);
+  write_tensors(json, "outputs", metadata.outputs);
+
+  json.key("graphs").begin_array();
+  for (std::uint32_t i = 0; i < metadata.graphs.size(); ++i) QR_RETURN_IF_ERROR(write_graph(json, model, i));
+  json.end_array();
+
+  json.key("contexts").begin_array();
+  for (const qrm::ContextInfo &context : metadata.contexts)
+    QR_RETURN_IF_ERROR(write_context(json, from, context, signal));
+  json.end_array();
+
+  write_segments(json, model);
   write_pairs(json, "created_by", metadata.created_by);
   write_pairs(json, "metadata", metadata.user);
   return {};

@@ -80,6 +80,10 @@ Status no_context(const CompileJob &job) {
 
 namespace {
 
+void log_session(const CompileJob &job, const String &what) {
+  job.model.runtime().log().write(QR_LOG_INFO, "session", format("%s: %s", job.model.describe(), what));
+}
+
 bool shapes_programs(const loader::OptionRow &row) noexcept { return row.applies & QR_PLUGIN_OPTION_COMPILE; }
 
 // The backend itself says, in its grade, whether a context is for one of them: a machine may have several names.
@@ -161,11 +165,9 @@ Result<GradedContext> grade_contexts(const CompileJob &job) {
     if (better) best = {&context, std::move(grade), {}};
   }
   if (best.context && count > 1)
-    job.model.runtime().log().write(
-        QR_LOG_INFO, "session",
-        format("%s: of its %zu contexts of backend %s that for %s is the best: %s%s%s", job.model.describe(), count,
-               String(job.plugin->id()), printable(best.context->target), grade_name(best.grade.grade),
-               best.grade.reason.empty() ? "" : ", ", printable(best.grade.reason, 1000)));
+    log_session(job, format("of its %zu contexts of backend %s that for %s is the best: %s%s%s", count,
+                            String(job.plugin->id()), printable(best.context->target), grade_name(best.grade.grade),
+                            best.grade.reason.empty() ? "" : ", ", printable(best.grade.reason, 1000)));
   if (best.context) {
     best.asked_for = other_options(job, *best.context);
   } else if (keeps_graphs(job.model) && job.plugin->has_compiler()) {
@@ -218,9 +220,63 @@ Status LoadableModel::compile(CompileJob &job) {
   return {};
 }
 
+namespace {
+
+Status incompatible(const CompileJob &job, const GradedContext &graded) {
+  const String id(job.plugin->id());
+  return Status::errorf(ErrorId::qrm_incompatible_context,
+                        "%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
+                        "version %u): %s",
+                        job.model.describe(), id, printable(graded.context->target), graded.context->blob_version,
+                        job.plugin->devices()[job.device].target, job.plugin->blob_version(),
+                        graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str())
+      .with("backend", id);
+}
+
+// By the option context.recompile, or without a kept graph, a context that was compiled otherwise is refused.
+Status check_other_options(const CompileJob &job, const GradedContext &graded) {
+  const String differs = text_of_options(job, graded), id(job.plugin->id());
+  const bool kept = keeps_graphs(job.model);
+  if (job.settings.recompile == Recompile::Never || !kept)
+    return Status::errorf(ErrorId::qrm_other_options,
+                          "%s: its context of backend %s was compiled with other options, and %s: %s",
+                          job.model.describe(), id,
+                          kept ? "option context.recompile is never" : "its portable graph was not kept", differs)
+        .with("backend", id)
+        .with("option", graded.asked_for[0].key);
+  log_session(job, format("its context is compiled again: %s", differs));
+  return {};
+}
+
+}  // namespace
+
+Result<Ref<LoadableModel>> LoadableModel::make_recompiled(CompileJob &job, GradedContext &graded) {
+  const loader::DeviceInfo &device = job.plugin->devices()[job.device];
+  const String id(job.plugin->id());
+  const Recompile when = job.settings.recompile;
+  if (when == Recompile::Never && !graded.context) return no_context(job);
+  if (when == Recompile::Never)
+    return Status::errorf(ErrorId::qrm_incompatible_context,
+                          "%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
+                          "context.recompile is never: %s",
+                          job.model.describe(), id, printable(graded.context->target), device.target,
+                          printable(graded.grade.reason, 1000))
+        .with("backend", id)
+        .with("option", "context.recompile");
+  if (when == Recompile::Background) {
+    auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
+    loadable->source_ = "pending";
+    loadable->grade_ = std::move(graded.grade);
+    loadable->asked_for_ = std::move(graded.asked_for);
+    loadable->wants_recompilation_ = true;
+    return loadable;
+  }
+  log_session(job, format("it is compiled again for backend %s, %s: %s", id, device.target,
+                          printable(graded.grade.reason, 1000)));
+  return make_again(job);
+}
+
 Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
-  auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
-  const Log &log = job.model.runtime().log();
   if (!job.model.is_container()) return make_new(job);
   if (!job.settings.shapes.empty())
     return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
@@ -230,62 +286,23 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
   if (!job.settings.part.empty()) return make_again(job);  // no context is of a part
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(job));
   if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(job);
-  const loader::DeviceInfo &device = job.plugin->devices()[job.device];
-  const String id(job.plugin->id());
+  if (graded.context && graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE) return incompatible(job, graded);
+  if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) return make_recompiled(job, graded);
   const Recompile when = job.settings.recompile;
-  if (graded.context && graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
-    return Status::errorf(
-               ErrorId::qrm_incompatible_context,
-               "%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
-               "version %u): %s",
-               job.model.describe(), id, printable(graded.context->target), graded.context->blob_version, device.target,
-               job.plugin->blob_version(),
-               graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str())
-        .with("backend", id);
-  if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
-    if (when == Recompile::Never && !graded.context) return no_context(job);
-    if (when == Recompile::Never)
-      return Status::errorf(ErrorId::qrm_incompatible_context,
-                            "%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
-                            "context.recompile is never: %s",
-                            job.model.describe(), id, printable(graded.context->target), device.target,
-                            printable(graded.grade.reason, 1000))
-          .with("backend", id)
-          .with("option", "context.recompile");
-    if (when == Recompile::Background) {
-      loadable->source_ = "pending";
-      loadable->grade_ = std::move(graded.grade);
-      loadable->asked_for_ = std::move(graded.asked_for);
-      loadable->wants_recompilation_ = true;
-      return loadable;
-    }
-    log.write(QR_LOG_INFO, "session",
-              format("%s: it is compiled again for backend %s, %s: %s", job.model.describe(), id, device.target,
-                     printable(graded.grade.reason, 1000)));
-    return make_again(job);
-  }
   if (!graded.asked_for.empty()) {
-    const String differs = text_of_options(job, graded);
-    const bool kept = loadable->keeps_graphs();
-    if (when == Recompile::Never || !kept)
-      return Status::errorf(ErrorId::qrm_other_options,
-                            "%s: its context of backend %s was compiled with other options, and %s: %s",
-                            job.model.describe(), id,
-                            kept ? "option context.recompile is never" : "its portable graph was not kept", differs)
-          .with("backend", id)
-          .with("option", graded.asked_for[0].key);
-    log.write(QR_LOG_INFO, "session", format("%s: its context is compiled again: %s", job.model.describe(), differs));
+    QR_RETURN_IF_ERROR(check_other_options(job, graded));
     if (when == Recompile::Wait) return make_again(job);
   }
-  if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
-    log.write(QR_LOG_INFO, "session",
-              format("%s: its context runs on %s, but another compilation would be better: %s", job.model.describe(),
-                     device.target, printable(graded.grade.reason, 1000)));
+  const bool usable = graded.grade.grade == QR_PLUGIN_GRADE_USABLE;
+  if (usable)
+    log_session(job, format("its context runs on %s, but another compilation would be better: %s",
+                            job.plugin->devices()[job.device].target, printable(graded.grade.reason, 1000)));
+  auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
   QR_RETURN_IF_ERROR(loadable->take_context(*graded.context));
   adopt_options(job, *graded.context, true);
   for (const loader::OptionRow &row : job.plugin->options())
     if (shapes_programs(row)) loadable->compiled_with_.push_back({row.key, String(option_of(*graded.context, row))});
-  const bool better = graded.grade.grade == QR_PLUGIN_GRADE_USABLE || !graded.asked_for.empty();
+  const bool better = usable || !graded.asked_for.empty();
   loadable->grade_ = std::move(graded.grade);
   loadable->asked_for_ = std::move(graded.asked_for);
   loadable->wants_recompilation_ = when == Recompile::Background && better && loadable->keeps_graphs();

@@ -25,6 +25,8 @@ struct CompileOption {
   String key, value;
 };
 
+struct GradedContext;
+
 class LoadableModel : public Counted<LoadableModel> {
  public:
   // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again
@@ -59,6 +61,8 @@ class LoadableModel : public Counted<LoadableModel> {
   bool keeps_graphs() const noexcept;
 
  private:
+  // Where the container's context cannot serve: compiled now or later, or refused.
+  static Result<Ref<LoadableModel>> make_recompiled(CompileJob &job, GradedContext &graded);
   Status take_context(const qrm::ContextInfo &context);
   Status compile(CompileJob &job);
   void note_options(const CompileJob &job);

@@ -23,7 +23,7 @@ Result<Unique<Recompilation>> Recompilation::start(const LoadableModel &loadable
 Status Recompilation::begin_and_start() {
   QR_ASSIGN_OR_RETURN(
       job_, CompileJob::begin(from_->model(), options_.get(), {.signal = CallSignal(signal_.get())}, DeviceUse::Run));
-  started_ = quarry::start_thread(&thread_, "quarry-compile", enter, this);
+  started_ = os::start_thread(&thread_, "quarry-compile", enter, this);
   if (started_) return {};
   return Status::error(ErrorId::out_of_memory,
                        "option context.recompile: the system refuses a thread to compile in the background",
@@ -34,7 +34,7 @@ Status Recompilation::begin_and_start() {
 Recompilation::~Recompilation() {
   process_.enter(entered_, [this] { begin_anew(); });
   signal_->abort();
-  if (started_) pthread_join(thread_, nullptr);
+  if (started_) os::join_thread(thread_);
 }
 
 // In a child of fork(): what the thread was doing will not be ended. Its lock can be neither freed nor used, so it is

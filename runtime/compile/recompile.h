@@ -3,10 +3,9 @@
 // context.recompile).
 #pragma once
 
-#include <pthread.h>
-
 #include <mutex>
 
+#include "base/os/thread.h"
 #include "runtime/compile/loaded_model.h"
 #include "runtime/core/process.h"
 
@@ -43,7 +42,7 @@ class Recompilation : public HeapObject {
   Ref<OptionSet> options_;  // null: all defaults
   Ref<Signal> signal_;
   Unique<CompileJob> job_;  // the thread's while it runs
-  pthread_t thread_ = {};
+  os::Thread thread_;
   bool started_ = false;
   Unique<LoadedModel> result_;  // written before state_ is Done
   Status failure_;              // written before state_ is Failed

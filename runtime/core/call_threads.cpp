@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/call_threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
+
+#include "base/os/thread.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")  // what every loop of every run goes through
@@ -78,7 +78,7 @@ void CallThreads::wait_until_left() noexcept {
   for (const Worker &worker : workers_)
     while (worker.inside.load(std::memory_order_seq_cst) != 0) {
       tell(Fault::StillRunning, 0, 0);
-      sched_yield();
+      os::yield_thread();
     }
 }
 

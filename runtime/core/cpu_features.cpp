@@ -5,7 +5,8 @@
 #include <cpuid.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
-#include <sys/auxv.h>
+
+#include "base/os/processor.h"
 #endif
 
 namespace quarry {
@@ -42,7 +43,7 @@ String cpu_features() {
   add(zmm && leaf7c & bit_AVX512VNNI, "avx512vnni");
   add(zmm && leaf7_1a & bit_AVX512BF16, "avx512bf16");
 #elif defined(__aarch64__)
-  const unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
+  const auto [one, two] = os::processor_features();
   add(one & HWCAP_ASIMD, "neon");
   add(one & HWCAP_ASIMDHP, "fp16");
   add(one & HWCAP_ASIMDDP, "dotprod");

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/file.h"
 
-#ifndef QR_NO_DLOPEN
-#include <dlfcn.h>
-#endif
-#include <unistd.h>
-
 #include <utility>
 
-#include "base/paths.h"
+#include "base/os/library.h"
+#include "base/os/path.h"
 #include "quarry/types.h"
 
 namespace quarry {
@@ -17,10 +13,7 @@ String library_folder() {
 #ifdef QR_NO_DLOPEN
   return {};  // nothing is opened from there
 #else
-  const auto *const here = reinterpret_cast<const void *>(&qr_version);
-  Dl_info info;
-  if (!dladdr(here, &info)) return {};
-  const String file = library_file(info.dli_fname, here);
+  const String file = os::file_of(reinterpret_cast<const void *>(&qr_version));
   const std::size_t slash = file.rfind('/');
   return slash == String::npos ? String() : file.substr(0, slash);
 #endif
@@ -35,7 +28,7 @@ String find_own_file(std::string_view own, std::string_view installed, std::stri
     if (folder.empty()) continue;
     String file(folder);
     file += name;
-    if (access(file.c_str(), F_OK) == 0) return file;
+    if (os::allows(file.c_str(), os::Access::Exists)) return file;
     if (!out_tried.empty()) out_tried += ", ";
     out_tried += file;
   }

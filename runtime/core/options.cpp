@@ -43,11 +43,12 @@ bool is_core_scope(std::string_view scope) noexcept {
 }
 
 Status check_option_value(std::string_view key, std::string_view values, std::string_view value) {
-  if (!is_utf8(value) || value.find('\0') != std::string_view::npos)
-    return Status::errorf(ErrorId::not_utf8, "option %s: the value is not UTF-8 text: \"%s\"", printable(key),
-                          printable(value))
+  const bool names_file = values == "path";
+  if ((!names_file && !is_utf8(value)) || value.find('\0') != std::string_view::npos)
+    return Status::errorf(ErrorId::not_utf8, "option %s: the value is not %s without NUL bytes: \"%s\"", printable(key),
+                          names_file ? "a path" : "UTF-8", printable(value))
         .with("option", key);
-  if (values == "text" || values == "path" || values == "list") return {};
+  if (names_file || values == "text" || values == "list") return {};
 
   constexpr std::string_view kInteger = "integer ";
   if (values.starts_with(kInteger)) {

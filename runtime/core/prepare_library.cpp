@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/prepare_library.h"
 
-#ifndef QR_NO_DLOPEN
-#include <dlfcn.h>
-#include <unistd.h>
-#endif
-
+#include "base/os/library.h"
 #include "base/os_error.h"
 #include "runtime/core/file.h"
 #include "runtime/core/plugin_text.h"
@@ -46,15 +42,14 @@ qr_prepare_query_fn linked_in() {
 #define QR_PREPARE_FILE "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR)
 
 Result<const qr_prepare_api *> open_file(const char *file) {
-  // RTLD_LOCAL: protobuf's symbols stay away from an application that has its own.
-  void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  // Its symbols are its own: protobuf's stay away from an application that has another.
+  void *library = os::open_library(file);
   if (!library) {
-    const char *why = dlerror();
+    const String why = os::library_error();
     return Status::errorf(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::prepare_missing,
-                          "compiler library %s: it cannot be opened: %s", printable(file, 1000),
-                          why ? printable(why, 1000).c_str() : "no reason given");
+                          "compiler library %s: it cannot be opened: %s", printable(file, 1000), printable(why, 1000));
   }
-  const auto query = reinterpret_cast<qr_prepare_query_fn>(dlsym(library, "qr_prepare_query"));
+  const auto query = reinterpret_cast<qr_prepare_query_fn>(os::find_symbol(library, "qr_prepare_query"));
   if (!query)
     return Status::errorf(ErrorId::prepare_mismatch, "compiler library %s: it has no function qr_prepare_query",
                           printable(file, 1000));

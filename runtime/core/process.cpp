@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/process.h"
 
-#include <sched.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <new>
 
+#include "base/os/process.h"
+#include "base/os/thread.h"
 #include "loader/host.h"
 #include "runtime/core/signal.h"
 
@@ -17,32 +15,26 @@
 namespace quarry {
 
 Process::Process() noexcept : made_ns_(loader::monotonic_ns()) {
-  const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  void *page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0) {
-    page_ = ::new (page) std::atomic<std::uint32_t>(1);
-    return;
-  }
-  if (page != MAP_FAILED) munmap(page, size);
-  pid_.store(static_cast<std::uint32_t>(getpid()), std::memory_order_relaxed);
+  if (void *const page = os::make_page_zeroed_by_fork()) page_ = ::new (page) std::atomic<std::uint32_t>(1);
+  else pid_.store(os::process_id(), std::memory_order_relaxed);
 }
 
 Process::~Process() {
-  if (page_) munmap(page_, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  if (page_) os::free_page_zeroed_by_fork(page_);
 }
 
-void Process::yield() noexcept { sched_yield(); }
+void Process::yield() noexcept { os::yield_thread(); }
 
 std::uint32_t Process::generation() noexcept {
   const auto another = [this] { generation_.fetch_add(1, std::memory_order_relaxed); };
   if (page_) once(*page_, 1, another);
-  else once(pid_, static_cast<std::uint32_t>(getpid()), another);
+  else once(pid_, os::process_id(), another);
   return generation_.load(std::memory_order_relaxed);
 }
 
 bool Process::is(std::uint32_t generation) const noexcept {
-  const bool entered = page_ ? page_->load(std::memory_order_acquire) == 1
-                             : pid_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(getpid());
+  const bool entered =
+      page_ ? page_->load(std::memory_order_acquire) == 1 : pid_.load(std::memory_order_acquire) == os::process_id();
   return entered && generation_.load(std::memory_order_relaxed) == generation;
 }
 
@@ -56,7 +48,7 @@ std::uint32_t Process::thread_id() noexcept {
   static constinit thread_local Known known{nullptr, 0, 0, 0};
   const std::uint32_t now = generation();
   if (known.process != this || known.made_ns != made_ns_ || known.generation != now)
-    known = {this, made_ns_, now, static_cast<std::uint32_t>(gettid())};
+    known = {this, made_ns_, now, os::current_thread_id()};
   return known.id;
 }
 

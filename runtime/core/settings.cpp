@@ -60,25 +60,34 @@ void split_list(std::string_view text, Vector<std::string_view> &out) {
   }
 }
 
+namespace {
+
+// Three options name it: two that other runtimes have too, and ours.
+Status name_backend(const OptionSet &options, std::string_view *backend) {
+  const char *named_by = nullptr;
+  for (const char *key : {"backend", "backend_type", "backend_path"}) {
+    std::string_view id = options.given(key);
+    if (id.empty()) continue;
+    if (std::string_view(key) == "backend_path") id = backend_of_path(id);
+    if (named_by && id != *backend)
+      return Status::hinted(ErrorId::option_conflict, "set one of backend, backend_type and backend_path",
+                            "options %s and %s: they name two backends, \"%s\" and \"%s\", expected one", named_by, key,
+                            printable(*backend).c_str(), printable(id).c_str());
+    *backend = id;
+    named_by = key;
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Settings> resolve_settings(const OptionSet *options) {
   Settings settings;
   settings.backend = QR_DEFAULT_BACKEND;
   settings.pool.spin_us = number(find_option_row("thread_spin_us")->default_value);
   if (!options) return settings;
 
-  const char *named_by = nullptr;
-  for (const char *key : {"backend", "backend_type", "backend_path"}) {
-    std::string_view id = options->given(key);
-    if (id.empty()) continue;
-    if (std::string_view(key) == "backend_path") id = backend_of_path(id);
-    if (named_by && id != settings.backend)
-      return Status::hinted(ErrorId::option_conflict, "set one of backend, backend_type and backend_path",
-                            "options %s and %s: they name two backends, \"%s\" and \"%s\", expected one", named_by, key,
-                            printable(settings.backend).c_str(), printable(id).c_str());
-    settings.backend = id;
-    named_by = key;
-  }
-
+  QR_RETURN_IF_ERROR(name_backend(*options, &settings.backend));
   settings.device = number(options->in_force("device_id"));
   settings.device_given = !options->given("device_id").empty();
   split_shapes(options->in_force("shape"), settings.shapes);

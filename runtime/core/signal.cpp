@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/signal.h"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
+#include "base/os/event.h"
+#include "base/os/thread.h"
 #include "runtime/core/runtime.h"
 
 namespace quarry {
@@ -29,20 +26,9 @@ Signal::Signal(Ref<Runtime> runtime, Signal *parent)
 
 Signal::~Signal() {
   parent_.reset();
-  if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) close(fd);
+  if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) os::close_event(fd);
   for (FollowerSlot *place = places_.load(std::memory_order_relaxed); place;) delete std::exchange(place, place->next);
 }
-
-namespace {
-
-void raise(int fd) noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);  // a full counter is readable already
-}
-
-int new_descriptor() noexcept { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
-
-}  // namespace
 
 Signal::Limit Signal::limit() const noexcept {
   const std::uint64_t now = loader::monotonic_ns(), timeout = timeout_ns_.load(std::memory_order_relaxed);
@@ -58,7 +44,7 @@ void Signal::abort_as(std::uint32_t how) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (const int fd = fd_.load(std::memory_order_seq_cst);
       fd >= 0 && process_.is(entered_.load(std::memory_order_acquire)))
-    raise(fd);
+    os::raise_event(fd);
   for (FollowerSlot *place = places_.load(std::memory_order_seq_cst); place; place = place->next) {
     if (!process_.is(place->generation)) continue;
     place->inside.fetch_add(1, std::memory_order_seq_cst);
@@ -91,16 +77,14 @@ Signal::FollowerSlot *Signal::follow(SignalFollower &follower) {
 // An abort() either sees that the follower has left, or is seen inside and waited for.
 void Signal::leave(FollowerSlot &place) noexcept {
   place.follower.store(nullptr, std::memory_order_seq_cst);
-  while (place.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
+  while (place.inside.load(std::memory_order_seq_cst) != 0) os::yield_thread();
 }
 
 void Signal::reset() noexcept {
   aborted_.store(0, std::memory_order_release);
   if (const int fd = fd_.load(std::memory_order_acquire);
-      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire))) {
-    std::uint64_t count;
-    [[maybe_unused]] const ssize_t taken = read(fd, &count, sizeof count);
-  }
+      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire)))
+    os::lower_event(fd);
 }
 
 Status CallSignal::refusal(const char *what) const {
@@ -125,26 +109,24 @@ Status CallStop::status(std::string_view what) const noexcept {
 int Signal::fd() noexcept {
   bool fresh = false;
   process_.enter(entered_, [&] {
-    const int inherited = fd_.load(std::memory_order_relaxed), own = inherited >= 0 ? new_descriptor() : -1;
-    if (own < 0) return fd_.store(-1, std::memory_order_relaxed);
-    dup3(own, inherited, O_CLOEXEC);
-    close(own);
-    fresh = true;
+    const int inherited = fd_.load(std::memory_order_relaxed);
+    fresh = inherited >= 0 && os::renew_event(inherited);
+    if (!fresh) fd_.store(-1, std::memory_order_relaxed);
   });
   int fd = fd_.load(std::memory_order_acquire);
   if (fd < 0) {
-    const int made = new_descriptor();
+    const int made = os::make_event(false);
     if (made < 0) return -1;
     if (fd_.compare_exchange_strong(fd, made, std::memory_order_seq_cst)) {
       fd = made;
       fresh = true;
     } else {
-      close(made);  // another thread was here first
+      os::close_event(made);  // another thread was here first
     }
   }
   // Whoever aborted before it could see the descriptor did not raise it.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (fresh && aborted_.load(std::memory_order_seq_cst)) raise(fd);
+  if (fresh && aborted_.load(std::memory_order_seq_cst)) os::raise_event(fd);
   return fd;
 }
 

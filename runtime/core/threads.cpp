@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/threads.h"
 
-#include <sched.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -52,24 +48,13 @@ bool spin(std::uint64_t limit_ns, Done &&done) noexcept {
   }
 }
 
-void pin(pthread_t thread, ProcessorRange range) noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (std::uint32_t processor = range.first; processor <= range.last && processor < CPU_SETSIZE; ++processor)
-    CPU_SET(processor, &set);
-  // It was possible when the option was checked; a processor that went since then is no reason to stop working.
-  pthread_setaffinity_np(thread, sizeof set, &set);
+os::ProcessorSet set_of(ProcessorRange range) noexcept {
+  os::ProcessorSet set;
+  for (std::uint32_t i = range.first; i <= range.last && i < os::kMostProcessors; ++i) set[i] = true;
+  return set;
 }
 
 }  // namespace
-
-std::uint32_t usable_processors() noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&set)));
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);  // more processors than cpu_set_t has bits
-  return online > 0 ? static_cast<std::uint32_t>(online) : 1;
-}
 
 Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
   Vector<ProcessorRange> ranges;
@@ -78,9 +63,8 @@ Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
                           printable(item), expected)
         .with("option", "thread_affinity");
   };
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  const bool known = sched_getaffinity(0, sizeof usable, &usable) == 0;
+  const os::ProcessorSet usable = os::usable_processor_set();
+  const bool known = usable.any();
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string_view item = text.substr(at, end - at);
@@ -93,30 +77,20 @@ Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
     }
     if (error != std::errc() || rest != item.data() + item.size() || range.last < range.first)
       return bad(item, "processors with commas between, each a number or a range like 0-3");
-    if (range.last >= CPU_SETSIZE) return bad(item, format("processors under %d", CPU_SETSIZE).c_str());
+    if (range.last >= os::kMostProcessors) return bad(item, format("processors under %u", os::kMostProcessors).c_str());
     for (std::uint32_t processor = range.first; known && processor <= range.last; ++processor)
-      if (!CPU_ISSET(processor, &usable)) return bad(item, "processors that this process may use");
+      if (!usable[processor]) return bad(item, "processors that this process may use");
     ranges.push_back(range);
     at = end + 1;
   }
   return ranges;
 }
 
-bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(thread, nullptr, body, argument) == 0;
-  if (started) pthread_setname_np(*thread, name);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
-}
-
 // ---- the pool's threads -------------------------------------------------------------------------
 
 ThreadPool::ThreadPool(PoolSettings settings, Process &process)
     : settings_(std::move(settings)),
-      workers_(settings_.workers ? settings_.workers : usable_processors()),
+      workers_(settings_.workers ? settings_.workers : os::usable_processors()),
       process_(process),
       entered_(process.generation()) {}
 
@@ -127,7 +101,7 @@ ThreadPool::~ThreadPool() {
     stop_.store(true, std::memory_order_seq_cst);
   }
   wake_.notify_all();
-  for (std::uint32_t i = 0; i < started(); ++i) pthread_join(threads_[i].thread, nullptr);
+  for (std::uint32_t i = 0; i < started(); ++i) os::join_thread(threads_[i].thread);
 }
 
 void ThreadPool::enter_process() noexcept {
@@ -165,8 +139,9 @@ void ThreadPool::start() noexcept {
     for (Worker &worker : threads_) {
       worker.pool = this;
       worker.index = started + 1;
-      if (!start_thread(&worker.thread, "quarry-worker", enter, &worker)) break;
-      if (!settings_.affinity.empty()) pin(worker.thread, settings_.affinity[started % settings_.affinity.size()]);
+      if (!os::start_thread(&worker.thread, "quarry-worker", enter, &worker)) break;
+      if (!settings_.affinity.empty())
+        os::pin_thread(worker.thread, set_of(settings_.affinity[started % settings_.affinity.size()]));
       ++started;
     }
   } catch (const std::bad_alloc &) {
@@ -321,7 +296,7 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
   const ProcessLock lock(mutex_);
   QR_RETURN_IF_ERROR(lock.status("the runtime's pools of threads"));
   std::erase_if(entries_, [](const Entry &entry) { return entry.pool.expired(); });
-  if (settings.workers == 0) settings.workers = usable_processors();
+  if (settings.workers == 0) settings.workers = os::usable_processors();
   for (const Entry &entry : entries_) {
     if (entry.name != name) continue;
     std::shared_ptr<ThreadPool> pool = entry.pool.lock();

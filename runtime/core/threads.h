@@ -2,8 +2,6 @@
 // The threads of sessions: a pool of a session's own, one that several sessions share, or the caller's.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -12,15 +10,13 @@
 #include <string_view>
 
 #include "base/alloc.h"
+#include "base/os/thread.h"
 #include "base/status.h"
 #include "quarry/backend.h"
 #include "quarry/runtime.h"
 #include "runtime/core/process.h"
 
 namespace quarry {
-
-// The processors that this process may use.
-std::uint32_t usable_processors() noexcept;
 
 // A range of processors, both ends included, that one thread may run on.
 struct ProcessorRange {
@@ -97,7 +93,7 @@ class ThreadPool : public HeapObject {
   struct Worker {
     ThreadPool *pool;
     std::uint32_t index;
-    pthread_t thread;
+    os::Thread thread;
   };
   static constexpr std::uint32_t kLoops = 16;  // at a time; a caller that finds no slot works alone
   static constexpr std::uint32_t kTaken = 1u << 29, kWaiting = 1u << 30, kOpen = 1u << 31, kInside = kTaken - 1;
@@ -152,10 +148,6 @@ class SharedPools {
   ProcessMutex mutex_;
   Vector<Entry> entries_;
 };
-
-// A thread of ours: it leaves the application's signals to the application's own threads. False where the system
-// refuses it.
-bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept;
 
 // A pool of ours as the plugin ABI wants it.
 qr_host_threads host_threads(ThreadPool &pool) noexcept;

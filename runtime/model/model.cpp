@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/model.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "base/os/file.h"
 #include "base/os_error.h"
 #include "base/text.h"
 #include "formats/qrm/limits.h"
@@ -40,13 +39,11 @@ qrm::FileUse file_use(const OptionSet *options) noexcept {
   return options && options->in_force("container.map") == "0" ? qrm::FileUse::Read : qrm::FileUse::Map;
 }
 
-constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
-
 // Where external data are that do not lie beside the model: the option model.folder.
 Result<OpenFd> given_folder(const OptionSet *options) {
   const std::string_view path = options ? options->in_force("model.folder") : std::string_view();
   if (path.empty()) return OpenFd();
-  OpenFd folder(::open(String(path).c_str(), kFolder));
+  OpenFd folder = os::open_folder(String(path).c_str());
   if (folder.get() >= 0) return folder;
   return Status::error(os_error_id(errno, ErrorId::io_error),
                        "option model.folder: " + printable(path, 1000) + ": " + os_error_text(errno));
@@ -133,7 +130,7 @@ Result<qrm::RawFile> Model::read(const qr_model_source &from, qrm::FileUse use, 
       const std::string_view path = text_of(from.path);
       // The folder first and the file in it: its external data are from beside it, whatever is renamed meanwhile.
       const std::size_t slash = path.rfind('/');
-      *folder = OpenFd(::open(slash == path.npos ? "." : String(path.substr(0, slash + 1)).c_str(), kFolder));
+      *folder = os::open_folder(slash == path.npos ? "." : String(path.substr(0, slash + 1)).c_str());
       return qrm::RawFile::open_path(path, use, folder->get());
     }
   }
@@ -146,7 +143,7 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, const qr_model_source &from
   OpenFd folder;
   QR_ASSIGN_OR_RETURN(qrm::RawFile file, read(from, use, watch, &folder));
   if (from.folder_fd >= 0) {
-    folder = OpenFd(::fcntl(from.folder_fd, F_DUPFD_CLOEXEC, 0));
+    folder = os::duplicate(from.folder_fd);
     if (folder.get() < 0)
       return Status::errorf(os_error_id(errno, ErrorId::io_error), "qr_model_open: source->folder_fd %d: %s",
                             from.folder_fd, os_error_text(errno));

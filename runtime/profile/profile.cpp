@@ -132,7 +132,7 @@ void EventLog::arrange() const {
   Vector<std::uint8_t> told(count);
   Vector<std::ptrdiff_t> open{children(-1)};  // the next link of each level
   while (!open.empty()) {
-    const auto next = static_cast<std::size_t>(open.back());
+    const auto next = index_of(open.back());
     const std::int64_t parent =
         open.size() == 1 ? -1 : static_cast<std::int64_t>(links[index_of(open[open.size() - 2] - 1)].event);
     if (next >= count || links[next].parent != parent) {
@@ -305,30 +305,31 @@ void EventSink::add_call(std::string_view name, std::string_view kind, std::uint
   add(event);
 }
 
+void EventSink::take(const qr_plugin_event *from) noexcept {
+  // What an older plugin does not have is zero; an id that is none of the plugin's, or counters without data, are its
+  // mistake: such an event is lost.
+  qr_plugin_event event = {};
+  if (from && from->struct_size >= QR_PLUGIN_EVENT_FIRST_SIZE)
+    std::memcpy(&event, from, std::min<std::size_t>(from->struct_size, sizeof event));
+  constexpr std::uint64_t kMost = 1024;  // of counters or attributes
+  const bool sound = event.id > 0 && event.id <= UINT32_MAX && event.parent <= UINT32_MAX &&
+                     event.counter_count <= kMost && event.attribute_count <= kMost &&
+                     (event.counters || !event.counter_count) && (event.attributes || !event.attribute_count);
+  if (sound) add(event);
+  else lose(1);
+}
+
+void EventSink::lose(std::uint64_t count) noexcept {
+  for (int i = 0; i < count_; ++i) targets_[i].log->lose(count);
+}
+
 const qr_profile_sink *EventSink::plugin_sink() noexcept {
   if (count_ == 0) return nullptr;
   std::uint32_t level = 0;
   for (int i = 0; i < count_; ++i) level = std::max(level, static_cast<std::uint32_t>(targets_[i].level));
   sink_ = {sizeof(qr_profile_sink), level, this,
-           [](void *self, const qr_plugin_event *from) {
-             // What an older plugin does not have is zero; an id that is none of the plugin's, or counters without
-             // data, are its mistake: such an event is lost.
-             EventSink &sink = *static_cast<EventSink *>(self);
-             qr_plugin_event event = {};
-             if (from && from->struct_size >= QR_PLUGIN_EVENT_FIRST_SIZE)
-               std::memcpy(&event, from, std::min<std::size_t>(from->struct_size, sizeof event));
-             constexpr std::uint64_t kMost = 1024;  // of counters or attributes
-             const bool sound = event.id > 0 && event.id <= UINT32_MAX && event.parent <= UINT32_MAX &&
-                                event.counter_count <= kMost && event.attribute_count <= kMost &&
-                                (event.counters || !event.counter_count) &&
-                                (event.attributes || !event.attribute_count);
-             if (sound) return sink.add(event);
-             for (int i = 0; i < sink.count_; ++i) sink.targets_[i].log->lose(1);
-           },
-           [](void *self, std::uint64_t count) {
-             EventSink &sink = *static_cast<EventSink *>(self);
-             for (int i = 0; i < sink.count_; ++i) sink.targets_[i].log->lose(count);
-           }};
+           [](void *self, const qr_plugin_event *from) { static_cast<EventSink *>(self)->take(from); },
+           [](void *self, std::uint64_t count) { static_cast<EventSink *>(self)->lose(count); }};
   return &sink_;
 }
 

@@ -85,6 +85,9 @@ class EventSink {
 
  private:
   void add(const qr_plugin_event &event) noexcept;
+  // From the plugin, which may be older or newer than this.
+  void take(const qr_plugin_event *from) noexcept;
+  void lose(std::uint64_t count) noexcept;
   struct Target {
     EventLog *log;
     ProfileLevel level;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session/memory.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/os/file.h"
+#include "base/os/shared_memory.h"
 #include "runtime/core/runtime.h"
 
 namespace quarry {
@@ -16,20 +14,6 @@ namespace quarry {
 namespace {
 
 constexpr std::size_t kMemoryAlign = 64;
-
-// Of what a descriptor is for; -1 (errno) where it has none. The file position is the caller's, who shares it with the
-// copy that is kept here: files and memfds have their size from fstat. A dma-buf gives it by seeking alone, and has no
-// position.
-off_t size_of(int fd) noexcept {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return -1;
-  if (S_ISREG(info.st_mode)) return info.st_size;
-  const off_t at = lseek(fd, 0, SEEK_CUR), end = lseek(fd, 0, SEEK_END);
-  const int error = errno;
-  if (at >= 0) lseek(fd, at, SEEK_SET);
-  errno = error;
-  return end;
-}
 
 }  // namespace
 
@@ -39,7 +23,7 @@ Memory::Memory(Runtime &runtime, Device device, std::uint64_t size)
 Memory::~Memory() {
   registration_.reset();  // before what it describes
   free_block(own_);
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) os::close_descriptor(fd_);
 }
 
 qr_plugin_memory_request Memory::request(const qr_memory_options &how) const noexcept {
@@ -83,14 +67,14 @@ Result<Ref<Memory>> Memory::import_fd(Runtime &runtime, Device device, int fd, s
                                       const qr_memory_options &how) {
   QR_RETURN_IF_ERROR(device->check("qr_memory_import_fd"));
   auto memory = Ref<Memory>::make(runtime, std::move(device), size);
-  memory->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  memory->fd_ = os::duplicate(fd).release();
   if (memory->fd_ < 0)
     return Status::errorf(ErrorId::bad_argument, "qr_memory_import_fd: descriptor %d: %s", fd, std::strerror(errno));
-  const off_t end = size_of(memory->fd_);
-  if (end < 0)
+  std::uint64_t end = 0;
+  if (!os::get_size(memory->fd_, &end))
     return Status::errorf(ErrorId::bad_argument, "qr_memory_import_fd: descriptor %d has no size: %s", fd,
                           std::strerror(errno));
-  if (!range_fits(offset, size, static_cast<std::uint64_t>(end)))
+  if (!range_fits(offset, size, end))
     return Status::errorf(
         ErrorId::index_out_of_range,
         "qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes", offset, size,
@@ -151,7 +135,7 @@ Status Memory::end_access(std::uint32_t access) {
 // What was imported is given out again; for the rest the backend is asked.
 Result<loader::Registration::File> Memory::export_fd() {
   if (fd_ >= 0) {
-    const int copy = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+    const int copy = os::duplicate(fd_).release();
     if (copy < 0)
       return Status::errorf(ErrorId::no_descriptor, "qr_memory_export_fd: the system gives no descriptor: %s",
                             std::strerror(errno));

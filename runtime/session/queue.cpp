@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session/queue.h"
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/os/event.h"
 #include "runtime/core/runtime.h"
 #include "runtime/core/threads.h"
 #include "runtime/session/session.h"
@@ -55,7 +52,7 @@ RunQueue::RunQueue(Session &session) noexcept
 
 RunQueue::~RunQueue() {
   close();
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) os::close_event(fd_);
 }
 
 RunQueue::RunSlot::RunSlot(Session &session)
@@ -88,13 +85,7 @@ void RunQueue::begin_anew() noexcept {
   adding_ = wanting_alone_ = 0;
   alone_.store(0, std::memory_order_relaxed);
   waiters_ = nullptr;
-  if (fd_ >= 0) {  // the parent's own events must not be taken: the number stays, and is another descriptor
-    const int fresh = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fresh >= 0) {
-      dup3(fresh, fd_, O_CLOEXEC);
-      ::close(fresh);
-    }
-  }
+  if (fd_ >= 0) (void)os::renew_event(fd_);  // the parent's own events must not be taken
 }
 
 bool RunQueue::on_own_thread() const noexcept {
@@ -186,7 +177,7 @@ void RunQueue::make_places() {
 
 Status RunQueue::start() {
   if (started_) return {};
-  started_ = start_thread(&thread_, "quarry-queue", serve, this);
+  started_ = os::start_thread(&thread_, "quarry-queue", serve, this);
   if (started_) return {};
   return Status::error(ErrorId::out_of_memory, "qr_session_submit: the system refuses a thread for the queue",
                        "use qr_session_run, or end other threads");
@@ -321,8 +312,8 @@ void RunQueue::count_untold(std::int64_t change) noexcept {
   const bool before = untold_ != 0;
   untold_ += static_cast<std::uint64_t>(change);
   if (fd_ < 0 || before == (untold_ != 0)) return;
-  std::uint64_t count = 1;
-  [[maybe_unused]] const ssize_t moved = before ? read(fd_, &count, sizeof count) : write(fd_, &count, sizeof count);
+  if (before) os::lower_event(fd_);
+  else os::raise_event(fd_);
 }
 
 void RunQueue::publish(std::uint64_t ticket, Status status) noexcept {
@@ -388,7 +379,7 @@ Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal, bool *ende
 Result<int> RunQueue::completion_fd() {
   enter_process();
   const Lock lock(mutex_);
-  if (fd_ < 0) fd_ = eventfd(untold_ ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd_ < 0) fd_ = os::make_event(untold_ != 0);
   if (fd_ >= 0) return int{fd_};
   return Status::errorf(ErrorId::no_descriptor, "qr_session_completion_fd: the system gives no descriptor: %s",
                         std::strerror(errno));
@@ -408,7 +399,7 @@ bool RunQueue::close() noexcept {
   }
   changed_.wake();
   if (started) {
-    pthread_join(thread_, nullptr);
+    os::join_thread(thread_);
     thread_id_.store(0, std::memory_order_relaxed);  // another thread may get the number
   }
   return true;

@@ -4,10 +4,9 @@
 // queues none.
 #pragma once
 
-#include <pthread.h>
-
 #include <mutex>
 
+#include "base/os/thread.h"
 #include "quarry/session.h"
 #include "runtime/core/process.h"
 #include "runtime/core/signal.h"
@@ -110,7 +109,7 @@ class RunQueue {
   std::atomic<std::uint32_t> entered_;  // the generation of the process that the thread is in
   std::mutex mutex_;
   Wakeup changed_;  // any of what follows
-  pthread_t thread_ = {};
+  os::Thread thread_;
   bool started_ = false, closing_ = false;
   std::atomic<std::uint32_t> thread_id_{0};
   // Threads by Process::thread_id(), 0 for none: the one inside submit(), and the one inside an Alone call; never both.

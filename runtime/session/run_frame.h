@@ -27,7 +27,7 @@ struct RunFrame {
   CallThreads threads;
   std::optional<EventSink> sink;
   qr_run_request request = {};
-  std::uint64_t begin_ns = 0;  // where events are wanted
+  std::uint64_t begin_ns = 0;  // where events are wanted, or a profile is logged
 };
 
 }  // namespace quarry

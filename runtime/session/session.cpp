@@ -283,7 +283,6 @@ Result<String> Session::report() const {
   const loader::Plugin &plugin = core_->plugin();
   const loader::DeviceInfo &device = core_->device().info();
   const LoadableModel &loadable = *loaded_->loadable;
-  const qrm::Plan &plan = loaded_->plan;
   JsonWriter json;
   json.begin_object()
       .field("model", loadable.model().path())
@@ -322,12 +321,7 @@ Result<String> Session::report() const {
   json.field("threads", frame_.threads.table()->worker_count)
       .field("thread_pool", core_->pool_name())
       .field("device_lost", core_->device().lost());
-  json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
-  json.field("io_bytes", plan.io_bytes)
-      .field("device_bytes", plan.device_bytes)
-      .field("scratchpad_bytes", plan.scratchpad_bytes)
-      .field("spill_fill_bytes", plan.spill_fill_bytes)
-      .end_object();
+  write_memory(json, loaded_->plan);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();

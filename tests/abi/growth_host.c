@@ -138,9 +138,21 @@ static void parallel_for(void *self, uint64_t count, uint64_t grain, qr_parallel
   body(context, 0, count, 0);
 }
 
-int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
-  g_file = file;
-  void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+/* What each stage of the way finds, and hands on. */
+struct way {
+  const qr_plugin *plugin;
+  qr_backend *backend;
+  const qr_error_sink *errors;
+  const qr_plugin_signal *signal;
+  const qr_host_threads *threads;
+  qr_plugin_option options[64];
+  uint64_t option_count;
+  struct made made;
+  qr_context *context;
+};
+
+static int open_plugin(struct way *way) {
+  void *library = dlopen(g_file, RTLD_NOW | RTLD_LOCAL);
   CHECK(library);
   qr_plugin_query_fn query;
   *(void **)&query = dlsym(library, "qr_plugin_query");
@@ -158,13 +170,8 @@ int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
   host.clock_ns = host_clock;
   host.get_extension = host_extension;
   LATER_SLOT(host);
-  GUARDED(qr_error_sink, errors);
-  errors.value.set = on_error;
-  errors.value.detail = on_detail;
-  LATER_SLOT(errors.value);
-
-  const qr_plugin *plugin = NULL;
-  CHECK(query(&host, &plugin, &errors.value) == 0);
+  CHECK(query(&host, &way->plugin, way->errors) == 0);
+  const qr_plugin *plugin = way->plugin;
   CHECK(plugin->struct_size >= QR_PLUGIN_FIRST_SIZE && plugin->magic == QR_PLUGIN_MAGIC);
   CHECK(plugin->abi_minor_min <= QR_PLUGIN_ABI_MINOR && plugin->abi_minor >= 1);
 #if GROWTH_AHEAD
@@ -172,113 +179,115 @@ int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
 #else
   CHECK(plugin->context->struct_size > sizeof(qr_plugin_context_api));
 #endif
-  qr_backend *backend = NULL;
-  CHECK(plugin->create(&host, &backend, &errors.value) == 0);
+  CHECK(plugin->create(&host, &way->backend, way->errors) == 0);
+  return 0;
+}
 
-  CHECK(plugin->device->count(backend) >= 1);
+static int read_device_and_options(struct way *way) {
+  const qr_plugin *plugin = way->plugin;
+  CHECK(plugin->device->count(way->backend) >= 1);
   GUARDED(qr_plugin_device_info, device);
-  CHECK(plugin->device->info(backend, 0, &device.value, &errors.value) == 0);
+  CHECK(plugin->device->info(way->backend, 0, &device.value, way->errors) == 0);
   CHECK(device.value.struct_size == sizeof device.value && device.value.usable == 1);
   CHECK_GUARD(device);
-  const uint64_t option_count = plugin->options ? plugin->options->count(backend) : 0;
-  qr_plugin_option options[64];
-  CHECK(option_count <= 64);
-  for (uint64_t i = 0; i < option_count; ++i) {
+  way->option_count = plugin->options ? plugin->options->count(way->backend) : 0;
+  CHECK(way->option_count <= 64);
+  for (uint64_t i = 0; i < way->option_count; ++i) {
     GUARDED(qr_plugin_option_info, row);
-    CHECK(plugin->options->info(backend, i, &row.value, &errors.value) == 0);
+    CHECK(plugin->options->info(way->backend, i, &row.value, way->errors) == 0);
     CHECK(row.value.struct_size == sizeof row.value && row.value.key.data);
     CHECK_GUARD(row);
-    options[i].key = row.value.key;
-    options[i].value = row.value.default_value;
+    way->options[i].key = row.value.key;
+    way->options[i].value = row.value.default_value;
   }
+  return 0;
+}
 
-  struct made made;
-  memset(&made, 0, sizeof made);
+static int check_and_compile(struct way *way, const void *qir, uint64_t qir_size) {
+  const qr_plugin_compiler_api *compiler = way->plugin->compiler;
+  struct made *made = &way->made;
   GUARDED(qr_plugin_graph, graph);
   graph.value.qir.data = qir;
   graph.value.qir.size = qir_size;
   LATER_FIELD(graph.value);
-  made.graph = &graph.value;
+  made->graph = &graph.value;
   const qr_plugin_graph *const graphs[] = {&graph.value};
-  const uint32_t aborted = 0;
-  GUARDED(qr_plugin_signal, signal);
-  signal.value.aborted = &aborted;
-  LATER_FIELD(signal.value);
-  GUARDED(qr_host_threads, threads);
-  threads.value.worker_count = 1;
-  threads.value.parallel_for = parallel_for;
-  LATER_SLOT(threads.value);
   GUARDED(qr_compile_request, compile);
   compile.value.graphs = graphs;
   compile.value.graph_count = 1;
-  compile.value.options = options;
-  compile.value.option_count = option_count;
-  compile.value.signal = &signal.value;
-  compile.value.threads = &threads.value;
+  compile.value.options = way->options;
+  compile.value.option_count = way->option_count;
+  compile.value.signal = way->signal;
+  compile.value.threads = way->threads;
   LATER_FIELD(compile.value);
   GUARDED(qr_verdict_sink, verdicts);
-  verdicts.value.self = &made;
+  verdicts.value.self = made;
   verdicts.value.verdict = on_verdict;
   LATER_SLOT(verdicts.value);
-  CHECK(plugin->compiler->check(backend, &compile.value, &verdicts.value, &errors.value) == 0);
-  CHECK(made.verdicts == 1 && made.supported == 1);
+  CHECK(compiler->check(way->backend, &compile.value, &verdicts.value, way->errors) == 0);
+  CHECK(made->verdicts == 1 && made->supported == 1);
   GUARDED(qr_blob_sink, result);
-  result.value.self = &made;
+  result.value.self = made;
   result.value.keep_segment = keep_segment;
   result.value.add_segment = add_segment;
   result.value.blob = on_blob;
   result.value.compatibility = on_compatibility;
   result.value.plan = on_plan;
   LATER_SLOT(result.value);
-  CHECK(plugin->compiler->compile(backend, &compile.value, &result.value, &errors.value) == 0);
-  CHECK(made.blob_size && made.target[0]);
+  CHECK(compiler->compile(way->backend, &compile.value, &result.value, way->errors) == 0);
+  CHECK(made->blob_size && made->target[0]);
+  return 0;
+}
 
-  unsigned char *bytes = host_alloc(NULL, sizeof made.blob, 64);
-  CHECK(bytes);
-  memcpy(bytes, made.blob, made.blob_size);
+/* bytes: the blob's, which the context keeps. */
+static int grade_and_load(struct way *way, const unsigned char *bytes) {
+  const struct made *made = &way->made;
   GUARDED(qr_blob, blob);
-  blob.value.version = plugin->blob_version;
+  blob.value.version = way->plugin->blob_version;
   blob.value.bytes.data = bytes;
-  blob.value.bytes.size = made.blob_size;
+  blob.value.bytes.size = made->blob_size;
   blob.value.bytes.fd = -1;
-  blob.value.segments = made.segment;
-  blob.value.segment_count = made.segments;
-  blob.value.target.data = made.target;
-  blob.value.target.size = strlen(made.target);
-  blob.value.key.data = made.key;
-  blob.value.key.size = strlen(made.key);
+  blob.value.segments = made->segment;
+  blob.value.segment_count = made->segments;
+  blob.value.target.data = made->target;
+  blob.value.target.size = strlen(made->target);
+  blob.value.key.data = made->key;
+  blob.value.key.size = strlen(made->key);
   blob.value.graph_count = 1;
   LATER_FIELD(blob.value);
   GUARDED(qr_load_request, load);
   load.value.blob = &blob.value;
-  load.value.options = options;
-  load.value.option_count = option_count;
-  load.value.signal = &signal.value;
+  load.value.options = way->options;
+  load.value.option_count = way->option_count;
+  load.value.signal = way->signal;
   LATER_FIELD(load.value);
-  const qr_plugin_context_api *contexts = plugin->context;
+  const qr_plugin_context_api *contexts = way->plugin->context;
   int32_t grade = 0;
-  CHECK(contexts->grade(backend, &load.value, &grade, &errors.value) == 0);
+  CHECK(contexts->grade(way->backend, &load.value, &grade, way->errors) == 0);
   CHECK(grade == QR_PLUGIN_GRADE_OPTIMAL);
   if (contexts->plan) {
     GUARDED(qr_plugin_plan, plan);
-    CHECK(contexts->plan(backend, &load.value, &plan.value, &errors.value) == 0);
+    CHECK(contexts->plan(way->backend, &load.value, &plan.value, way->errors) == 0);
     CHECK(plan.value.struct_size == sizeof plan.value);
     CHECK_GUARD(plan);
   }
-  qr_context *context = NULL;
-  CHECK(contexts->load(backend, &load.value, &context, &errors.value) == 0);
-  CHECK(contexts->input_count(context, 0) == 1 && contexts->output_count(context, 0) == 1);
+  CHECK(contexts->load(way->backend, &load.value, &way->context, way->errors) == 0);
+  CHECK(contexts->input_count(way->context, 0) == 1 && contexts->output_count(way->context, 0) == 1);
   GUARDED(qr_plugin_tensor_info, tensor);
-  CHECK(contexts->tensor(context, 0, 1, 0, &tensor.value, &errors.value) == 0);
+  CHECK(contexts->tensor(way->context, 0, 1, 0, &tensor.value, way->errors) == 0);
   CHECK(tensor.value.struct_size == sizeof tensor.value && tensor.value.rank == 2 && tensor.value.dims[1] == 4);
   CHECK_GUARD(tensor);
+  return 0;
+}
 
+static int run_once(struct way *way) {
+  const qr_plugin_execution_api *executions = way->plugin->execution;
   GUARDED(qr_execution_request, wanted);
-  wanted.value.options = options;
-  wanted.value.option_count = option_count;
+  wanted.value.options = way->options;
+  wanted.value.option_count = way->option_count;
   LATER_FIELD(wanted.value);
   qr_execution *execution = NULL;
-  CHECK(plugin->execution->create(context, &wanted.value, &execution, &errors.value) == 0);
+  CHECK(executions->create(way->context, &wanted.value, &execution, way->errors) == 0);
   _Alignas(64) float x[8] = {-1, 2, 0, 4, 5, -6, 7, 0};
   _Alignas(64) float y[8] = {0};
   qr_io_buffer input, output;
@@ -294,7 +303,7 @@ int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
   output.wanted = 1;
   GUARDED(qr_profile_sink, profile);
   profile.value.level = QR_PLUGIN_PROFILE_DETAILED;
-  profile.value.self = &made;
+  profile.value.self = &way->made;
   profile.value.event = on_event;
   LATER_SLOT(profile.value);
   GUARDED(qr_run_request, run);
@@ -302,18 +311,45 @@ int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
   run.value.input_count = 1;
   run.value.outputs = &output;
   run.value.output_count = 1;
-  run.value.signal = &signal.value;
+  run.value.signal = way->signal;
   run.value.profile = &profile.value;
-  run.value.threads = &threads.value;
+  run.value.threads = way->threads;
   LATER_FIELD(run.value);
-  CHECK(plugin->execution->run(execution, &run.value, &errors.value) == 0);
-  CHECK(output.used_bytes == sizeof y && output.rank == 2 && output.dims[1] == 4 && made.events > 0);
+  CHECK(executions->run(execution, &run.value, way->errors) == 0);
+  CHECK(output.used_bytes == sizeof y && output.rank == 2 && output.dims[1] == 4 && way->made.events > 0);
   for (int i = 0; i < 8; ++i) CHECK(((float *)output.data)[i] == (x[i] > 0 ? x[i] : 0));
+  executions->destroy(execution);
+  return 0;
+}
 
-  plugin->execution->destroy(execution);
-  contexts->destroy(context);
-  plugin->destroy(backend);
+int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
+  g_file = file;
+  GUARDED(qr_error_sink, errors);
+  errors.value.set = on_error;
+  errors.value.detail = on_detail;
+  LATER_SLOT(errors.value);
+  const uint32_t aborted = 0;
+  GUARDED(qr_plugin_signal, signal);
+  signal.value.aborted = &aborted;
+  LATER_FIELD(signal.value);
+  GUARDED(qr_host_threads, threads);
+  threads.value.worker_count = 1;
+  threads.value.parallel_for = parallel_for;
+  LATER_SLOT(threads.value);
+  struct way way;
+  memset(&way, 0, sizeof way);
+  way.errors = &errors.value;
+  way.signal = &signal.value;
+  way.threads = &threads.value;
+
+  if (open_plugin(&way) || read_device_and_options(&way) || check_and_compile(&way, qir, qir_size)) return 1;
+  unsigned char *bytes = host_alloc(NULL, sizeof way.made.blob, 64);
+  CHECK(bytes);
+  memcpy(bytes, way.made.blob, way.made.blob_size);
+  if (grade_and_load(&way, bytes) || run_once(&way)) return 1;
+  way.plugin->context->destroy(way.context);
+  way.plugin->destroy(way.backend);
   free(bytes);
-  for (int i = 0; i < 4; ++i) free(made.added[i]);
+  for (int i = 0; i < 4; ++i) free(way.made.added[i]);
   return 0;
 }

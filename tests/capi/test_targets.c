@@ -439,7 +439,9 @@ static void test_wrong_targets(void **state) {
     qr_target target;
   } wrong[] = {{"QR-C0007", "kind is 0", QR_TARGET_INIT},
                {"QR-C0007", "path is empty", QR_TARGET_AT("")},
-               {"QR-C0009", "not UTF-8", QR_TARGET_AT("\xff.qrm")},
+               {"QR-C0009",
+                "without NUL",
+                {sizeof(qr_target), QR_TARGET_PATH, {"a\0.qrm", 6}, -1, -1, NULL, NULL, NULL, NULL, NULL, NULL}},
                {"QR-C0007", "fd is -1", QR_TARGET_IN_FILE(-1)},
                {"QR-C0002", "out_data is NULL", QR_TARGET_IN_MEMORY(NULL, &size)},
                {"QR-C0002", "out_size_bytes is NULL", QR_TARGET_IN_MEMORY(&data, NULL)},
@@ -452,6 +454,38 @@ static void test_wrong_targets(void **state) {
   target.struct_size = sizeof target;
   target.folder_fd = 9999;
   FAILS("QR-F0003", "x.qrm", compiles(f, &target, NULL));
+}
+
+/* A name of a file is bytes: what is written there is opened by it again, and no other file stands for it. */
+static void test_names_in_any_bytes(void **state) {
+  fixture *f = *state;
+  for (int child = 0; child < 2; ++child) {
+    if (child) OK(qr_options_set(f->options, str("compile.process"), str("child")));
+    for (int c = 0; c < kCallCount; ++c) {
+      char name[32];
+      snprintf(name, sizeof name, "caf\xe9.%s", kCalls[c].name);
+      const qr_target target = QR_TARGET_AT(name);
+      if (kCalls[c].files == 2) { /* the model would have to say the other file's name, which is text */
+        FAILS("QR-C0009", "\\xe9", kCalls[c].write(f, &target, NULL));
+        assert_int_equal(access(name, F_OK), -1);
+        continue;
+      }
+      OK(kCalls[c].write(f, &target, NULL));
+      if (strstr(name, ".qrm") || strstr(name, ".onnx")) {
+        qr_model *model;
+        char *json;
+        OK(model_at_path(f->runtime, str(name), NULL, &model));
+        OK(qr_model_inspect(model, NULL, &json));
+        assert_non_null(strstr(json, "caf\xef\xbf\xbd.t.")); /* JSON is text: U+FFFD for the byte */
+        qr_string_destroy(json);
+        OK(qr_model_verify(model, NULL));
+        OK(compiles(f, &(qr_target)QR_TARGET_AT("\xff.qrm"), NULL));
+        assert_int_equal(unlink("\xff.qrm"), 0);
+        qr_model_destroy(model);
+      }
+      assert_int_equal(unlink(name), 0);
+    }
+  }
 }
 
 /* ---- external data that come by name ------------------------------------------------------------- */
@@ -561,6 +595,7 @@ int main(void) {
                                      CASE(test_stopped_while_writing),
                                      CASE(test_two_threads),
                                      CASE(test_wrong_targets),
+                                     CASE(test_names_in_any_bytes),
                                      CASE(test_external_data_by_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,8 +91,8 @@ angle = random.uniform(0, 3, (32, D // 2))
 wheel = {"cos": np.cos(angle).astype(np.float32), "sin": np.sin(angle).astype(np.float32)}
 
 
-def grouped(name, batch, length, past, total, room, rotary=False, joint=False, counts=None, extra=None, **attributes):
-    """past: length of the cache given; room: of the cache made."""
+def grouped(name, batch, length, past, total, room, rotary=False, joint=False, counts=None, extra=None, run_total=False, **attributes):
+    """past: length of the cache given; room: of the cache made; run_total: the total is an input."""
     inputs = {"query": reals(batch, length, (H + 2 * K) * D), "key": None, "value": None} if joint else {
         "query": reals(batch, length, H * D), "key": reals(batch, length, K * D), "value": reals(batch, length, K * D)}
     inputs |= {"past_key": reals(batch, K, past, D), "past_value": reals(batch, K, past, D)} if past else {"past_key": None, "past_value": None}
@@ -106,7 +106,7 @@ def grouped(name, batch, length, past, total, room, rotary=False, joint=False, c
     if extra is not None:
         inputs |= {"positions": None, "added": extra}
     case(name, "GroupQueryAttention", inputs, {"y": y(batch, length, H * D), "present_key": y(batch, K, room, D), "present_value": y(batch, K, room, D)},
-         ("total", *(("cos", "sin") if rotary else ())), num_heads=H, kv_num_heads=K, do_rotary=int(rotary), **attributes)
+         (*(() if run_total else ("total",)), *(("cos", "sin") if rotary else ())), num_heads=H, kv_num_heads=K, do_rotary=int(rotary), **attributes)
 
 
 grouped("gqa_first", 1, 6, 0, 6, 6)
@@ -116,6 +116,11 @@ grouped("gqa_grows_by_three", 1, 3, 9, 12, 12, rotary=True, rotary_interleaved=1
 grouped("gqa_room", 1, 1, 16, 10, 16, rotary=True)
 grouped("gqa_room_batches", 2, 1, 16, 10, 16, counts=[9, 6])
 grouped("gqa_room_first", 1, 6, 16, 6, 16, scale=0.2)
+grouped("gqa_room_total_of_run", 1, 1, 16, 10, 16, rotary=True, run_total=True)
+grouped("gqa_room_batches_total_of_run", 2, 1, 16, 10, 16, counts=[9, 6], run_total=True)
+grouped("gqa_room_first_total_of_run", 1, 6, 16, 6, 16, rotary=True, run_total=True)
+grouped("gqa_room_all_total_of_run", 1, 16, 16, 16, 16, rotary=True, run_total=True)
+grouped("gqa_first_total_of_run", 2, 6, 0, 6, 6, rotary=True, run_total=True)
 grouped("gqa_window", 1, 3, 9, 12, 12, local_window_size=4)
 grouped("gqa_bias", 1, 3, 9, 12, 12, extra=reals(1, H, 3, 12))
 # EmbedLayerNormalization

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differential fuzzing of operators: random cases of one operator and short random graphs, on backends beside ONNX Runtime or ONNX's reference evaluator.
 
-differential.py QUARRY OUT [--operators N] [--graphs N] [--seed S] [--backend B]... [--op NAME]... [--keep FOLDER]
+differential.py QUARRY OUT [--operators N] [--graphs N] [--seed S] [--from N] [--backend B]... [--op NAME]... [--keep FOLDER] [--jobs N] [--alternate] [--drawn]
 differential.py QUARRY OUT --only NAME [--backend B]...        a case that a finding names, once more
 
-A backend is cpu, cpu-reference, gpu, or htp with a SoC ("htp:SM8650"). Each case is asked of `check`, and run from ONNX and through a container. Verdicts:
-crash, hang, wrong, promised (check took what compile refused), error (neither a result nor a refusal), mute (refused without a reason). What is refused with
-a reason is counted by operator. Each kind of finding is made smaller by itself and kept as a folder in the layout of ONNX's own tests.
+A backend is cpu, cpu-reference, gpu, or htp with a SoC ("htp:SM8650"). gpu:oclgrind is gpu on Oclgrind's device, which interprets kernels (a tenth of what PoCL's
+compiler takes) and finds accesses out of bounds. Each case is asked of `check`, and run from ONNX and through a container. Verdicts: crash, hang, wrong, promised
+(check took what compile refused), error (neither a result nor a refusal), mute (refused without a reason), access (out of bounds), untold (it runs, and
+`quarry ops` says that the backend has it not). What is refused with a reason is counted by operator. Each kind of finding is made smaller by itself and kept as a folder in the layout of ONNX's own tests.
 """
 import argparse
 import collections
@@ -115,6 +116,8 @@ def finding(result, kind):
         return "mute" if len(reason) < 20 else None
     if "killed by signal" in reason:
         return "crash"
+    if reason.startswith("Oclgrind"):
+        return "access"
     if "seconds" in reason and "values differ" not in reason and "id" not in result:
         return "hang"
     if "which is what the device computes with" in reason:  # values that an NPU has no numbers for: said by the run, as no one knows before
@@ -126,32 +129,84 @@ def finding(result, kind):
     return "error" if "id" in result else "wrong"
 
 
+def untold(rows, name, result, lacks):
+    """One operator that runs, of values of the run, and is not in the table; sets the reason."""
+    operator = name.split("_")[2]
+    if not name.startswith("o") or operator not in lacks or result["result"] != "passed" or not made(rows, name).inputs:
+        return None
+    result["reason"] = "`quarry ops` says that the backend has it not"
+    return "untold"
+
+
 def about(reason):
     """What reasons of one kind have in common."""
     return re.sub(r"'[^']*'|[-+]?\d[\d.e+-]*", "#", reason)[:160]
 
 
-class Quarry:
-    def __init__(self, program, backend):
-        name, _, soc = backend.partition(":")
-        self.backend, self.soc = backend, soc
-        self.start = [program, "conform", "--backend", name, "--checked", "--timeout", "60"]
-        if soc:
-            self.start += ["-O", f"soc_model={soc}", "--precision", "f16"]
+def oclgrind():
+    program = shutil.which("oclgrind")
+    if not program:
+        sys.exit("differential.py: gpu:oclgrind: found no program oclgrind, expected one (apt install oclgrind)")
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(program))), "lib", "oclgrind", "liboclgrind-rt.so")
 
-    def run(self, folder, kind, compiled):
-        """name -> result of each case in a folder."""
-        kind = "f32" if kind == "unchecked" else "npu" if kind in ("f32", "f16", "f64", "exact") and self.soc else kind
-        command = self.start + oracle.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-", folder]
-        found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+
+class Quarry:
+    def __init__(self, program, backend, jobs=None, timeout="60"):
+        name, _, device = backend.partition(":")
+        self.program, self.backend, self.name, self.soc, self.log, self.environment = program, backend, name, device if name == "htp" else "", None, None
+        self.start = [program, "conform", "--backend", name, "--checked", "--timeout", timeout] + (["--jobs", jobs] if jobs else [])
+        if name == "gpu":
+            self.start += ["-O", "gpu.tail=host"]
+        if device == "oclgrind":
+            self.log = tempfile.NamedTemporaryFile(mode="r", errors="replace")
+            self.environment = dict(os.environ, QUARRY_OPENCL_PATH=oclgrind(), OCLGRIND_LOG=self.log.name, OCLGRIND_NUM_THREADS="1", OCLGRIND_MAX_ERRORS="20",
+                                    OCLGRIND_BUILD_OPTIONS="-cl-opt-disable")  # it has not all that LLVM's optimiser writes
+        if self.soc:
+            self.start += ["-O", f"soc_model={self.soc}", "--precision", "f16"]
+
+    def lacks(self):
+        """Operators that `quarry ops` says the backend has not."""
+        told = json.loads(subprocess.run([self.program, "ops", "--json"], stdout=subprocess.PIPE, check=True).stdout)["backends"]
+        return {row["name"] for one in told if one["backend"] == self.name for row in one["operators"] if not row["supported"]}
+
+    def run(self, folder, kind, compiled, names=()):
+        """name -> result of each case in a folder, or of those of these names."""
+        results, report = self.conform(folder, kind, compiled, names)
+        for name, text in self.reported(folder, kind, compiled, sorted(results), report):
+            results[name].update(result="failed", reason="Oclgrind: " + " ".join(text.split())[:400])
+        return results
+
+    def reported(self, folder, kind, compiled, names, report):
+        """Which cases Oclgrind reported something of, and what; `report` is that of all of them."""
+        if not report or len(names) < 2:
+            return [(name, report) for name in names if report]
+        half = len(names) // 2
+        return [found for part in (names[:half], names[half:]) for found in self.reported(folder, kind, compiled, part, self.conform(folder, kind, compiled, part)[1])]
+
+    def conform(self, folder, kind, compiled, names=()):
+        """name -> result, and what Oclgrind reported."""
+        kind = "f32" if kind == "unchecked" else kind
+        if self.soc:
+            kind = {"f32": "npu", "f16": "npu", "f64": "npu", "exact": "npu", "steps": "npu steps"}.get(kind, kind)
+        command = self.start + oracle.flags(kind) + (["--compiled"] if compiled else []) + ["--json", "-"] + [word for name in names for word in ("--filter", name)] + [folder]
+        if self.log:
+            os.truncate(self.log.name, 0)
+        found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, check=False)
         try:
-            return {case["name"]: case for case in json.loads(found.stdout)["cases"]}
+            results = {case["name"]: case for case in json.loads(found.stdout)["cases"]}
         except ValueError:
             sys.exit(f"differential.py: {' '.join(command)} ended with {found.returncode}: {found.stderr.decode(errors='replace')[-2000:]}")
+        if not self.log:
+            return results, ""
+        with open(self.log.name, encoding="utf-8", errors="replace") as log:
+            return results, log.read().strip()
 
 
 def steady_in_f16(case):
-    case = case.with_(kind="npu", exact=False) if case.kind in ("f32", "f16", "f64") and not case.exact else case
+    if any(not np.isfinite(a.astype(np.float32)).all() for a in [*case.inputs.values(), *case.constants.values()] if oracle.is_float(a)):
+        return False  # docs/htp/models.md: the device has its largest numbers instead
+    if case.kind in ("f32", "f16", "f64") and not case.exact:
+        case = case.with_(kind="npu", results=case.results)
     return oracle.steady(case, oracle.Oracle(case), np.random.default_rng(1))
 
 
@@ -179,11 +234,17 @@ def main():
     parser.add_argument("--operators", type=int, default=1000, help="cases of one operator")
     parser.add_argument("--graphs", type=int, default=300, help="graphs of two to six nodes: of forms that passes look for, and as many of one operator among neighbours")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the number of the first case and graph: a long run in parts")
+    parser.add_argument("--way", choices=("both", "onnx", "container"), default="both", help="how cases reach the backend")
     parser.add_argument("--backend", action="append")
     parser.add_argument("--op", action="append", help="these operators alone")
     parser.add_argument("--only", help="the name of one case")
     parser.add_argument("--keep", help="where the smallest cases are kept; otherwise OUT/found")
     parser.add_argument("--most", type=int, default=40, help="kinds of findings that are made smaller")
+    parser.add_argument("--jobs", help="processes of `quarry conform` (one for each processor)")
+    parser.add_argument("--timeout", default="60", help="seconds of a case; more where others work on the machine")
+    parser.add_argument("--alternate", action="store_true", help="each case from ONNX or through a container, by its number, not both")
+    parser.add_argument("--drawn", action="store_true", help="the cases that an earlier call left in OUT, not drawn again")
     parser.add_argument("--refused", action="store_true", help="print what was refused, by operator and reason")
     given = parser.parse_args()
     backends = given.backend or ["cpu-reference", "cpu"]
@@ -193,27 +254,35 @@ def main():
     if missing:
         sys.exit(f"differential.py: the table has operators that nobody draws: {', '.join(missing)}; write their drawers (drawers_*.py), or say there why they are left out")
     operators = sorted(given.op or (set(rows) & set(random_operators.DRAWERS)))
-    names = [f"o{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in range(given.operators)] + [f"g{given.seed}_{n:05d}_graph" for n in range(given.graphs)]
-    names += [f"w{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in range(given.graphs)]
+    cut = lambda count: range(given.first, given.first + count)
+    names = [f"o{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in cut(given.operators)] + [f"g{given.seed}_{n:05d}_graph" for n in cut(given.graphs)]
+    names += [f"w{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in cut(given.graphs)]
     names = [given.only] if given.only else names
     cases = os.path.join(given.out, "cases")
-    shutil.rmtree(cases, ignore_errors=True)
-    begun = time.time()
-    counts = write_cases(names, cases)
-    print(f"seed {given.seed}: {', '.join(f'{count} {what}' for what, count in counts.most_common())} ({time.time() - begun:.0f} s)", flush=True)
-    bad, outvoted = 0, collections.Counter()
+    if not given.drawn:
+        shutil.rmtree(cases, ignore_errors=True)
+        begun = time.time()
+        counts = write_cases(names, cases)
+        print(f"seed {given.seed}: {', '.join(f'{count} {what}' for what, count in counts.most_common())} ({time.time() - begun:.0f} s)", flush=True)
+    bad, unsteady, outvoted = 0, 0, collections.Counter()
     for backend in backends:
-        quarry = Quarry(given.quarry, backend)
+        quarry = Quarry(given.quarry, backend, given.jobs, given.timeout)
+        lacks = quarry.lacks()
         kinds, refusals, total, begun = {}, collections.Counter(), collections.Counter(), time.time()
         for kind in sorted(os.listdir(cases)) if os.path.isdir(cases) else []:
-            for compiled in (False, True):
-                for name, result in quarry.run(os.path.join(cases, kind), kind, compiled).items():
-                    verdict = finding(result, kind)
+            folder = os.path.join(cases, kind)
+            for compiled in {"onnx": (False,), "container": (True,)}.get(given.way, (False, True)):
+                chosen = [name for name in os.listdir(folder) if int(name.split("_")[1]) // 7 % 2 == compiled] if given.alternate else []
+                if given.alternate and not chosen:
+                    continue
+                for name, result in quarry.run(folder, kind, compiled, chosen).items():
+                    verdict = finding(result, kind) or untold(rows, name, result, lacks)
                     total["run" if kind == "unchecked" and result["result"] == "failed" and not verdict else result["result"]] += 1
                     operator = name.split("_")[2]
-                    if result["result"] == "refused" and not compiled:
+                    if result["result"] == "refused" and (given.alternate or not compiled):
                         refusals[f"{operator}: {about(result['reason'])}"] += 1
                     if verdict:
+                        print(f"{verdict} on {backend}{' through a container' if compiled else ''}: {name}: {result.get('reason', '')[:200]}", file=sys.stderr, flush=True)  # a long run may be cut off
                         kinds.setdefault((verdict, operator if operator != "graph" else "+".join(sorted(set(result.get("operators", [])))), about(result["reason"]) if verdict != "wrong" else ""), []).append((name, compiled, result))
         print(f"{backend}: {total['passed']} passed, {total['refused']} refused with a reason, {total['run']} with nothing to compare, {total['failed']} failed ({time.time() - begun:.0f} s)", flush=True)
         if given.refused:
@@ -222,7 +291,9 @@ def main():
         told = 0
         for (verdict, operator, _), found in sorted(kinds.items(), key=lambda entry: -len(entry[1])):
             if verdict == "wrong" and quarry.soc:
-                found = [f for f in found[:8] if steady_in_f16(made(rows, f[0]))]
+                sure = [f for f in found if steady_in_f16(made(rows, f[0]))]
+                unsteady += len(found) - len(sure)
+                found = sure
                 if not found:
                     continue
             name, compiled, result = found[0]
@@ -242,6 +313,8 @@ def main():
                 print(f"  smallest: {shrink.text(small)}\n  {' '.join(quarry.start + oracle.flags('exact' if small.exact else small.kind if small.oracle else 'f32'))}{' --compiled' if compiled else ''} {folder}", flush=True)
     if outvoted:
         print(f"who computed what was expected stood alone: {', '.join(f'{op} {n}' for op, n in outvoted.most_common())}")
+    if unsteady:
+        print(f"{unsteady} results that differ are ill-conditioned in f16 or of what is no number there, and say nothing")
     print(f"{bad} findings")
     return 1 if bad else 0
 

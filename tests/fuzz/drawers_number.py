@@ -1,58 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drawers of operators of single numbers, of rows and of axes: functions, binary operators, comparisons, reductions, products, quantisation."""
+import os
+import sys
+
 import numpy as np
 from onnx import helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cases"))
+import case_tables
 from random_operators import GROUPS, TYPES, Arg, draws, left_out
 
-FUNCTIONS = {"Acos": (-0.9, 0.9), "Asin": (-0.9, 0.9), "Atanh": (-0.9, 0.9), "Acosh": (1.2, 4), "Log": (0.1, 9), "Sqrt": (0, 9), "Reciprocal": (0.2, 4), "Tan": (-1.3, 1.3), "Asinh": (-9, 9),
-             "Atan": (-9, 9), "Cos": (-9, 9), "Sin": (-9, 9), "Cosh": (-4, 4), "Sinh": (-4, 4), "Erf": (-3, 3), "Exp": (-5, 5), "Gelu": (-5, 5), "HardSigmoid": (-4, 4), "HardSwish": (-5, 5),
-             "LeakyRelu": (-3, 3), "Mish": (-5, 5), "Selu": (-3, 3), "Elu": (-3, 3), "Celu": (-3, 3), "Sigmoid": (-9, 9), "Softplus": (-9, 9), "Softsign": (-9, 9), "Tanh": (-5, 5), "Swish": (-5, 5),
-             "QuickGelu": (-5, 5), "Abs": (-3, 3), "Neg": (-3, 3), "Relu": (-3, 3), "Identity": (-3, 3)}
-ALPHA = {"LeakyRelu", "Elu", "Celu", "Selu", "HardSigmoid", "Swish", "QuickGelu", "ThresholdedRelu"}
+FUNCTIONS, BINARY, REDUCTIONS, OPERATORS = case_tables.functions(), case_tables.binary(), case_tables.reductions(), case_tables.operators()
+CHOICES = {"alpha": (0.1, 0.5, 1.5), "beta": (0.0, 0.25, 1.0), "gamma": (0.5, 2.0), "bias": (0.0, 0.25, 1.0), "lambd": (0.5, 1.0, 0.0)}
+OF_THE_OPERATOR = {("ThresholdedRelu", "alpha"): (0.0, 0.5, -1.0)}
+WHOLE = ("Abs", "Neg", "Relu", "Identity")
 
 
-@draws(*FUNCTIONS)
+def drawn_attributes(d, op):
+    """Each attribute of a function that is a real, in half of the cases."""
+    return {name: d.pick(*OF_THE_OPERATOR.get((op, name), CHOICES.get(name, (0.0, 0.5, -1.0)))) for name in FUNCTIONS[op].attributes if d.chance(50)}
+
+
+@draws(*(name for name, one in FUNCTIONS.items() if not one.jumps))
 def function(d):
     op = d.row.name
     d.take("V" if op == "Identity" else "T")
-    low, high = FUNCTIONS[op]
-    attributes = {"alpha": d.pick(0.1, 0.5, 1.5)} if op in ALPHA and d.chance(50) else {}
-    if op == "Selu" and d.chance(50):
-        attributes["gamma"] = d.pick(0.5, 2.0)
-    if op == "HardSigmoid" and d.chance(50):
-        attributes["beta"] = d.pick(0.0, 0.25, 1.0)
+    low, high = FUNCTIONS[op].low, FUNCTIONS[op].high
+    attributes = drawn_attributes(d, op)
     if op == "Gelu" and d.chance(50):
         attributes["approximate"] = "tanh"
-    return [d.values(d.shape(high=8), low=low, high=high)], attributes, 1, op in ("Abs", "Neg", "Relu", "Identity")
+    return [d.values(d.shape(high=8), low=low, high=high)], attributes, 1, op in WHOLE
 
 
-@draws("Ceil", "Floor", "Round", "Sign", "ThresholdedRelu", "Shrink", "IsNaN", "IsInf", "Not", "BitwiseNot")
+@draws(*(name for name, one in FUNCTIONS.items() if one.jumps), "IsNaN", "IsInf", "Not", "BitwiseNot")
 def jump(d):
     op = d.row.name
     d.take("T1" if op in ("IsNaN", "IsInf") else "T")
     x = d.values(d.shape(high=8), "eighths")
-    attributes = {}
+    attributes = drawn_attributes(d, op) if op in FUNCTIONS else {}
     if op in ("IsNaN", "IsInf") and x.size:
         x.flat[d.r.randrange(x.size)] = d.pick(np.nan, np.inf, -np.inf)
     if op == "IsInf":
         attributes = {"detect_negative": d.flag(), "detect_positive": d.flag()}
-    if op == "Shrink" and d.chance(70):
-        attributes = {"bias": d.pick(0.0, 0.25, 1.0), "lambd": d.pick(0.5, 1.0, 0.0)}
-    if op == "ThresholdedRelu" and d.chance(50):
-        attributes = {"alpha": d.pick(0.0, 0.5, -1.0)}
     return [x], attributes, 1, True
 
 
-@draws("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow", "PRelu", "Mean", "Sum", "Mod", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "And", "Or", "Xor", "Less", "LessOrEqual", "Greater",
-       "GreaterOrEqual", "Equal")
+@draws(*BINARY)
 def binary(d):
     op = d.row.name
     t = d.take("T", "u8", "u16", "u32", "u64") if op == "BitShift" else d.take()
     whole = t in GROUPS["int"] or t == "bool"
     shape = d.shape(high=8)
-    jumps = op in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Mod", "Min", "Max")
-    kind = "eighths" if jumps else "any" if op.startswith(("Bitwise", "Min", "Max")) else None
+    jumps = BINARY[op].jumps
+    kind = "any" if op.startswith("Bitwise") else "eighths" if jumps and op != "BitShift" else None
     attributes = {}
     if op in ("Min", "Max", "Mean", "Sum") and d.chance(60):
         return [d.values(shape if i == 0 or d.chance(50) else d.part(shape), "eighths") for i in range(d.pick(1, 2, 3, 4))], {}, 1, op in ("Min", "Max")
@@ -118,13 +118,26 @@ def bit_cast(d):
     return [d.values(d.shape(high=8), "eighths")], {"to": helper.np_dtype_to_tensor_dtype(np.dtype(TYPES[d.r.choice(targets)]))}, 1, True
 
 
-@draws("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+@draws(*(name for name, rows in OPERATORS.items() if rows[0].domain))  # (those of ONNX have drawers of their own)
+def operator(d):
+    """By a row of its cases: the letters of its dimensions are drawn."""
+    case = d.r.choice(OPERATORS[d.row.name])
+    d.take(case.operands[0].type, "f32", "f16", "f64")
+    extents = {letter: d.pick(1, 2, 3, 5, 8, 17, 33, 70) for letter in case.letters()}
+
+    def made(operand):
+        if operand.values:
+            return Arg(np.array(operand.values, TYPES[operand.type]).reshape(operand.shape({})), 100)
+        return d.values(operand.shape(extents), operand.type if operand.type in TYPES else None, operand.low, operand.high)
+    return [made(operand) for operand in case.operands], case.attributes, 1, False
+
+
+@draws(*REDUCTIONS)
 def reduce(d):
     op = d.row.name
     d.take()
     shape = d.shape(high=8, empty=not op.startswith(("ReduceM", "ReduceLog", "ReduceProd")))
-    low, high = (0.25, 2) if op == "ReduceLogSum" else (0.5, 1.25) if op == "ReduceProd" else (-2, 2)
-    exact = op in ("ReduceMax", "ReduceMin")
+    low, high, exact = REDUCTIONS[op].low, REDUCTIONS[op].high, REDUCTIONS[op].jumps
     axes = d.r.sample(range(len(shape)), d.r.randrange(len(shape) + 1))
     axes = [a - len(shape) if d.chance(40) else a for a in axes]
     attributes = {"keepdims": d.flag() if d.chance(70) else None, "noop_with_empty_axes": d.pick(None, None, 0, 1)}

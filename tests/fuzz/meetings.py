@@ -257,7 +257,35 @@ def casts(g, x):
     return y and g.node("Cast", [y], to=1, exact=True)
 
 
-MEETINGS = [residual, residual, added_before_norm, added_before_norm, several_readers, several_readers, layout, conv_chain, conv_chain, written_out, written_out, attention, moved_about, gemm_chain, casts]
+def narrowed(g, x):
+    """A value that is made narrower, moved, and read as a wider type, or by another scale: its integers count. One step off is seen, for what they count from is taken off again."""
+    if not x.exact or x.array.dtype != np.float32 or not x.array.ndim:
+        return None
+    t = g.r.choice([np.uint8, np.int8] * 3 + ([np.uint16, np.int16] if g.opset >= 21 else []))
+    unsigned = t in (np.uint8, np.uint16)
+    zero = int(g.n.integers(32, 120)) if unsigned else int(g.n.integers(-60, 60))
+    if g.chance(60):
+        y = g.node("QuantizeLinear", [x, g.constant(np.float32(1 / 8)), g.constant(np.array(zero, t))], exact=True)
+    else:  # whole numbers around `zero`
+        y = steps(g, ("Mul", [x, g.constant(np.float32(8))], {"exact": True}), ("Add", [None, g.constant(np.float32(zero))], {"exact": True}), ("Cast", [None], {"to": {np.uint8: 2, np.int8: 3, np.uint16: 4, np.int16: 5}[t], "exact": True}))
+    kind = g.r.randrange(4)
+    if y and kind == 0 and y.array.ndim > 1:
+        y = g.node("Transpose", [y], perm=g.r.sample(range(y.array.ndim), y.array.ndim), exact=True)
+    elif y and kind == 1:
+        y = g.node("Reshape", [y, g.ints(-1)], exact=True)
+    if y is None:
+        return None
+    kind = g.r.randrange(4)
+    if kind == 0:
+        y = g.node("DequantizeLinear", [y, g.constant(np.float32(1 / 4)), g.constant(np.array(zero + g.r.choice([0, 0, 3]), t))], exact=True)
+    elif kind == 1:
+        y = steps(g, ("Cast", [y], {"to": 6, "exact": True}), ("Sub", [None, g.constant(np.int32(zero))], {"exact": True}), ("Cast", [None], {"to": 1, "exact": True}))
+    else:
+        y = steps(g, ("Cast", [y], {"to": 1, "exact": True}), ("Sub", [None, g.constant(np.float32(zero))], {"exact": True}))
+    return y and (g.node("Mul", [y, g.constant(np.float32(0.5))], exact=True) if g.chance(40) else y)
+
+
+MEETINGS = [narrowed, narrowed, residual, residual, added_before_norm, added_before_norm, several_readers, several_readers, layout, conv_chain, conv_chain, written_out, written_out, attention, moved_about, gemm_chain, casts]
 
 
 # ---- quantised: from integers to integers, one that rounds between them; a step at the end is 1/16

@@ -30,7 +30,7 @@ class Around:
         d = self.d
         held = self.inputs if name in self.inputs else self.constants
         array = held.pop(name)
-        kind, rank, before = d.r.randrange(7), array.ndim, self.name()
+        kind, rank, before = d.r.randrange(9), array.ndim, self.name()
         if kind == 0 and rank > 1:
             perm = d.r.sample(range(rank), rank)
             held[before] = np.ascontiguousarray(array.transpose(np.argsort(perm)))
@@ -49,6 +49,13 @@ class Around:
         elif kind == 4:
             held[before] = array[None]
             node = helper.make_node("Squeeze", [before, self.ints(0)], [name])
+        elif kind >= 7 and rank in (3, 4) and array.dtype in (np.float32, np.float16):  # an image: where channels are stored last, they come so
+            held[before] = array
+            kernel = [1] * (rank - 2)
+            if kind == 7:
+                node = helper.make_node("MaxPool", [before], [name], kernel_shape=kernel)
+            else:
+                node = helper.make_node("Conv", [before, self.constant(np.ones([array.shape[1], 1, *kernel], array.dtype))], [name], kernel_shape=kernel, group=array.shape[1])
         elif kind == 5 and array.dtype == np.float16:
             held[before] = array.astype(np.float32)
             node = helper.make_node("Cast", [before], [name], to=10)

@@ -21,6 +21,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cases"))
+import case_tables
 import meetings
 from oracle import Case, quiet_session
 
@@ -33,13 +35,12 @@ MOVES = 0.1
 ULP = float(np.finfo(np.float32).eps)
 # Two units in the last place: all upwards, all downwards, and each as it falls.
 WAYS = ("up", "down", "any", "any")
-UNARY = ("Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Mish Neg Reciprocal Relu Round Selu "
-         "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu").split()
-EXACT = {"Abs", "Identity", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign"}  # of exact numbers
-JUMPS = {"Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"}
-# Where a function has a value; how steep it is there, `moved` says.
-BEFORE = {"Acos": "unit", "Asin": "unit", "Atanh": "unit", "Acosh": "above", "Log": "above", "Sqrt": "above", "Reciprocal": "above", "Tan": "unit", "Exp": "unit",
-          "Cosh": "unit", "Sinh": "unit"}
+FUNCTIONS = {name: one for name, one in case_tables.functions().items() if not one.domain and one.opset <= 21}
+UNARY = sorted(FUNCTIONS)
+JUMPS = {name for name, one in FUNCTIONS.items() if one.jumps}
+EXACT = {"Abs", "Identity", "Neg", "Relu"} | JUMPS  # of exact numbers
+# Where a function that has a value everywhere is asked all the same; how steep it is there, `moved` says.
+BEFORE = {"Sqrt": "above", "Exp": "unit", "Cosh": "unit", "Sinh": "unit"}
 
 
 class Value:
@@ -139,7 +140,8 @@ class Graph:
         op = self.r.choice(UNARY)
         if op in JUMPS and not x.exact:
             return None
-        kind = BEFORE.get(op)
+        low, high = FUNCTIONS[op].low, FUNCTIONS[op].high
+        kind = BEFORE.get(op, "above" if low > 0 else "unit" if -1.5 < low and high < 1.5 else None)
         if kind:
             x = self.node("Tanh", [x])
             if x and kind == "above":
@@ -149,7 +151,7 @@ class Graph:
         attributes = {"alpha": self.r.choice([0.1, 0.5, 1.5])} if op in ("Celu", "Elu", "LeakyRelu", "ThresholdedRelu") and self.chance(50) else {}
         if op == "Gelu" and self.chance(50):
             attributes["approximate"] = "tanh"
-        return self.node(op, [x], exact=x.exact and op in EXACT | JUMPS, **attributes)
+        return self.node(op, [x], exact=x.exact and op in EXACT, **attributes)
 
     def binary(self, x):
         op = self.r.choice("Add Sub Mul Div Min Max Pow PRelu Mean Sum Add Mul".split())

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from onnx_file import F32, I32, I64, initializer, number, onnx_file, onnx_node, text
+from onnx_file import F32, I32, I64, U8, initializer, number, onnx_file, onnx_node, text
 from program import build, check, environment, finish, image, model, new_folder, npy, require, root, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -143,6 +143,29 @@ for name, nodes, dims, out, constants in (
                                                 "-O", "ep.context_file_path=" + path("named_ctx.onnx"), "--save", path("named")), 0)
         check(f"read the context of {name}", run("run", path("named_ctx.onnx"), path("n.npy"), *TRUST, "--save", path("named_got")), 0)
         require(f"the context of {name}: equal", open(path("named/y.npy"), "rb").read() == open(path("named_got/y.npy"), "rb").read())
+# What the device neither reads nor makes, and integers that a border's QuantizeLinear makes.
+relu = onnx_node("Relu", ["x"], ["y"], name="y")
+quantise = [initializer("s", F32, (), struct.pack("<f", 0.03)), initializer("z", U8, (), bytes([100]))]
+npy(path("n.npy"), (2, 8))
+npy(path("u.npy"), (3,))
+for name, nodes, inputs, outputs, constants in (
+        ("an output that is a constant", [relu], [("x", F32, (2, 8))], [("y", F32, (2, 8)), ("w", F32, (3,))], [initializer("w", F32, (3,), struct.pack("<3f", 1, -2, 0.3))]),
+        ("an output that is 64-bit constants", [relu, onnx_node("Shape", ["y"], ["k"], name="k")], [("x", F32, (2, 8))], [("y", F32, (2, 8)), ("k", I64, (2,))], []),
+        ("an input that nobody reads", [relu], [("x", F32, (2, 8)), ("u", F32, (3,))], [("y", F32, (2, 8))], []),
+        ("an output of integers of an input", [onnx_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="q")], [("x", F32, (2, 8))], [("q", U8, (2, 8))], quantise)):
+    with open(path("edge.onnx"), "wb") as out_file:
+        out_file.write(onnx_file(nodes, inputs, outputs, (), constants))
+    given = [f"{n}={path('n.npy' if n == 'x' else 'u.npy')}" for n, _, _ in inputs]
+    given = [word for one in given for word in ("-i", one)]
+    check(f"write a context with {name}", run("run", path("edge.onnx"), *given, "--backend", "htp", "-O", "soc_model=SM8650", "-O", "ep.context_enable=1", "-O",
+                                              "ep.context_file_path=" + path("edge_ctx.onnx"), "--save", path("edge")), 0)
+    check(f"read the context with {name}", run("run", path("edge_ctx.onnx"), *given, *TRUST, "--save", path("edge_got")), 0)
+    require(f"the context with {name}: equal", all(open(path(f"edge/{n}.npy"), "rb").read() == open(path(f"edge_got/{n}.npy"), "rb").read() for n, _, _ in outputs))
+with open(path("edge.onnx"), "wb") as out_file:
+    out_file.write(onnx_file([relu], [("x", F32, (2, 8))], [("y", F32, (2, 8)), ("x", F32, (2, 8))]))
+check("a context with an output that is an input", run("run", path("edge.onnx"), path("n.npy"), "--backend", "htp", "-O", "soc_model=SM8650", "-O", "ep.context_enable=1", "-O",
+                                                       "ep.context_file_path=" + path("never.onnx")), 3, "output x: found an input of that name")
+require("and no file is left", not os.path.exists(path("never.onnx")))
 for key, value in (("ep.context_model_external_initializers_file_name", "x.bin"),):
     check(key + " is refused", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650", "-O", f"{key}={value}"), 3, key, "the htp backend does not do")
 

@@ -19,11 +19,13 @@ ROUNDED = {"logsoftmax_large_number", "softmax_large_number"}  # 10000 to 10003 
 A_STEP = {"dynamicquantizelinear", "dynamicquantizelinear_min_adjusted", "dynamicquantizelinear_max_adjusted", "qlinearmatmul_2D", "qlinearmatmul_3D"}
 NO_SUCH = {"reduce_prod_default_axes_keepdims_example",  # 12 factorial
            "cast_FLOAT16_to_FLOAT", "castlike_FLOAT16_to_FLOAT", "isnan",  # NaN, and infinities, which are NaN there
+           # A mask of minus infinity is an output here, which the least number stands for.
+           "attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal", "attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal",
           "isinf", "isinf_negative", "isinf_positive"}  # on a processor with AVX2 alone the emulator has 131008 for them
 RULES = {"f16: of inputs rounded to f16": ROUNDED, "f16: integers a step off": A_STEP, "f16: no such number": NO_SUCH}
 # Of these a value between two operators is past what f16 has: the exponential of 60. On processors with more than AVX2 the emulator has it.
 PAST_F16 = {f"test_reduce_log_sum_exp_{kind}_example_expanded" for kind in ("default_axes_keepdims", "do_not_keepdims", "keepdims", "negative_axes_keepdims")}
-LEAST = {NODES: 735}  # that pass
+LEAST = {NODES: 795}  # that pass: 798 on v68, 800 on v73 and later, with AVX2 alone too
 
 
 def plain(name):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The 160 one-operator models of SHARED/bench/op_sweep.py on the emulator: as they are, and quantised to u8 and u16 by ONNX Runtime's tool.
+"""The one-operator models of tools/bench/operator_cases.py that the peer was measured with, on the emulator: as they are, and quantised to u8 and u16 by ONNX Runtime's tool.
 
 check_htp_ops.py BUILD SHARED LIBRARIES [--only NAME ...] [--kinds f32 u8 u16] [--models FOLDER] [--json FILE] [--table FILE] [--all]
 
@@ -12,7 +12,6 @@ Without --all a tenth of the models runs. FOLDER keeps models and the CPU's resu
 """
 import argparse
 import concurrent.futures
-import importlib.util
 import json
 import os
 import shutil
@@ -20,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+for folder in (("..", "support"), ("..", "..", "tools", "bench")):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "sympy")
 KINDS = ("f32", "u8", "u16")
@@ -116,7 +116,7 @@ def quantise(source, target, kind):
     return ""
 
 
-def make(shared, folder, names, kinds):
+def make(folder, names, kinds):
     """Writes NAME.KIND.onnx and NAME.KIND/ (inputs, the CPU's results, or why.txt) of what is not there yet."""
     import logging
     import numpy as np
@@ -125,11 +125,11 @@ def make(shared, folder, names, kinds):
     from ort_session import make_session
     logging.disable(logging.WARNING)
     o.set_default_logger_severity(4)
-    cases = load_cases(shared)
+    cases = load_cases()
     for name in names:
         plain = os.path.join(folder, name + ".f32.onnx")
         if not os.path.exists(plain):
-            onnx.save(cases[name][0], plain)
+            onnx.save(cases[name].model, plain)
         for kind in kinds:
             path, data = os.path.join(folder, f"{name}.{kind}.onnx"), os.path.join(folder, f"{name}.{kind}")
             if os.path.exists(data):
@@ -152,11 +152,9 @@ def make(shared, folder, names, kinds):
                 shutil.copytree(work, data)
 
 
-def load_cases(shared):
-    spec = importlib.util.spec_from_file_location("cases", os.path.join(shared, "bench", "op_sweep.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.CASES
+def load_cases():
+    from operator_cases import CASES
+    return CASES
 
 
 def scales_of(path):
@@ -326,7 +324,7 @@ def main():
         names = names[::10]
     folder = o.models or tempfile.mkdtemp(prefix="quarry-ops-")
     os.makedirs(folder, exist_ok=True)
-    make(o.shared, folder, names, o.kinds)
+    make(folder, names, o.kinds)
     options = [a for text in ["soc_model=" + o.soc, *o.options] for a in ("-O", text)]
     rows = {name: {} for name in names}
     with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:

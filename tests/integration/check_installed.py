@@ -28,11 +28,15 @@ def run(*command, **kwargs):
 
 
 flags = run("pkg-config", "--cflags", "--libs", "quarry").split()
+# A machine that has the installed tree and nothing of a build's needs: no other package is asked for.
+alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
+if alone.returncode != 0:
+    sys.exit(f"FAILED: pkg-config of the installed tree alone: {alone.stderr}")
 libdir = os.path.dirname(os.path.dirname(pc[0]))
 backends = destdir + run("pkg-config", "--variable=backenddir", "quarry").removeprefix(destdir)
 found = sorted(os.path.basename(p) for p in glob.glob(backends + "/quarry-backend-*.so"))
-if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found):
-    sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu.so and quarry-backend-cpu-reference.so among them")
+if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found) or "quarry-backend-null.so" in found:
+    sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu.so and quarry-backend-cpu-reference.so among them, and not the skeleton, null")
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
 run("c++", "-std=c++17", f"{consumers.HERE}/consumer/quantize.cpp", "-o", f"{destdir}/quantize", *run("pkg-config", "--cflags", "--libs", "quarry-quantize").split())
@@ -50,6 +54,12 @@ try:
     paths = [b["path"] for b in report["backends"] if b["usable"] and b["id"] == "cpu"]
     if not (paths and paths[0].startswith(moved + "/")):
         sys.exit(f"FAILED: the moved program uses the backend {paths}, expected that below {moved}")
+    there = dict(environment, PKG_CONFIG_PATH=moved + pc[0].removeprefix(prefix).removesuffix("/quarry.pc"))
+    del there["PKG_CONFIG_SYSROOT_DIR"]
+    for what in ("--variable=backenddir", "--variable=includedir", "--variable=libdir"):
+        told = os.path.realpath(subprocess.run(["pkg-config", what, "quarry"], env=there, capture_output=True, text=True).stdout.strip().replace("\\", ""))
+        if not (told.startswith(moved + "/") and os.path.isdir(told)):
+            sys.exit(f"FAILED: pkg-config {what} of the moved tree is {told}, expected a folder below {moved}")
 finally:
     os.rename(moved, prefix)
 consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "program", "backend-cpu", "backend-cpu-reference"])

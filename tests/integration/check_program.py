@@ -5,6 +5,7 @@ check_program.py BUILD_DIR SHARED_DIR
 """
 import json
 import os
+import re
 import shutil
 
 from onnx_file import F32, initializer, onnx_file, onnx_node
@@ -14,9 +15,9 @@ folder = new_folder()
 qrm = os.path.join(folder, "digits.qrm")
 
 # ---- help and wrong use
-check("help", run("--help"), 0, "run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops")
+check("help", run("--help"), 0, "run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops", "explain")
 check("version", run("--version"), 0, "quarry 0.")
-for command in ("run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops"):
+for command in ("run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops", "explain"):
     check(f"{command} --help", run(command, "--help"), 0, "--help")
 check("no command", run(), 2, "subcommand")
 check("unknown command", run("rum"), 2)
@@ -164,7 +165,15 @@ require("doctor: search path", {"cpu", "cpu-reference", "null"} <= {os.path.base
         report["search_path"])
 check("options", run("options"), 0, "htp_performance_mode", "sustained_high_performance", "vtcm_mb", "backend", "default")
 check("options filter", run("options", "no-such-key"), 1, "no-such-key")
+ids = [line.split()[0] for line in check("explain lists all errors", run("explain"), 0, "QR-C0001  out of memory").stdout.splitlines() if "  QR-" in line]
+table = open(os.path.join(root, "base", "error_ids.inc"), encoding="utf-8").read()
+require("explain has every id of the table", sorted(ids) == sorted(re.findall(r'^QR_ERROR\(\w+, "([^"]+)"', table, re.M)), ids)
+check("explain an id", run("explain", "QR-O0008"), 0, "QR-O0008: onnx unbound shape", "What to do: bind it", "Bind them by name")
+require("explain takes an id as people type it", run("explain", "o8", "m1").stdout == run("explain", "QR-O0008", "QR-M0001").stdout)
+check("explain an unknown id", run("explain", "QR-O9999"), 2, "found 'QR-O9999', expected the id of an error", "hint:")
 check("ops", run("ops"), 0, "Conv", "com.microsoft.MatMulNBits", "cpu-reference:", "cpu:")
+scripted = os.path.join(build, "tests", "plugins", "scripted")
+check("ops of a plugin that does not know one", run("ops", "--backend", "scripted", env={**environment, "QUARRY_BACKEND_PATH": scripted}), 0, "Xor", "scripted: 5 of")
 together = json.loads(check("bench --sessions", run("bench", qrm, "--iterations", "5", "--group", "4", "--sessions", "3", "--option",
                                                     "thread_pool=one", "--json", "-"), 0).stdout)
 require("bench runs all sessions", together.get("sessions") == 3 and together.get("runs") == 60 and together.get("runs_per_s", 0) > 0, together)
@@ -175,10 +184,17 @@ require("bench --queue: figures beside those of single runs", queued["runs"] == 
 tries = [json.loads(run("bench", qrm, "--iterations", "400", "--queue", "4", "--json", "-").stdout)["queue"] for _ in range(3)]
 require("bench --queue: several are under way", any(2.5 < q["mean_ms"] * q["runs_per_s"] / 1000 < 4.1 for q in tries), tries)
 check("bench --roofline", run("bench", qrm, "-n", "3", "--roofline"), 0, "measured peaks of", "GFLOP/s", "of peak", "multiplications:")
-roofline = json.loads(check("bench --roofline --json", run("bench", qrm, "-n", "3", "--threads", "1", "--roofline", "--json", "-"), 0).stdout)["roofline"]
-convolutions = [n for n in roofline["nodes"] if n["operator"] == "Conv"]
-require("bench --roofline: figures of each product", roofline["threads"] == 1 and roofline["peaks"]["f32_gflop_per_s"] > 0 and convolutions and
-        all(n["gop"] > 0 and n["peak"] == "f32" and 0 < n["of_peak"] < 1.2 and n["bytes"] > 0 for n in convolutions), roofline)
+# The peak is measured beside the run: on a busy machine a kernel may come out above it, and both are taken again.
+below_peak = []
+for _ in range(6):
+    roofline = json.loads(check("bench --roofline --json", run("bench", qrm, "-n", "3", "--threads", "1", "--roofline", "--json", "-"), 0).stdout)["roofline"]
+    convolutions, peak = [n for n in roofline["nodes"] if n["operator"] == "Conv"], roofline["peaks"]["f32_gflop_per_s"]
+    require("bench --roofline: figures of each product", roofline["threads"] == 1 and peak > 0 and convolutions and
+            all(n["gop"] > 0 and n["peak"] == "f32" and abs(n["of_peak"] * peak / n["gop_per_s"] - 1) < 0.01 and n["bytes"] > 0 for n in convolutions), roofline)
+    below_peak.append(all(n["of_peak"] < 1.2 for n in convolutions))
+    if below_peak[-1]:
+        break
+require("bench --roofline: no product is above the peak", below_peak[-1], roofline)
 check("bench --input", run("bench", qrm, "-n", "3", "--input", "image=" + image), 0, "3 runs")
 check("bench --input of another name", run("bench", qrm, "-n", "3", "--input", "picture=" + image), 2, "no input 'picture'")
 check("bench --input without the file", run("bench", qrm, "-n", "3", "--input", "image=/nowhere.npy"), 2, "/nowhere.npy")
@@ -198,6 +214,9 @@ with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as out:
 result = check("conform finds a wrong result", run("conform", os.path.join(folder, "suite"), "--json", "-"), 1)
 report = json.loads(result.stdout)
 require("conform --json", (report["passed"], report["failed"], report["refused"]) == (0, 1, 0) and "expected 99" in report["cases"][0]["reason"], result.stdout)
+with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as out:
+    out.write(tensor_proto([1, 10], [float("-inf")] * 10))
+check("conform: a number is no infinity", run("conform", os.path.join(folder, "suite")), 1, "10 of 10 values differ", "expected -inf")
 # A backend that refuses what its check took has broken a promise.
 promise = os.path.join(folder, "promise", "case")
 os.makedirs(os.path.join(promise, "test_data_set_0"))

@@ -14,7 +14,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from program import check, digits, environment, finish, floats, model, new_folder, quarry, require, run, shared  # noqa: E402
+from onnx_file import F32, initializer, onnx_file, onnx_node  # noqa: E402
+from program import check, digits, environment, field, finish, floats, model, new_folder, quarry, require, run, shared  # noqa: E402
 
 folder = new_folder()
 images = os.path.join(digits, "images")
@@ -29,6 +30,15 @@ options.add_session_config_entry("session.x64quantprecision", "1")  # without VN
 session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 value = np.load(sys.argv[2])
 np.save(sys.argv[3], session.run(None, {session.get_inputs()[0].name: value})[0])
+"""
+
+# Whether all constants of 8 bits of a model lie from -64 to 64 (or 0 to 127), of each.
+WEIGHTS = """
+import sys, numpy as np, onnx
+from onnx import numpy_helper
+for path in sys.argv[1:]:
+    stored = [numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer]
+    print(all(np.abs(one.astype(int)).max() <= (64 if one.dtype == np.int8 else 127) for one in stored if one.dtype in (np.int8, np.uint8) and one.size > 1))
 """
 
 # The example of the page on ONNX Runtime's QNN provider, "Mixed precision support": the float model, and what their tool makes of it with the same data and overrides.
@@ -106,6 +116,51 @@ check("the result is a model that cpu takes wholly", run("check", out, "--backen
 for name in sorted(os.listdir(images)):
     digit = name.split("_")[-1][0]
     check(f"{name} by the quantised model", run("run", out, os.path.join(images, name), "--top", "1"), 0, digit)
+
+# Few samples are evaluated by themselves; of more, some are held back, and the result is evaluated by these alone. What is poor is called so, with what to try.
+check("ten samples", run("quantize", model, "-c", images, "-o", out), 0, "compared on 10 samples that it was calibrated with", "give 16 or more", "operations: 6 in 8 bits or fewer, 0 in 16 bits, 0 in float")
+pictures = os.path.join(folder, "pictures")
+os.mkdir(pictures)
+for i in range(3):
+    for name in sorted(os.listdir(images)):
+        shutil.copy(os.path.join(images, name), os.path.join(pictures, f"{i}-{name}"))
+check("thirty samples", run("quantize", model, "-c", pictures, "-o", out + ".30", "--report", report), 0, "compared on 5 samples that were held back")
+held = json.load(open(report))
+require("they were not calibrated with", held["samples"] == 30 and held["held_back"] == held["evaluated"] == 5 and
+        all(sum(t["histogram"]["counts"]) == 25 * 64 for t in held["tensors"] if t["shape"] == [1, 1, 8, 8]), {key: held[key] for key in ("samples", "held_back", "evaluated")})
+check("thirty samples, none held back", run("quantize", model, "-c", pictures, "-o", out + ".30", "--hold-back", "0", "--report", report), 0, "compared on 30 samples that it was calibrated with")
+require("ten and three times the same ten are the same", json.load(open(report))["outputs"][0]["top1"] == 1)
+missed = []
+for decibels in (43, 45, 47, 49):
+    summary = check(f"a target of {decibels} dB", run("quantize", model, "-c", pictures, "-o", out + ".aim", "--target", f"sqnr={decibels}", "--report", report), 0).stdout
+    reached, verdict = json.load(open(report))["outputs"][0]["sqnr"], json.load(open(report))["verdict"]
+    if reached < decibels:
+        missed.append(decibels)
+        require("a target that others miss: the summary says so", f"sqnr={decibels} was reached on those that it was sought with" in summary and f"try --target {verdict['next'][-1]['value']}: as much more as is missing" in summary, summary)
+    else:
+        require("a target that others reach", "was reached" not in summary and not verdict["next"], summary)
+require("samples that were held back miss some target", missed)
+check("a good one", run("quantize", model, "-c", images, "-o", out + ".good", "--target", "sqnr=46", "--report", report), 0, "good: output 'scores'")
+said = json.load(open(report))
+require("how many operations have 16 bits", said["verdict"]["word"] == "good" and not said["verdict"]["next"] and said["operations"]["of_16_bits"] > 0, (said["verdict"], said["operations"]))
+check("a poor one", run("quantize", model, "-c", images, "-o", out + ".poor", "--weights", "i4", "--per-channel", "0", "--range", "minmax", "--adaptive-rounding", "0", "--bias-correction", "0", "--equalize-activations", "0", "--report", report), 0,
+      "poor: output 'scores': found", "expected 15 dB or more", "try --target sqnr=30", "try --per-channel 1", "give more samples")
+require("the report says so too", json.load(open(report))["verdict"]["word"] == "poor")
+check("a budget without a target", run("quantize", model, "-c", images, "-o", out + ".none", "--budget", "20"), 3, "QR-C0103", "option budget: found 20 without the option target", "target=sqnr=DB")
+black = os.path.join(folder, "black")
+os.mkdir(black)
+npy(os.path.join(black, "black.npy"), [0.0] * 64, [1, 1, 8, 8])
+check("one black picture", run("quantize", model, "-c", black, "-o", out + ".none"), 3, "found every input of 1 of them to be one and the same number all over")
+require("nothing is written of it", not os.path.exists(out + ".none"))
+check("a black picture among others", run("quantize", model, "-c", black, "-c", images, "-o", out + ".some"), 0)
+for i in range(2):
+    npy(os.path.join(black, f"grey-{i}.npy"), [0.25 + 0.5 * i] * 64, [1, 1, 8, 8])
+check("grey pictures that differ", run("quantize", model, "-c", black, "-o", out + ".grey"), 0)
+check("weights of 7 bits", run("quantize", model, "-c", images, "-o", out + ".reduced", "--reduce-range", "1", "--adaptive-rounding", "1", "--report", report), 0)
+require("they lose a little", 20 < json.load(open(report))["outputs"][0]["sqnr"] < better, (better, json.load(open(report))["outputs"]))
+if ort_python:
+    weights = subprocess.run([ort_python, "-c", WEIGHTS, out + ".reduced", out], capture_output=True, text=True, timeout=300)
+    require("they lie from -64 to 64", weights.stdout.split() == ["True", "False"], weights.stdout + weights.stderr[-500:])
 
 # 16 bits are nearer to float than 8.
 check("16 bits", run("quantize", model, "-c", images, "-o", out + ".16", "--activations", "u16", "--report", report, *plainly), 0)
@@ -265,7 +320,7 @@ os.remove(ended)
 with open(last, "wb") as cut:
     cut.write(whole[:60])
 resumed = ("quantize", model, "-c", many, "-o", ended, "--resume", state)
-check("the last picture is damaged", run(*resumed), 2, "299 of 300 samples are kept", "Corrupt PNG")
+check("the last picture is damaged", run(*resumed), 2, "299 of 300 samples are kept", "cut off after 60 bytes")
 with open(last, "wb") as good:
     good.write(whole)
 kept = open(state, "rb").read()
@@ -320,12 +375,30 @@ check("a bad value", run("quantize", model, "-c", images, "-o", target, "--activ
 check("quantised already", run("quantize", out, "-c", images, "-o", target), 3, "quantised already", f"file: {out}")
 with open(model, "rb") as good, open(os.path.join(folder, "cut.onnx"), "wb") as cut:
     cut.write(good.read()[:100])
-check("a model that is cut off", run("quantize", os.path.join(folder, "cut.onnx"), "-c", images, "-o", target), 3, "no ONNX model", "cut.onnx")
+check("a model that is cut off", run("quantize", os.path.join(folder, "cut.onnx"), "-c", images, "-o", target), 3, "the model is cut off: found 100 bytes", "cut.onnx")
 check("over the model", run("quantize", model, "-c", images, "-o", model), 2, "would overwrite it")
 full = run("quantize", model, "-c", images, "-o", target, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
 check("a file that may not grow", full, 3, "bad.onnx", "cannot be written")
 check("a folder that is not there", run("quantize", model, "-c", images, "-o", os.path.join(folder, "nowhere", "x.onnx")), 3, "x.onnx")
 require("nothing half-written", not left(target), left(target))
+
+# Weights per channel need opset 13: models of an older one are written as opset 21, each Conv with a scale for each of its channels.
+old_data = os.path.join(folder, "old-data")
+os.mkdir(old_data)
+for at in range(2):
+    npy(os.path.join(old_data, f"{at}.npy"), [(k * 37 % 64 - 32 + at) / 32 for k in range(3 * 16)], [1, 3, 4, 4])
+weights = struct.pack("<24f", *((k * 29 % 31 - 15) / 15 * 10.0 ** -(k // 3 % 4) for k in range(24)))
+for opset in (11, 12):
+    old, made = (os.path.join(folder, f"opset{opset}{end}.onnx") for end in ("", ".qdq"))
+    with open(old, "wb") as file:
+        file.write(onnx_file([onnx_node("Conv", ["x", "w"], ["y"])], [("x", F32, [1, 3, 4, 4])], [("y", F32, [1, 8, 4, 4])], initializers=[initializer("w", F32, [8, 3, 1, 1], weights)], opset=opset))
+    for flag, dims in (("1", b"\x08\x08"), ("0", b"")):
+        check(f"opset {opset}, --per-channel {flag}", run("quantize", old, "-c", old_data, "-o", made, "--per-channel", flag), 0, "operations: 1 in 8 bits")
+        with open(made, "rb") as file:
+            found = re.search(rb"((?:\x08.)*)\x10\x01" + re.escape(field(8, b"w_DequantizeLinear/scale")), file.read(), re.S)
+        require(f"opset {opset}, --per-channel {flag}: scales of the weights", found and found[1] == dims, found)
+    said = json.loads(run("inspect", made, "--json").stdout)["onnx"]["opsets"]
+    require(f"opset {opset} is written as 21", said == [{"domain": "ai.onnx", "version": 21}], said)
 
 # A model whose data sets have a scalar as an array of one element, and one of attention with a mask of -1e9.
 for name, least in (("silero_vad_16k_op15", 25), ("babyllama105_kv_f32", 20)):

@@ -3,10 +3,14 @@
 
 check_shapes.py BUILD_DIR SHARED_DIR
 """
+import json
 import os
+import re
 import shutil
+import struct
 
-from program import check, finish, image, new_folder, npy, onnx_model, require, run, tensor_proto
+from onnx_file import F32, initializer, onnx_file, onnx_node
+from program import check, finish, floats, image, new_folder, npy, onnx_model, require, run, tensor_proto
 
 folder = new_folder()
 made = os.path.join(folder, "made.onnx")
@@ -33,11 +37,90 @@ check("zeros have no shape", run("run", made, "--zeros"), 3, "QR-O0008", "--shap
 check("zeros with --shape", run("run", made, "--zeros", "--shape", "batch=7"), 0, "y f32[7,3]")
 check("several buckets and zeros", run("run", made, "--zeros", "--shape", "batch=7", "--shape", "batch=8"), 2, "[?,3]", "give the one")
 check("bench: several buckets", run("bench", made, "--shape", "batch=7", "--shape", "batch=8"), 2, "[?,3]", "give the one")
+
+# ---- an input that has an initializer is an input of the run where --shape gives its shape
+given, ten = os.path.join(folder, "given.onnx"), npy(os.path.join(folder, "ten.npy"), [2, 3], [10.0] * 6)
+with open(given, "wb") as out:
+    out.write(onnx_file([onnx_node("Add", ["x", "w"], ["y"])], [("x", F32, [2, 3]), ("w", F32, [2, 3])], [("y", F32, [2, 3])], initializers=[initializer("w", F32, [2, 3], struct.pack("<6f", *range(6)))]))
+check("a default", run("run", given, two), 0, "0 1 2 3 4 5")
+check("a default that is not replaced is no input", run("run", given, "-i", "x=" + two, "-i", "w=" + ten), 2, "has no input 'w'", "--shape NAME=1x3")
+for backend in ("cpu", "cpu-reference"):
+    check(f"a default, replaced, on {backend}", run("run", given, "--backend", backend, "-i", "x=" + two, "-i", "w=" + ten, "--shape", "w=2x3"), 0, "10 10 10 10 10 10")
+check("a default, replaced by files in order", run("run", given, two, ten, "--shape", "w=2x3"), 0, "10 10 10 10 10 10")
+check("bench: a default, replaced", run("bench", given, "-i", "x=" + two, "-i", "w=" + ten, "--shape", "w=2x3", "--iterations", "1"), 0)
+check("a default, replaced by one number", run("run", given, two, "--shape", "w=[7]"), 0, "7 7 7 7 7 7")
 picture = os.path.join(folder, "picture.onnx")
 with open(picture, "wb") as out:
     out.write(onnx_model(b"Relu", dims=("n", 1, "h", "w")))
 check("an image binds", run("run", picture, image), 0, "y f32[1,1,8,8]")
 check("an image binds after --resize", run("run", picture, image, "--resize", "20x10"), 0, "y f32[1,1,10,20]")
+
+# ---- photographs: upright, whatever their names
+def jpeg(*exif):
+    """Two blocks of 8 x 8 beside each other, grey 200 and 50; with Exif's orientation as (number, byte order)."""
+    def segment(what, body):
+        return b"\xff" + bytes([what]) + struct.pack(">H", len(body) + 2) + body
+
+    def value(number):  # a difference of means: how many bits it has, as a code of 4 bits, and these; then the end of the block
+        bits = abs(number).bit_length()
+        return f"{bits:04b}" + (f"{number if number > 0 else number + (1 << bits) - 1:0{bits}b}" if bits else "") + "0"
+
+    out = b"\xff\xd8"
+    if exif:
+        number, order = exif
+        out += segment(0xE1, b"Exif\0\0" + (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IHHHIHHI", 8, 1, 0x112, 3, 1, number, 0, 0))
+    out += segment(0xDB, b"\0" + bytes([8] * 64)) + segment(0xC0, struct.pack(">BHHBBBB", 8, 8, 16, 1, 1, 0x11, 0))
+    out += segment(0xC4, b"\0" + bytes([0, 0, 0, 12] + [0] * 12) + bytes(range(12))) + segment(0xC4, b"\x10" + bytes([1] + [0] * 15) + b"\0")
+    bits = value(200 - 128) + value(50 - 200)
+    bits += "1" * (-len(bits) % 8)
+    return out + segment(0xDA, bytes([1, 1, 0, 0, 63, 0])) + bytes(int(bits[i:i + 8], 2) for i in range(0, len(bits), 8)) + b"\xff\xd9"
+
+
+def seen(name, data):
+    """The two greys as (where the bright one is, height, width)."""
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    text = check(name, run("run", picture, path, "--scale", "1", "-o", folder), 0).stdout
+    high, wide = map(int, re.search(r"y f32\[1,1,(\d+),(\d+)\]", text).groups())
+    values = floats(os.path.join(folder, "y.npy"))
+    bright = [i for i, grey in enumerate(values) if abs(grey - 200) < 2]
+    require(f"{name}: two greys", len(bright) == 64 and all(abs(grey - 200) < 2 or abs(grey - 50) < 2 for grey in values), values)
+    rows, columns = {i // wide for i in bright}, {i % wide for i in bright}
+    where = "left" if columns == set(range(8)) and wide == 16 else "right" if wide == 16 else "top" if rows == set(range(8)) else "bottom"
+    return where, high, wide
+
+
+require("a photograph without Exif", seen("plain.jpg", jpeg()) == ("left", 8, 16))
+for number, where in enumerate(("left", "right", "right", "left", "top", "top", "bottom", "bottom"), 1):
+    for order in "<>":
+        found = seen(f"held{number}{order}.jpg", jpeg(number, order))
+        require(f"a photograph of orientation {number}", found == ((where, 8, 16) if number < 5 else (where, 16, 8)), found)
+        photo = os.path.join(folder, f"held{number}{order}.jpg")
+        require(f"orientation {number} : the run says that it was turned", ("turned as its Exif says" in run("run", picture, photo).stdout) == (number > 1) == json.loads(run("run", picture, photo, "--json").stdout)["runs"][0].get("turned", False))
+require("an orientation that there is not", seen("nine.jpg", jpeg(9, "<")) == ("left", 8, 16))
+whole = jpeg(6, ">")
+for size in range(2, 60):  # a block of Exif that ends early turns nothing and reads nothing behind it
+    with open(os.path.join(folder, "cut.jpg"), "wb") as file:
+        file.write(whole[:size])
+    check(f"a photograph of {size} bytes", run("run", picture, os.path.join(folder, "cut.jpg")), 2, f"cut off after {size} bytes" if size > 2 else "is no image that can be read")
+# What other writers do: bytes of 0xff before a marker, bytes between segments, no mark of the end, or half of it.
+plain = jpeg()
+scan = plain.index(b"\xff\xda")
+for name, odd in (("filled", plain.replace(b"\xff\xc0", b"\xff\xff\xff\xc0").replace(b"\xff\xda", b"\xff\xff\xda")), ("padded", plain.replace(b"\xff\xc0", b"\0\0\xff\xc0")),
+                  ("padded_behind", plain.replace(b"\xff\xc4", b"\0\xff\xc4").replace(b"\xff\xda", b"\0\0\xff\xda")),
+                  ("unmarked", plain[:-2]), ("padded_unmarked", plain[:-2].replace(b"\xff\xda", b"\0\xff\xda")), ("half_marked", plain[:-1]), ("filled_end", plain[:-2] + b"\xff\xff\xd9"), ("zeros_at_end", plain[:-2] + bytes(9) + b"\xff\xd9")):
+    require(f"a photograph that is {name}", seen(name + ".jpg", odd) == ("left", 8, 16))
+require("a photograph that is turned and filled", seen("turned_filled.jpg", whole.replace(b"\xff\xe1", b"\xff\xff\xe1")) == ("top", 16, 8))
+for data in (plain[:-3], plain[:-4], plain[:-3] + b"\xff", plain[:scan], plain[:scan + 10]):
+    with open(os.path.join(folder, "cut.jpg"), "wb") as file:
+        file.write(data)
+    check(f"a photograph of {len(data)} bytes of {len(plain)}", run("run", picture, os.path.join(folder, "cut.jpg")), 2, f"cut off after {len(data)} bytes")
+require("a picture by its bytes", seen("no_ending", jpeg()) == ("left", 8, 16))
+for name, head in (("x.webp", b"RIFF\0\0\0\0WEBPVP8 "), ("x.jpg", b"RIFF\0\0\0\0WEBPVP8 "), ("x.heic", b"\0\0\0\x18ftypheic\0\0\0\0"), ("y", b"GIF89a\1\0\1\0")):
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(head)
+    check(f"{name} is named", run("run", picture, os.path.join(folder, name)), 2, "found a picture as ", "expected PNG, JPEG or BMP" if b"WEBP" in head else "expected PNG, JPEG, WebP or BMP", "convert it")
 check("an image binds after --crop", run("run", picture, image, "--resize", "16", "--crop", "12x6"), 0, "y f32[1,1,6,12]")
 
 # ---- the buckets of a container

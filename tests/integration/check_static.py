@@ -56,10 +56,17 @@ for program in (hello, digits, quantize):
     if any("quarry" in name for name in needed):
         sys.exit(f"FAILED: {program} needs {needed}, expected no library of Quarry's")
 # htp opens Qualcomm's libraries and gpu that of OpenCL; without them nothing is opened.
-openers = {line.split(":")[1] for line in run("nm", "-A", "--undefined-only", next(p for p in glob.glob(destdir + "/**/libquarry.a", recursive=True))).splitlines()
-           if line.split()[-1] == "dlopen"}
-if not openers or not all(name.startswith(("qnn_library", "run_shared_memory", "opencl_library")) for name in openers):
-    sys.exit(f"FAILED: {sorted(openers)} refer to dlopen, expected htp's and gpu's own alone")
+undefined = [(line.split(":")[1], line.split(" U ")[1]) for line in
+             run("nm", "-AC", "--undefined-only", next(p for p in glob.glob(destdir + "/**/libquarry.a", recursive=True))).splitlines() if " U " in line]
+opened_by = {name for name, symbol in undefined if symbol == "dlopen"}
+if opened_by != {"linux_library.cpp.o"}:
+    sys.exit(f"FAILED: {sorted(opened_by)} refer to dlopen, expected base/os alone")
+openers = {name for name, symbol in undefined if symbol.startswith("quarry::os::open_library(")}
+# By file, or by the eight that are compiled together: htp's two, gpu's one.
+own = {backend: [name for name in openers if name.startswith(f"meson-generated_quarry-{backend}-") or name.startswith(files)]
+       for backend, files in (("htp", ("qnn_library", "run_shared_memory")), ("gpu", ("opencl_library",)))}
+if not own["htp"] or len(own["htp"]) > 2 or len(own["gpu"]) != 1 or sum(map(len, own.values())) != len(openers):
+    sys.exit(f"FAILED: {sorted(openers)} open libraries, expected htp's and gpu's own alone")
 environment["QUARRY_QNN_PATH"] = os.path.join(build, "nowhere")
 missing = run(hello, f"{root}/models/digits/digits.onnx", "htp", status=1)
 if not all(part in missing for part in ("QR-B0006", "libQnnHtp.so", "tools/get_qnn.sh")):

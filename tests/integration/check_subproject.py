@@ -5,6 +5,7 @@ changes or is no repository, linked to. No program and no tests are built; main.
 
 check_subproject.py BUILD_DIR SOURCE_ROOT [options of meson setup]      BUILD_DIR: whose program compiles the container and whose plugin runs it
 """
+import json
 import os
 import re
 import shutil
@@ -31,8 +32,19 @@ changes = subprocess.run(["git", "-C", root, "status", "--porcelain"], capture_o
 if changes.returncode != 0 or changes.stdout.strip():
     os.symlink(root, f"{project}/subprojects/quarry")
 # Found by pkg-config, an installed Quarry would do as well: it is the subproject that is tried here. Backends are left out: they take minutes.
-quick = ["-Dquarry:default_library=shared", "-Dquarry:static_backends=", "-Dquarry:optimization=0", "-Dquarry:debug=false", "-Dquarry:b_pch=false"]
+quick = ["-Dquarry:default_library=shared", "-Dquarry:static_backends=", "-Dquarry:optimization=0", "-Dquarry:debug=false", "-Dquarry:b_pch=false", "-Dquarry:optimise_subproject=false"]
 consumers.run("meson", "setup", f"{work}/build", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare", *quick, *sys.argv[3:])
+# As it comes, a project is not optimised; what runs networks is all the same.
+consumers.run("meson", "setup", f"{work}/plain", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare", "-Dquarry:b_pch=false", *sys.argv[3:])
+with open(f"{work}/plain/compile_commands.json", encoding="utf-8") as file:
+    commands = {entry["output"]: entry["command"].split() for entry in json.load(file)}
+for what, wanted in (("kernels/cpu", "-O3"), ("backends/cpu-reference", "-O2"), ("passes", "-Os")):
+    flags = [[flag for flag in command if flag.startswith("-O")][-1] for output, command in commands.items() if f"subprojects/quarry/{what}/" in output]
+    if wanted not in flags or "-O0" in flags:
+        sys.exit(f"FAILED: inside a project for debugging {what} is compiled with {sorted(set(flags))}, expected {wanted} and no -O0")
+slow = [output for output, command in commands.items() if "subprojects/quarry/" in output and [flag for flag in command if flag.startswith("-O")][-1] == "-O0" and not output.endswith(".gch")]
+if slow:
+    sys.exit(f"FAILED: inside a project for debugging these are compiled with -O0, expected none: {slow}")
 targets = consumers.run("ninja", "-C", f"{work}/build", "-t", "targets", "all")
 for kind in ("/tests/", "/tools/", "/bindings/"):
     if f"subprojects/quarry{kind}" in targets:

@@ -175,7 +175,8 @@ if os.path.exists(large):
     require("Ctrl-C while a child compiles", stopped.returncode == -signal.SIGINT and stopped.seconds < 10 and "error" not in stopped.stderr, (stopped.returncode, stopped.seconds, stopped.stderr))
 
 # ---- folders where files are expected
-check("a folder as an input", run("run", model, folder), 2, folder, "Is a directory")
+check("a folder as an input that holds none", run("run", model, folder), 2, folder, "found no file for input 'image'")
+check("a folder as a named input", run("run", model, "--input", "image=" + folder), 2, folder, "Is a directory")
 check("a folder as labels", run("run", model, image, "--labels", folder), 2, folder, "Is a directory")
 check("no such labels", run("run", model, image, "--labels", os.path.join(folder, "none")), 2, "No such file")
 shutil.rmtree(folder)

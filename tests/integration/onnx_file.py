@@ -1,7 +1,9 @@
 """Files in ONNX's format, written by hand: graphs of several nodes with initializers of any type (program.onnx_model has one node and f32)."""
+import struct
+
 from program import field, varint
 
-F32, U8, I8, U16, I16, I32, I64, BOOL, F16, F64, BF16, U4, I4 = 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 16, 21, 22
+F32, U8, I8, U16, I16, I32, I64, BOOL, F16, F64, U32, U64, BF16, U4, I4 = 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16, 21, 22
 
 
 def text(name, value):  # an attribute
@@ -10,6 +12,14 @@ def text(name, value):  # an attribute
 
 def number(name, value):
     return field(5, field(1, name.encode()) + b"\x18" + varint(value) + b"\xa0\x01\x02")
+
+
+def real(name, value):
+    return field(5, field(1, name.encode()) + b"\x15" + struct.pack("<f", value) + b"\xa0\x01\x01")
+
+
+def body(name, nodes, inputs, outputs, initializers=()):  # a graph as an attribute
+    return field(5, field(1, name.encode()) + field(6, graph_bytes(nodes, inputs, outputs, (), initializers)) + b"\xa0\x01\x05")
 
 
 def numbers(name, values):
@@ -30,8 +40,12 @@ def initializer(name, dtype, dims, data):
     return field(5, b"".join(b"\x08" + varint(d) for d in dims) + b"\x10" + varint(dtype) + field(8, name.encode()) + field(9, data))
 
 
+def graph_bytes(nodes, inputs, outputs, between, initializers):
+    return b"".join(nodes) + field(2, b"g") + b"".join(initializers) + b"".join(field(11, value_info(*i)) for i in inputs) + \
+        b"".join(field(12, value_info(*o)) for o in outputs) + b"".join(field(13, value_info(*v)) for v in between)
+
+
 def onnx_file(nodes, inputs, outputs, between=(), initializers=(), opset=21):
     """Inputs, outputs and what is between are (name, type, shape)."""
-    graph = b"".join(nodes) + field(2, b"g") + b"".join(initializers) + b"".join(field(11, value_info(*i)) for i in inputs) + \
-        b"".join(field(12, value_info(*o)) for o in outputs) + b"".join(field(13, value_info(*v)) for v in between)
-    return b"\x08\x0a" + field(7, graph) + field(8, b"\x10" + varint(opset)) + field(8, field(1, b"com.microsoft") + b"\x10\x01")
+    graph = graph_bytes(nodes, inputs, outputs, between, initializers)
+    return b"\x08\x0a" + field(7, graph) + field(8, b"\x10" + varint(opset)) + b"".join(field(8, field(1, domain) + b"\x10\x01") for domain in (b"com.microsoft", b"ai.onnx.ml"))

@@ -95,17 +95,17 @@ def floats(path):
     return struct.unpack(f"<{(len(data) - 10 - size) // 4}f", data[10 + size:])
 
 
-def npy(path, dims, values=None):
-    """f32 as NumPy stores them; zeros where no values are given."""
+def npy(path, dims, values=None, letter="f"):
+    """f32, or what a letter of struct says, as NumPy stores them; zeros where no values are given."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     shape = "(" + "".join(f"{d}," for d in dims) + ")"
-    header = ("{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }").encode()
+    header = ("{'descr': '" + {"f": "<f4", "q": "<i8"}[letter] + "', 'fortran_order': False, 'shape': " + shape + ", }").encode()
     header += b" " * (64 - (10 + len(header) + 1) % 64) + b"\n"
     count = 1
     for d in dims:
         count *= d
     with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + (struct.pack(f"<{count}f", *values) if values else b"\0" * 4 * count))
+        out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + (struct.pack(f"<{count}{letter}", *values) if values else bytes(struct.calcsize(f"<{count}{letter}"))))
     return path
 
 

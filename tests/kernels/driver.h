@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver of kernel tests: every kernel, on every instruction set that this processor has, against cpu-reference, in
-// guarded memory, with one and with several threads; and the benchmark of the same cases. A family of kernels is one
-// file here that registers cases.
+// guarded memory, with one and with several threads; and the benchmark of the same cases. A family of kernels is a
+// folder here, whose files register cases.
 #pragma once
 
 #include <cstring>
@@ -132,22 +132,35 @@ Bytes params_of(const P &params) {
   return bytes;
 }
 
-// One per file of this folder.
-void register_convolution(Registry &registry);
-void register_resize(Registry &registry);
-void register_elementwise(Registry &registry);
-void register_chain(Registry &registry);
-void register_float16(Registry &registry);
-void register_normalization(Registry &registry);
-void register_movement(Registry &registry);
-void register_quantized(Registry &registry);
-void register_elements(Registry &registry);
-void register_axis_scans(Registry &registry);
-void register_wide(Registry &registry);
+// One per file of the families' folders, but for those that register_convolution calls (conv_f32.h).
+void register_attention(Registry &registry);
+void register_linear_attention(Registry &registry);
+void register_matmul_blocks(Registry &registry);
 void register_matmul_int(Registry &registry);
-void register_selection(Registry &registry);
+void register_matmul_wide(Registry &registry);
+void register_convolution(Registry &registry);
+void register_conv_int(Registry &registry);
+void register_col2im(Registry &registry);
+void register_elementwise(Registry &registry);
+void register_elementwise_int(Registry &registry);
+void register_chain(Registry &registry);
+void register_elements(Registry &registry);
+void register_functions_f64(Registry &registry);
 void register_scatter(Registry &registry);
+void register_top_k(Registry &registry);
+void register_movement(Registry &registry);
+void register_normalization(Registry &registry);
+void register_softmax_f64(Registry &registry);
+void register_pooling(Registry &registry);
+void register_pool_int(Registry &registry);
+void register_quantize(Registry &registry);
 void register_random(Registry &registry);
+void register_recurrent(Registry &registry);
+void register_reduce(Registry &registry);
+void register_arg_extreme(Registry &registry);
+void register_cumulate(Registry &registry);
+void register_resize(Registry &registry);
+void register_float16(Registry &registry);
 // Cases of an instruction set that is emulated: in programs that have some.
 void register_emulated(Registry &registry) __attribute__((weak));
 

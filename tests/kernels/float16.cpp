@@ -100,7 +100,7 @@ void test_float16_reduce(const Isa &isa) {
   refuse(isa, Kernel::ReduceF32, p, "an unknown type", [](auto &q) { q.x_type = NumberType::Count; });
 }
 
-void test_elements(const Isa &isa) {
+void test_float16_elements(const Isa &isa) {
   Random random(13);
   for (const ElementOp op :
        {ElementOp::Less, ElementOp::LessOrEqual, ElementOp::Equal, ElementOp::Mod, ElementOp::IsInf, ElementOp::IsNan,
@@ -130,7 +130,7 @@ void test_elements(const Isa &isa) {
 }
 
 // Rows side by side and apart, some with elements that are not turned.
-void test_rotary(const Isa &isa) {
+void test_float16_rotary(const Isa &isa) {
   Random random(15);
   for (const NumberType type : {NumberType::F16, NumberType::BF16})
     for (unsigned options = 0; options < 32; ++options) {
@@ -163,8 +163,8 @@ void test_rotary(const Isa &isa) {
 void register_float16(Registry &registry) {
   registry.test("ChainF32: float16", test_float16_chain);
   registry.test("ReduceF32: float16", test_float16_reduce);
-  registry.test("Elements: float16", test_elements);
-  registry.test("RotaryF32: float16", test_rotary);
+  registry.test("Elements: float16", test_float16_elements);
+  registry.test("RotaryF32: float16", test_float16_rotary);
 }
 
 }  // namespace quarry::kernel_test

@@ -51,6 +51,28 @@ void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change ch
   expect_refused(isa, kernel, &params, what);
 }
 
+// The reference's results; operands that the node does not have are left out.
+inline std::vector<Tensor> expected_of(const qir::Node &node, std::vector<Tensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (node.inputs[i] == qir::kAbsent) inputs[i].dtype = DType::Unknown;
+  return reference(node, inputs);
+}
+inline std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// Zeros in all operands: nothing here takes longer for other numbers.
+template <class P>
+Registry::Prepared of_zeros(const Isa &isa, Kernel kernel, const P &params, double flops) {
+  Needs needs;
+  if (Status status = kernel_row(kernel).check(&params, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
+  Registry::Prepared prepared{kernel, params_of(params), {}, {flops, 0}};
+  for (std::size_t i = 0; i < needs.operand_count; ++i) {
+    prepared.operands.push_back({Bytes(needs.operand_bytes[i]), needs.written[i]});
+    prepared.work.bytes += static_cast<double>(needs.operand_bytes[i]);
+  }
+  return prepared;
+}
+
 // Of what is broadcast: 0 along an axis of one.
 inline std::vector<std::int64_t> strides_of(const Dims &shape) {
   std::vector<std::int64_t> strides(shape.size());
@@ -62,7 +84,7 @@ inline std::vector<std::int64_t> strides_of(const Dims &shape) {
   return strides;
 }
 
-// What the reference makes of x behind an operator that ends with this activation. In elementwise.cpp.
+// What the reference makes of x behind an operator that ends with this activation. In elementwise/elementwise_f32.cpp.
 std::vector<float> activated(const Activation &act, std::vector<float> x);
 
 }  // namespace quarry::kernel_test

@@ -19,7 +19,7 @@ std::string failure(Body &&body, qr_code code) {
     CHECK_EQ(std::string(qr_code_name(error.code())), std::string(qr_code_name(code)));
     std::string all = error.what();
     for (const auto &[key, value] : error.details()) all += "; " + key + ": " + value;
-    return all + "; hint: " + error.hint();
+    return all + "; hint: " + error.hint() + "; id: " + error.id();
   }
   FAIL_CHECK("it did not fail");
   return {};

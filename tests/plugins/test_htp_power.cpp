@@ -103,6 +103,25 @@ TEST_CASE("profiles and latencies change at run time") {
   CHECK_EQ(standin.lines("vote"), votes_of({"low_balanced", "relaxed"}));
 }
 
+TEST_CASE("no vote reaches a device that was freed, while it is opened again") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"htp_performance_mode", "burst"}});
+  CHECK(run(made));  // the votes of a timed profile are lowered some time after it
+  standin.tell("fail=graphExecute:1011:1:1");
+  failure([&] { run(made); }, QR_DEVICE_LOST);
+  standin.tell("slow=deviceCreate:600000");
+  standin.begin_log();
+  made.recover();
+  const auto lines = standin.lines();
+  const auto begins = [&](const char *word) {
+    return std::find_if(lines.begin(), lines.end(), [&](const std::string &line) { return line.rfind(word, 0) == 0; });
+  };
+  CHECK_LT(begins("deviceFree") - lines.begin(), begins("createPowerConfigId") - lines.begin());
+  CHECK_LT(begins("createPowerConfigId") - lines.begin(), begins("vote") - lines.begin());
+  CHECK(run(made));
+}
+
 TEST_CASE("after a run that failed the votes are lowered too") {
   const Standin standin;
   qr::Runtime runtime;
@@ -136,7 +155,7 @@ TEST_CASE("a vote that is refused is reported") {
                    session(runtime, {{"htp_performance_mode", "burst"}});
                  },
                  QR_INTERNAL),
-             {"setPowerConfig of profile burst", "13002 PowerConfig"}));
+             {"setPowerConfig of profile burst", "13002 PowerConfig", "id: QR-B0009"}));
   const Standin without("null=deviceGetInfrastructure");
   qr::Runtime other;
   CHECK(says(failure(

@@ -210,6 +210,23 @@ TEST_CASE("contexts that share, and binaries that are handed over otherwise") {
   CHECK((run(provided) && run(listed) && run(copied)));
 }
 
+TEST_CASE("sessions of a group that are made at once share what the first one has") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string model = relu_model();
+  const qr::Model opened(runtime, model.data(), model.size());
+  const qr::Options shares = options(runtime, {{"enable_htp_spill_fill_buffer", "1"}, {"context.group", "at once"}});
+  standin.tell("slow=contextCreateFromBinary:20000");
+  standin.begin_log();
+  std::vector<qr::Session> made(4);
+  std::vector<std::thread> threads;
+  for (qr::Session &one : made) threads.emplace_back([&] { one = qr::Session(opened, &shares); });
+  for (std::thread &one : threads) one.join();
+  CHECK_EQ(standin.count("  context.custom 2="), 4u);
+  CHECK_EQ(standin.count("  context.custom 2=0,"), 1u);  // without another's handle
+  for (qr::Session &one : made) CHECK(run(one));
+}
+
 TEST_CASE("several shapes in one context; what it will need is known before") {
   const Standin standin;
   qr::Runtime runtime;
@@ -482,6 +499,68 @@ TEST_CASE("a lost device: reported as such, and brought back with its sessions")
     CHECK((run(made) && run(other)));
     CHECK_EQ(standin.count("createPowerConfigId"), 1u);
   }
+}
+
+TEST_CASE("a recovery that fails leaves the device lost") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  standin.tell("fail=graphExecute:1011:1:1");
+  failure([&] { run(made); }, QR_DEVICE_LOST);
+  for (const char *call : {"deviceCreate:14001", "contextCreateFromBinary:5000"}) {
+    standin.tell(std::string("fail=") + call);
+    CHECK(says(failure([&] { made.recover(); }, QR_DEVICE_LOST), {"the device is still lost", "error"}));
+    failure([&] { run(made); }, QR_DEVICE_LOST);
+  }
+  standin.tell("");
+  made.recover();
+  CHECK(run(made));
+}
+
+#ifdef __x86_64__
+TEST_CASE("the emulator has one VTCM: sessions of another size are refused by name") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string model = relu_model();
+  const qr::Model opened(runtime, model.data(), model.size());
+  const qr::Options small = options(runtime, {{"soc_model", "SM8350"}});
+  const std::string target = "/tmp/quarry-standin-" + std::to_string(getpid()) + ".qrm";
+  const auto compile = [&] { opened.compile(target, &small); };
+  {
+    qr::Session first = session(runtime);
+    const auto says_why = [](const std::string &text, const char *what) {
+      return says(text, {"sessions for SM8650 (57, v75) open", what, "SM8350 (30, v68)", "8 MB", "4", "child"});
+    };
+    CHECK(says_why(failure([&] { qr::Session(opened, &small); }, QR_BUSY), "a compilation for"));
+    CHECK(says_why(failure(compile, QR_BUSY), "a compilation for"));
+    CHECK_FALSE(opened.check_nodes(small).empty());
+    qr::Session same_size = session(runtime, {{"soc_model", "SM8750"}});
+    CHECK((run(first) && run(same_size)));
+    first = qr::Session();
+    CHECK(says(failure(compile, QR_BUSY), {"sessions for"}));
+  }
+  compile();
+  CHECK_EQ(unlink(target.c_str()), 0);
+  qr::Session second(opened, &small);
+  CHECK(run(second));
+  CHECK(says(failure([&] { session(runtime); }, QR_BUSY), {"SM8350 (30, v68) open", "SM8650"}));
+}
+#endif
+
+TEST_CASE("bytes of a bool are 0 and 1 on the device") {
+  const Standin standin;
+  qr::Runtime runtime;
+  ModelText text(13);
+  text.input("x", {1, 8}, onnx::TensorProto::BOOL);
+  text.node("Not", {"x"}, {"y"});
+  text.output("y", {1, 8}, onnx::TensorProto::BOOL);
+  qr::Session made = session(runtime, {}, text.bytes());
+  const std::uint8_t x[8] = {0, 1, 2, 255, 128, 1, 0, 7}, expected[8] = {0, 1, 1, 1, 1, 1, 0, 1};
+  std::uint8_t y[8] = {};
+  std::vector<qr::Tensor> in{qr::Tensor(QR_DTYPE_BOOL, {1, 8}, const_cast<std::uint8_t *>(x))},
+      out{qr::Tensor(QR_DTYPE_BOOL, {1, 8}, y)};
+  made.run(in, out);
+  CHECK(std::equal(y, y + 8, expected));
 }
 
 TEST_CASE("libraries of other versions, and with holes") {

@@ -146,6 +146,18 @@ for path in ["ARCHITECTURE.md"] + [f for f in files if f.endswith("README.md") a
         if not exists("", re.sub(r"<\w+>", "*", name)) and not exists(folder, re.sub(r"<\w+>", "*", name)):
             problems.append(f"{path}: {name} is not there")
 
+# ---- files that comments name are there: by their path, or the end of it
+OTHERS = {"AssertMacros.h", "X.h", "Xlib.h", "windows.h"}  # headers of systems
+ends = {path[i:] for path in files for i in [0] + [at.end() for at in re.finditer("/", path)]} | OTHERS
+named = re.compile(r"(?<![\w./<-])((?:[\w-]+/)*[\w-]+\.(?:h|hpp|cpp|c|inc|py|cl))\b(?![\w(>])")
+commented = re.compile(r"(?://|/\*|^\s*\*|#(?!include|define|if|el|un|pragma|error))(.*)")
+for path in files:
+    if not path.endswith((".h", ".hpp", ".c", ".cpp", ".inc", ".cl", ".py", ".rs", ".go", ".build")) or path.startswith(("docs/", "examples/")):
+        continue
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if comment := commented.search(line):
+            problems += [f"{path}:{number}: {name} is not there" for name in named.findall(comment[1]) if name not in ends]
+
 for problem in problems:
     print(f"FAILED {problem}")
 print(f"{looked_at} files, {len(rules)} retired words, {len(problems)} problems")

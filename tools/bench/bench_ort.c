@@ -245,36 +245,72 @@ static flags parse(int argc, char **argv) {
   return f;
 }
 
-int main(int argc, char **argv) {
-  const flags f = parse(argc, argv);
-  void *library = dlopen(f.library, RTLD_NOW | RTLD_LOCAL);
+static const api_base *open_library(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) die(dlerror());
   const api_base *(*get_base)(void) = (const api_base *(*)(void))dlsym(library, "OrtGetApiBase");
   if (!get_base) die("the library has no OrtGetApiBase");
   const api_base *base = get_base();
   api = base->get_api(5);
   if (!api) die("the library does not know version 5 of the API");
+  return base;
+}
 
-  void *env, *options;
-  const double before_env = now_ms();
-  CALL(kCreateEnv, (int, const char *, void **), 3 /* errors */, "bench", &env);
-  const double env_ms = now_ms() - before_env;
+static int is_in_place(const flags *f) { return !strcmp(f->form, "ort-in-place"); }
+
+static void *session_options(const flags *f) {
+  void *options;
   CALL(kCreateSessionOptions, (void **), &options);
-  CALL(kSetIntraOpNumThreads, (void *, int), options, f.threads);
+  CALL(kSetIntraOpNumThreads, (void *, int), options, f->threads);
   CALL(kSetInterOpNumThreads, (void *, int), options, 1);
   CALL(kSetSessionGraphOptimizationLevel, (void *, int), options, 99 /* all */);
 #define CONFIG(key, value) CALL(kAddSessionConfigEntry, (void *, const char *, const char *), options, key, value)
-  if (!f.spin) CONFIG("session.intra_op.allow_spinning", "0");
-  if (f.save_ort) {
+  if (!f->spin) CONFIG("session.intra_op.allow_spinning", "0");
+  if (f->save_ort) {
     CONFIG("session.save_model_format", "ORT");
-    CALL(kSetOptimizedModelFilePath, (void *, const char *), options, f.save_ort);
+    CALL(kSetOptimizedModelFilePath, (void *, const char *), options, f->save_ort);
   }
-  const int in_place = !strcmp(f.form, "ort-in-place");
-  if (strcmp(f.form, "onnx") != 0) CONFIG("session.load_model_format", "ORT");
-  if (in_place) {
+  if (strcmp(f->form, "onnx") != 0) CONFIG("session.load_model_format", "ORT");
+  if (is_in_place(f)) {
     CONFIG("session.use_ort_model_bytes_directly", "1");
     CONFIG("session.use_ort_model_bytes_for_initializers", "1");
   }
+  return options;
+}
+
+static void create_session(const flags *f, void *env, void *options, void **session) {
+  if (!is_in_place(f)) {
+    CALL(kCreateSession, (void *, const char *, void *, void **), env, f->model, options, session);
+    return;
+  }
+  const int fd = open(f->model, O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) != 0) die("the model cannot be opened");
+  void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (bytes == MAP_FAILED) die("the model cannot be mapped");
+  CALL(kCreateSessionFromArray, (void *, const void *, size_t, void *, void **), env, bytes, (size_t)info.st_size,
+       options, session);
+}
+
+/* In order. */
+static double *times_of(const worker *workers, int count, size_t runs) {
+  double *times = malloc(runs * sizeof *times);
+  size_t at = 0;
+  for (int s = 0; s < count; ++s)
+    memcpy(times + at, workers[s].times, workers[s].runs * sizeof *times), at += workers[s].runs;
+  qsort(times, runs, sizeof *times, by_value);
+  return times;
+}
+
+int main(int argc, char **argv) {
+  const flags f = parse(argc, argv);
+  const api_base *base = open_library(f.library);
+
+  void *env;
+  const double before_env = now_ms();
+  CALL(kCreateEnv, (int, const char *, void **), 3 /* errors */, "bench", &env);
+  const double env_ms = now_ms() - before_env;
+  void *options = session_options(&f);
 
   worker workers[64] = {{0}};
   pthread_barrier_t start;
@@ -283,17 +319,7 @@ int main(int argc, char **argv) {
   for (int s = 0; s < f.sessions; ++s) {
     workers[s].flags = &f, workers[s].start = &start;
     const double begin = now_ms();
-    if (in_place) {
-      const int fd = open(f.model, O_RDONLY | O_CLOEXEC);
-      struct stat info;
-      if (fd < 0 || fstat(fd, &info) != 0) die("the model cannot be opened");
-      void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-      if (bytes == MAP_FAILED) die("the model cannot be mapped");
-      CALL(kCreateSessionFromArray, (void *, const void *, size_t, void *, void **), env, bytes, (size_t)info.st_size,
-           options, &workers[s].session);
-    } else {
-      CALL(kCreateSession, (void *, const char *, void *, void **), env, f.model, options, &workers[s].session);
-    }
+    create_session(&f, env, options, &workers[s].session);
     if (s == 0) create_ms = now_ms() - begin;
   }
   if (f.save_ort) return 0;
@@ -313,11 +339,7 @@ int main(int argc, char **argv) {
   size_t runs = 0;
   for (int s = 0; s < f.sessions; ++s) pthread_join(threads[s], NULL), runs += workers[s].runs;
   const double wall_ms = now_ms() - begin;
-  double *times = malloc(runs * sizeof *times);
-  size_t at = 0;
-  for (int s = 0; s < f.sessions; ++s)
-    memcpy(times + at, workers[s].times, workers[s].runs * sizeof *times), at += workers[s].runs;
-  qsort(times, runs, sizeof *times, by_value);
+  double *times = times_of(workers, f.sessions, runs);
   printf(
       "{\"version\": \"%s\", \"runs\": %zu, \"sessions\": %d, \"env_ms\": %.6f, \"create_ms\": %.6f, \"first_ms\": "
       "%.6f, "

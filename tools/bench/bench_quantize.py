@@ -5,6 +5,7 @@
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --targets 30    # the table of mixed precision
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --wholly        # what htp takes of each (QUARRY_QNN_PATH), and how far ours and ONNX Runtime's results are from what the model means
+    tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --by-cpu        # models of one input by either tool, run by Quarry's backend cpu
     tools/bench/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
 Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
@@ -141,11 +142,27 @@ def save(samples, inputs, folder):
             np.save(os.path.join(inner, f"input_{i}.npy"), sample[value.name])
 
 
-def noise(wanted, path, samples):
-    """The least signal to noise of the outputs in dB, and how often the greatest element is the same."""
+def by_ort(path, samples):
     found = session(path)
+    return [found.run(None, sample) for sample in samples]
+
+
+def by_cpu(program, path, samples):
+    """The same by Quarry's backend cpu, of a model of one input."""
+    names = [one.name for one in session(path).get_outputs()]
+    with tempfile.TemporaryDirectory() as folder:
+        asked, said = os.path.join(folder, "asked"), os.path.join(folder, "said")
+        os.makedirs(asked)
+        os.makedirs(said)
+        for i, sample in enumerate(samples):
+            np.save(os.path.join(asked, f"{i:04}.npy"), *sample.values())
+        subprocess.run([program, "run", path, asked, "--backend", "cpu", "--save", said], check=True, capture_output=True)
+        return [[np.load(os.path.join(said, f"{i:04}.npy.{name}.npy")) for name in names] for i in range(len(samples))]
+
+
+def noise(wanted, outputs):
+    """The least signal to noise of the outputs in dB, and how often the greatest element is the same."""
     least = np.inf
-    outputs = [found.run(None, sample) for sample in samples]
     for i in range(len(wanted[0])):
         if wanted[0][i].dtype != np.float32:
             continue
@@ -184,8 +201,8 @@ def row(args, name):
     out = {}
     with tempfile.TemporaryDirectory() as folder:
         def measure(key, path):
-            out[key] = {"seen": noise(wanted_here, path, calibrate)[0]}
-            out[key]["other"], out[key]["top1"] = noise(wanted_there, path, judge)
+            out[key] = {"seen": noise(wanted_here, by_ort(path, calibrate))[0]}
+            out[key]["other"], out[key]["top1"] = noise(wanted_there, by_ort(path, judge))
 
         for key, method in (("minmax", CalibrationMethod.MinMax), ("percentile", CalibrationMethod.Percentile)):
             path = os.path.join(args.cache or folder, f"{name}.{key}.onnx")
@@ -203,7 +220,7 @@ def row(args, name):
                 json.dump(out[key], file)
         samples, made = os.path.join(folder, "samples"), os.path.join(folder, "ours.onnx")
         save(calibrate, inputs, samples)
-        ran = subprocess.run([args.program, "quantize", model, "-c", samples, "-o", made, *args.ours.split()], capture_output=True, text=True)
+        ran = subprocess.run([args.program, "quantize", model, "-c", samples, "-o", made, "--hold-back", "0", *args.ours.split()], capture_output=True, text=True)
         try:
             if ran.returncode:
                 raise RuntimeError(ran.stderr.splitlines()[0][:160])
@@ -245,7 +262,7 @@ sys.exit(os.waitstatus_to_exitcode(status) != 0)
 def ours(args, model, samples, out, *flags):
     """The report, or why there is none; seconds; seconds of processors; peak of memory in MB."""
     began = time.monotonic()
-    command = [args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", *args.ours.split(), *flags]
+    command = [args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", "--hold-back", "0", *args.ours.split(), *flags]
     done = subprocess.run([sys.executable, "-S", "-c", LAUNCH, *command], capture_output=True, text=True)
     seconds = time.monotonic() - began
     busy, memory = (float(one) for one in done.stdout.split())
@@ -268,6 +285,28 @@ def targets(args):
                 continue
             wide, of = next(one["detail"].split(" of ") for one in found["changes"] if one["what"] == "operations of 16 bits")
             print(f"| {name} | {least(plain):.1f} | {least(found):.1f} | {wide} | {of} | {format(int(of) / int(wide), '.1f') if int(wide) else 'all'} |", flush=True)
+
+
+def run_by_cpu(args):
+    """Whether ours is as good as the better of theirs where Quarry runs both; three forms of each photograph that was held out."""
+    print("| model | theirs, dB | ours, dB | held out: theirs, dB | ours, dB |\n|---|---|---|---|---|")
+    for name in args.names or ("resnet8_cifar10_f32", "mobilenetv2_1.0_224_google_f32"):
+        model = os.path.join(args.shared, "models", name, "model.onnx")
+        inputs = session(model).get_inputs()
+        calibrate, judge = data_of(args.shared, name, inputs)
+        judge = judge[::max(1, len(judge) // 18)]
+        wanted = [by_ort(model, part) for part in (calibrate, judge)]
+        with tempfile.TemporaryDirectory() as folder:
+            samples, made = os.path.join(folder, "samples"), os.path.join(folder, "ours.onnx")
+            save(calibrate, inputs, samples)
+            ours(args, model, samples, made)
+            paths = [made]
+            for method in (CalibrationMethod.MinMax, CalibrationMethod.Percentile):
+                paths.append(os.path.join(folder, f"{method.name}.onnx"))
+                theirs(model, calibrate, paths[-1], method)
+            found = [[noise(want, by_cpu(args.program, path, part))[0] for want, part in zip(wanted, (calibrate, judge))] for path in paths]
+        best = [max(one) for one in zip(*found[1:])]
+        print(f"| {name} | {best[0]:.1f} | {found[0][0]:.1f} | {best[1]:.1f} | {found[0][1]:.1f} |", flush=True)
 
 
 def wholly(args):
@@ -354,13 +393,14 @@ def main():
     parser.add_argument("--targets", type=float, help="the table of what so many dB take")
     parser.add_argument("--time", type=int)
     parser.add_argument("--wholly", action="store_true")
+    parser.add_argument("--by-cpu", action="store_true", help="run by Quarry's cpu backend")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     if args.cache:
         os.makedirs(args.cache, exist_ok=True)
     logging.disable(logging.WARNING)
     ort.set_default_logger_severity(4)
-    wholly(args) if args.wholly else timed(args) if args.time else targets(args) if args.targets else table(args)
+    run_by_cpu(args) if args.by_cpu else wholly(args) if args.wholly else timed(args) if args.time else targets(args) if args.targets else table(args)
 
 
 main()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of tools/bench/bench_operators.py: every operator and type of docs/operators.md at sizes of real networks (operator_models.py says how they are written)."""
+import os
+import sys
+
 import numpy as np
 from onnx import TensorProto as T, helper as h
 
@@ -539,3 +542,16 @@ def bodies():
 bodies()
 
 import operator_cases_networks  # noqa: E402,F401 (behind the cases here, whose made-up values stay as they were)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases"))
+import case_tables  # noqa: E402
+
+COVERED = {op for one in CASES.values() for op in one.ops}
+for name, one in {**case_tables.functions(), **case_tables.binary(), **case_tables.reductions()}.items():
+    if (one.domain, name) not in COVERED:
+        add(name, name, *(f"f32 {S} {low} {high}" for low, high in one.ranges), domain=one.domain, opset=one.opset, **one.attributes)
+for name, rows in case_tables.operators().items():
+    for number, one in enumerate(rows if (rows[0].domain, name) not in COVERED else ()):
+        extents = dict.fromkeys(one.letters(), 256)
+        operands = [f"f32 {','.join(map(str, o.shape(extents)))} {o.low} {o.high}" if not o.values else np.array(o.values, np.int64).reshape(o.shape({})) for o in one.operands]
+        add(f"{name}_{number}" if number else name, name, *operands, domain=one.domain, opset=one.opset, **one.attributes)

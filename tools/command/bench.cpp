@@ -107,9 +107,7 @@ std::vector<TensorData> input_data(const BenchFlags &flags, const Buckets &bucke
                                    const std::vector<qr::TensorInfo> &inputs) {
   std::map<std::string, std::string> files;
   for (const std::string &text : flags.inputs) {
-    const auto [name, path] = split_pair(text, "--input");
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const qr::TensorInfo &info) { return info.name == name; }))
-      throw UsageError("--input: the model has no input '" + name + "'", "quarry inspect lists its inputs");
+    const auto [name, path] = split_input(text, inputs);
     files[name] = path;
   }
   std::vector<TensorData> data;
@@ -202,119 +200,153 @@ nlohmann::json launches_of(MeasuredSession &runner, const qr::Runtime &runtime) 
           {"nodes", tables.empty() ? 0 : tables[0].nodes.size()}};
 }
 
+// Of times in order.
+nlohmann::json latencies_json(const std::vector<double> &times, uint64_t runs, double wall_ms) {
+  return {{"min_ms", times.front()},
+          {"median_ms", percentile(times, 0.5)},
+          {"p90_ms", percentile(times, 0.9)},
+          {"p99_ms", percentile(times, 0.99)},
+          {"quantiles_ms", quantiles_of(times)},
+          {"runs_per_s", static_cast<double>(runs) / wall_ms * 1000}};
+}
+
+nlohmann::json queue_json(QueuedRuns queued, uint64_t depth) {
+  std::vector<double> &times = queued.times;
+  std::sort(times.begin(), times.end());
+  const auto count = static_cast<double>(times.size());
+  return {{"depth", depth},
+          {"runs", times.size()},
+          {"mean_ms", std::accumulate(times.begin(), times.end(), 0.0) / count},
+          {"median_ms", percentile(times, 0.5)},
+          {"p99_ms", percentile(times, 0.99)},
+          {"runs_per_s", count / queued.wall_ms * 1000}};
+}
+
+void print_result(const BenchFlags &flags, const nlohmann::json &result) {
+  const uint64_t runs = result["runs"].get<uint64_t>();
+  print("%s on %s: %llu runs%s\n", flags.model, result["backend"].get<std::string>(), runs,
+        result["interrupted"].get<bool>() ? ", then interrupted" : "");
+  for (const auto &[title, key] : {std::pair{"create", "create_ms"},
+                                   {"from .qrm", "warm_create_ms"},
+                                   {"first run", "first_ms"},
+                                   {"median", "median_ms"},
+                                   {"p90", "p90_ms"},
+                                   {"p99", "p99_ms"}})
+    if (result.contains(key))
+      print("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
+  if (flags.sessions > 1 && runs)
+    print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(), flags.sessions);
+  if (result.contains("kernels"))
+    print("  kernels   %10.0f a run, of %zu steps; %.0f launches\n", result["kernels"]["kernels"].get<double>(),
+          result["kernels"]["nodes"].get<size_t>(), result["kernels"]["launches"].get<double>());
+  if (result.contains("queue"))
+    print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
+          result["queue"]["runs_per_s"].get<double>(), flags.queue, result["queue"]["median_ms"].get<double>());
+  print("  peak memory %8.1f MB%s\n", result["peak_rss_kb"].get<double>() / 1000,
+        result["peak_rss_source"] == "VmHWM" ? "" : " (at most: /proc cannot be read)");
+}
+
+struct Measured {
+  double wall_ms = 0;
+  QueuedRuns queued;
+};
+
+Measured measure_all(std::vector<MeasuredSession> &runners, const BenchFlags &flags, double first_ms,
+                     qr::Signal &signal, qr::Profile &profile) {
+  // Looking at a signal costs a short run some of its time; a long one should not be waited for.
+  const bool is_long = first_ms * static_cast<double>(flags.group) > 100;
+  Measured out;
+  const Interruptible interruptible([&signal] { signal.abort(); });
+  out.wall_ms = measure_together(runners, flags, is_long ? &signal : nullptr);
+  if (flags.queue && !interrupted())
+    out.queued = run_queued(runners[0].session, runners[0].inputs, runners[0].outputs, flags.queue, flags.most(),
+                            flags.duration_ms(), signal);
+  if (flags.profile.wanted() || flags.roofline) runners[0].profile(profile, &signal);
+  return out;
+}
+
+std::vector<double> sorted_times(const std::vector<MeasuredSession> &runners) {
+  std::vector<double> times;
+  for (const MeasuredSession &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// What a session costs before it runs warm.
+struct Costs {
+  double runtime_ms = 0, open_ms = 0, create_ms = 0, first_ms = 0;
+  PeakMemory peak = {};
+};
+
+nlohmann::json costs_json(const BenchFlags &flags, const nlohmann::json &report, const Costs &costs) {
+  return {{"model", flags.model},
+          {"backend", report.value("backend", "")},
+          {"threads", report.value("threads", 0)},
+          {"sessions", flags.sessions},
+          {"interrupted", interrupted() != 0},
+          {"runtime_ms", costs.runtime_ms},
+          {"open_ms", costs.open_ms},
+          {"create_ms", costs.create_ms},
+          {"first_ms", costs.first_ms},
+          {"peak_rss_kb", costs.peak.kb},
+          {"peak_rss_source", costs.peak.source},
+          {"backend_version", report.value("backend_version", "")},
+          {"environment", environment()}};
+}
+
 int bench(const BenchFlags &flags) {
   flags.profile.check();
   if (is_standard_output(flags.plot)) print_beside_result();
   std::vector<LatencySeries> before_this;
   for (const std::string &path : flags.beside) before_this.push_back(read_latencies(path));
+  Costs costs;
   const Clock::time_point before = Clock::now();
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
-  const double runtime_ms = ms_since(before);
+  costs.runtime_ms = ms_since(before);
   const Clock::time_point begin = Clock::now();
   const qr::Model model(runtime, model_source(flags.model), &options);
-  const double open_ms = ms_since(begin);
+  costs.open_ms = ms_since(begin);
   const Buckets buckets(model, flags.session.shapes);
   if (!buckets.of_container())
     for (const std::string &shape : flags.session.shapes) options.set("shape", shape);
   if (flags.queue) options.set("queue_depth", std::to_string(flags.queue));
   const Clock::time_point opened = Clock::now();
   qr::Session session(model, &options);
-  const double create_ms = open_ms + ms_since(opened);
+  costs.create_ms = costs.open_ms + ms_since(opened);
 
   std::vector<TensorData> data =
       input_data(flags, buckets, buckets.of_container() ? buckets.inputs() : session.inputs());
   std::vector<MeasuredSession> runners;
   runners.emplace_back(std::move(session), data);
-  const double first_ms = runners[0].once();
+  costs.first_ms = runners[0].once();
   for (uint64_t i = 1; i < flags.sessions; ++i) runners.emplace_back(runners[0].session.clone(), data);
   for (uint64_t i = 0; i < flags.warmup; ++i)
     for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is reported is the memory of the model, not of its measurement.
-  const PeakMemory peak = peak_memory();
+  costs.peak = peak_memory();
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   std::optional<ProcessorPeaks> peaks;
   if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u));
   qr::Signal signal(runtime);
-  // Looking at a signal costs a short run some of its time; a long one should not be waited for.
-  const bool is_long = first_ms * static_cast<double>(flags.group) > 100;
-  double wall_ms = 0;
   qr::Profile profile(runtime);
-  QueuedRuns queued;
-  {
-    const Interruptible interruptible([&signal] { signal.abort(); });
-    wall_ms = measure_together(runners, flags, is_long ? &signal : nullptr);
-    if (flags.queue && !interrupted())
-      queued = run_queued(runners[0].session, runners[0].inputs, runners[0].outputs, flags.queue, flags.most(),
-                          flags.duration_ms(), signal);
-    if (flags.profile.wanted() || flags.roofline) runners[0].profile(profile, &signal);
-  }
-
-  std::vector<double> times;
-  for (const MeasuredSession &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
-  std::sort(times.begin(), times.end());
+  Measured measured = measure_all(runners, flags, costs.first_ms, signal, profile);
+  const std::vector<double> times = sorted_times(runners);
   const uint64_t runs = times.size() * flags.group;
-  nlohmann::json result = {{"model", flags.model},
-                           {"backend", report.value("backend", "")},
-                           {"threads", report.value("threads", 0)},
-                           {"sessions", flags.sessions},
-                           {"runs", runs},
-                           {"interrupted", interrupted() != 0},
-                           {"runtime_ms", runtime_ms},
-                           {"open_ms", open_ms},
-                           {"create_ms", create_ms},
-                           {"first_ms", first_ms},
-                           {"peak_rss_kb", peak.kb},
-                           {"peak_rss_source", peak.source},
-                           {"backend_version", report.value("backend_version", "")},
-                           {"environment", environment()}};
-  if (!times.empty()) {  // an interrupt may come before the first one
-    result["min_ms"] = times.front();
-    result["median_ms"] = percentile(times, 0.5);
-    result["p90_ms"] = percentile(times, 0.9);
-    result["p99_ms"] = percentile(times, 0.99);
-    result["quantiles_ms"] = quantiles_of(times);
-    result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
-  }
+  nlohmann::json result = costs_json(flags, report, costs);
+  result["runs"] = runs;
+  // An interrupt may come before the first one.
+  if (!times.empty()) result.update(latencies_json(times, runs, measured.wall_ms));
   if (report.value("backend", "") == "gpu") {
     if (!flags.model.ends_with(".qrm")) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
     result["kernels"] = launches_of(runners[0], runtime);
   }
-  if (!queued.times.empty()) {
-    std::sort(queued.times.begin(), queued.times.end());
-    result["queue"] = {{"depth", flags.queue},
-                       {"runs", queued.times.size()},
-                       {"mean_ms", std::accumulate(queued.times.begin(), queued.times.end(), 0.0) /
-                                       static_cast<double>(queued.times.size())},
-                       {"median_ms", percentile(queued.times, 0.5)},
-                       {"p99_ms", percentile(queued.times, 0.99)},
-                       {"runs_per_s", static_cast<double>(queued.times.size()) / queued.wall_ms * 1000}};
-  }
-  if (!is_standard_output(flags.json)) {
-    print("%s on %s: %llu runs%s\n", flags.model, result["backend"].get<std::string>(), runs,
-          interrupted() ? ", then interrupted" : "");
-    for (const auto &[title, key] : {std::pair{"create", "create_ms"},
-                                     {"from .qrm", "warm_create_ms"},
-                                     {"first run", "first_ms"},
-                                     {"median", "median_ms"},
-                                     {"p90", "p90_ms"},
-                                     {"p99", "p99_ms"}})
-      if (result.contains(key))
-        print("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
-    if (flags.sessions > 1 && runs)
-      print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(), flags.sessions);
-    if (result.contains("kernels"))
-      print("  kernels   %10.0f a run, of %zu steps; %.0f launches\n", result["kernels"]["kernels"].get<double>(),
-            result["kernels"]["nodes"].get<size_t>(), result["kernels"]["launches"].get<double>());
-    if (result.contains("queue"))
-      print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
-            result["queue"]["runs_per_s"].get<double>(), flags.queue, result["queue"]["median_ms"].get<double>());
-    print("  peak memory %8.1f MB%s\n", static_cast<double>(peak.kb) / 1000,
-          std::string_view(peak.source) == "VmHWM" ? "" : " (at most: /proc cannot be read)");
-  }
+  if (!measured.queued.times.empty()) result["queue"] = queue_json(std::move(measured.queued), flags.queue);
+  if (!is_standard_output(flags.json)) print_result(flags, result);
   if (flags.profile.wanted()) result["profile"] = ProfileFlags::json(profile);
   if (peaks) result["roofline"] = report_roofline(*peaks, profile, flags);
-  if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
+  if (!flags.json.empty())
+    write_text(flags.json, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!flags.plot.empty() && !times.empty()) write_text(flags.plot, plot_text(flags, result, std::move(before_this)));
   flags.profile.tell(profile,
                      "profile of " + std::to_string(runners[0].profiled) +

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry check: what a backend says of every node, without compiling; and where a model can be cut.
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "tools/console/command.h"
+#include "tools/console/reasons.h"
 
 namespace tools {
 namespace {
@@ -20,13 +22,49 @@ std::string joined(const Json &names) {
   return text;
 }
 
-void print_nodes(const Json &nodes) {
+struct Group {
+  std::string op, text, hint;
+  std::vector<std::string> names;
+};
+
+// What stands behind "; " in the text of a node that is taken, once, with the nodes that have it.
+void print_remarks(const Json &nodes) {
+  std::vector<Group> groups;
+  for (const Json &node : nodes) {
+    const std::string kernel = node.value("kernel", "");
+    const size_t at = kernel.find("; ");
+    if (!node.value("supported", false) || at == std::string::npos) continue;
+    const std::string op = node.value("op", ""), text = kernel.substr(at + 2);
+    auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const Group &one) { return one.op == op && one.text == text; });
+    if (group == groups.end()) group = groups.insert(group, Group{op, text, "", {}});
+    group->names.push_back(node.value("name", ""));
+  }
+  for (const Group &group : groups) print("note on %s (%s): %s\n", some_names(group.names), group.op, group.text);
+}
+
+// A reason once, with the nodes that have it.
+void print_refused(const Json &nodes) {
+  std::vector<Group> groups;
   for (const Json &node : nodes) {
     if (node.value("supported", false)) continue;
-    print("refused %s (%s): %s %s\n", node.value("name", ""), node.value("op", ""), node.value("id", ""),
-          node.value("reason", ""));
-    if (const std::string hint = node.value("hint", ""); !hint.empty()) print("  what to do: %s\n", hint);
+    const std::string op = node.value("op", ""), text = node.value("id", "") + " " + node.value("reason", ""),
+                      hint = node.value("hint", "");
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group &one) { return one.op == op && one.text == text && one.hint == hint; });
+    if (group == groups.end()) group = groups.insert(group, Group{op, text, hint, {}});
+    group->names.push_back(node.value("name", ""));
   }
+  for (const Group &group : groups) {
+    const std::string count = group.names.size() > 1 ? ", " + std::to_string(group.names.size()) + " nodes" : "";
+    print("refused %s (%s%s): %s\n", some_names(group.names), group.op, count, group.text);
+    if (!group.hint.empty()) print("  what to do: %s\n", group.hint);
+  }
+}
+
+void print_nodes(const Json &nodes) {
+  print_refused(nodes);
+  print_remarks(nodes);
   for (const Json &node : nodes)
     if (node.value("path", "") == "reference")
       print("slow %s (%s): %s\n", node.value("name", ""), node.value("op", ""), node.value("kernel", ""));
@@ -65,7 +103,7 @@ int report_check(const qr::Model &model, const qr::Options &options, bool json) 
   const Json report = Json::parse(model.check_nodes(options));
   const int refused = report.value("refused", 0);
   if (json) {
-    print("%s\n", report.dump(2));
+    print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
     return refused == 0 ? 0 : 1;
   }
   print_nodes(report["nodes"]);

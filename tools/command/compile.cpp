@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
@@ -19,6 +22,47 @@ struct CompileFlags {
   std::vector<std::string> metadata;
   bool check = false, json = false;
 };
+
+// The segments that a program or a graph says are its.
+void add_segments(const nlohmann::json &part, std::set<size_t> &segments) {
+  for (const nlohmann::json &index : part.value("segments", nlohmann::json::array()))
+    segments.insert(index.get<size_t>());
+  if (part.contains("segment")) segments.insert(part["segment"].get<size_t>());
+}
+
+// What the container is made of, where it is twice the model: who ships it may leave the graph out.
+void print_contents(const CompileFlags &flags, const nlohmann::json &info) {
+  struct stat model {};
+  if (stat(flags.model.c_str(), &model) != 0 || !S_ISREG(model.st_mode)) return;
+  if (info.value("file_bytes", uint64_t{0}) < 2 * static_cast<uint64_t>(model.st_size)) return;
+  const nlohmann::json none = nlohmann::json::array(), segments = info.value("segments", none);
+  std::set<size_t> programs, graphs;
+  for (const nlohmann::json &context : info.value("contexts", none))
+    for (const nlohmann::json &program : context.value("programs", none)) add_segments(program, programs);
+  for (const nlohmann::json &graph : info.value("graphs", none))
+    if (graph.value("kept", false)) add_segments(graph, graphs);
+  const auto bytes_of = [&](const std::set<size_t> &part) {
+    uint64_t bytes = 0;
+    for (const size_t index : part)
+      if (index < segments.size()) bytes += segments[index].value("size", uint64_t{0});
+    return bytes_text(bytes);
+  };
+  if (graphs.empty()) return;
+  print(
+      "  %s are the program, %s the portable graph, from which it is compiled again for other machines and backends;\n"
+      "  without it: -O container.keep_graph=0 (the model has %s)\n",
+      bytes_of(programs), bytes_of(graphs), bytes_text(static_cast<uint64_t>(model.st_size)));
+}
+
+// A name that ends in .onnx is for ONNX Runtime, which backends of one kind write; who meant another thing is asked.
+void check_name(const CompileFlags &flags, const qr::Error &error) {
+  if (error.id() != "QR-B0007" || !flags.out.ends_with(".onnx")) return;
+  const std::string stem = flags.out.substr(0, flags.out.size() - 5);
+  throw UsageError(
+      "-o: found '" + flags.out + "', which is for ONNX Runtime and which this backend cannot write, " +
+          "expected a name that ends in .qrm",
+      "a container: -o " + stem + ".qrm; the graph as ONNX: quarry export " + flags.model + " -o " + flags.out);
+}
 
 int compile(const CompileFlags &flags) {
   flags.profile.check();
@@ -55,6 +99,7 @@ int compile(const CompileFlags &flags) {
           flags.profile.wanted() ? &profile : nullptr);
     } catch (const qr::Error &error) {
       progress.clear();
+      check_name(flags, error);
       if (error.code() == QR_CANCELLED) end_by_interrupt();  // at once: to take a large model apart takes long
       throw;
     }
@@ -64,7 +109,7 @@ int compile(const CompileFlags &flags) {
     flags.profile.tell(profile, "profile of runs:", false);
     return 0;
   }
-  const qr::Model made(runtime, out);
+  const qr::Model made(runtime, model_source(out));
   const nlohmann::json info = nlohmann::json::parse(made.inspect());
   print("%s: %s", out, bytes_text(info.value("file_bytes", uint64_t{0})));
   for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
@@ -72,6 +117,7 @@ int compile(const CompileFlags &flags) {
   const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
   if (graphs > 0) print(", %zu graph%s", graphs, graphs == 1 ? "" : "s");
   print("\n");
+  print_contents(flags, info);
   flags.profile.tell(profile, "profile of runs:", true);
   return 0;
 }

@@ -22,6 +22,7 @@
 #include "tools/conformance/onnx_operators.h"
 #include "tools/conformance/worker_pool.h"
 #include "tools/console/command.h"
+#include "tools/console/read_file.h"
 #include "tools/console/interrupt.h"
 #include "tools/console/progress.h"
 #include "tools/console/usage.h"
@@ -43,11 +44,6 @@ struct ConformFlags {
   double timeout_s = 300;
   bool in_process = false, compiled = false, checked = false, list = false, constant_inputs = false;
 };
-
-bool is_folder(const std::string &path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 std::vector<std::string> names_in(const std::string &folder) {
   std::vector<std::string> names;
@@ -382,7 +378,8 @@ class Runner {
   std::string scratch_;
 };
 
-int conform(const ConformFlags &flags) {
+// The folders of cases that --filter leaves.
+std::vector<std::string> cases_of(const ConformFlags &flags) {
   std::vector<std::string> cases;
   for (const std::string &folder : flags.folders) {
     if (!is_folder(folder))
@@ -399,12 +396,11 @@ int conform(const ConformFlags &flags) {
         return fnmatch(filter.c_str(), last_part(folder).c_str(), 0) == 0;
       });
     });
-  if (flags.list) {
-    for (const std::string &folder : cases) print("%s\n", folder);
-    return 0;
-  }
-  if (cases.empty()) throw UsageError("no case is left by --filter");
+  return cases;
+}
 
+// A result for each case; null where an interrupt came before it.
+std::vector<Json> run_cases(const ConformFlags &flags, const std::vector<std::string> &cases) {
   std::vector<Json> results(cases.size());
   uint64_t finished = 0;
   ProgressLine progress;
@@ -435,7 +431,18 @@ int conform(const ConformFlags &flags) {
         [] { return interrupted() != 0; });
   }
   progress.clear();
+  return results;
+}
 
+int conform(const ConformFlags &flags) {
+  const std::vector<std::string> cases = cases_of(flags);
+  if (flags.list) {
+    for (const std::string &folder : cases) print("%s\n", folder);
+    return 0;
+  }
+  if (cases.empty()) throw UsageError("no case is left by --filter");
+
+  std::vector<Json> results = run_cases(flags, cases);
   std::erase_if(results, [](const Json &result) { return result.is_null(); });  // not come to
   std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"refused", 0}};
   for (const Json &result : results) ++counts[result["result"].get<std::string>()];
@@ -464,6 +471,29 @@ int conform(const ConformFlags &flags) {
   return counts["failed"] ? 1 : 0;
 }
 
+void add_tolerances(CLI::App &command, Tolerance &tolerance) {
+  command.add_option("--rtol", tolerance.rtol, "Relative tolerance")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
+  command.add_option("--atol", tolerance.atol, "Absolute tolerance")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
+  command
+      .add_option("--range-floor", tolerance.range_floor,
+                  "Differences under this part of the range of the case's outputs agree")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
+  command
+      .add_option("--quantized-tolerance", tolerance.quantized_range,
+                  "For quantised models: allowed difference as a part of the output's range")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void register_conform(CLI::App &app, Action &action) {
@@ -476,26 +506,7 @@ void register_conform(CLI::App &app, Action &action) {
       ->required()
       ->type_name("DIR");
   flags->session.add_to(*command);
-  command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")
-      ->type_name("NUMBER")
-      ->check(number(Sign::NotNegative))
-      ->capture_default_str();
-  command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")
-      ->type_name("NUMBER")
-      ->check(number(Sign::NotNegative))
-      ->capture_default_str();
-  command
-      ->add_option("--range-floor", flags->tolerance.range_floor,
-                   "Differences under this part of the range of the case's outputs agree")
-      ->type_name("NUMBER")
-      ->check(number(Sign::NotNegative))
-      ->capture_default_str();
-  command
-      ->add_option("--quantized-tolerance", flags->tolerance.quantized_range,
-                   "For quantised models: allowed difference as a part of the output's range")
-      ->type_name("NUMBER")
-      ->check(number(Sign::NotNegative))
-      ->capture_default_str();
+  add_tolerances(*command, flags->tolerance);
   command
       ->add_option("--precision", flags->precision,
                    "What the backend computes in. With f16 a case that fails is checked again: by cpu-reference on its "

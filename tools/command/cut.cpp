@@ -70,11 +70,11 @@ int cut(const CutFlags &flags) {
     {
       qr::Signal signal(runtime);
       const Interruptible interruptible([&signal] { signal.abort(); });
-      model.compile(names[part], &options, &signal,
+      model.compile(qr::Target(names[part]), &options, &signal,
                     [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
     }
     progress.clear();
-    const qr::Model made(runtime, names[part]);
+    const qr::Model made(runtime, model_source(names[part]));
     const nlohmann::json info = nlohmann::json::parse(made.inspect());
     print("%s: %s, backend %s\n", names[part], bytes_text(info.value("file_bytes", uint64_t{0})),
           info["contexts"].at(0).value("backend", "?"));

@@ -130,7 +130,7 @@ std::vector<TensorData> load_inputs(const DiffFlags &flags, const std::vector<qr
   for (const std::string &text : flags.inputs) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos && wanted.size() == 1) files[wanted[0].name] = text;
-    else files.insert(split_pair(text, "--input"));
+    else files.insert(split_input(text, wanted));
   }
   std::vector<TensorData> data;
   for (const qr::TensorInfo &info : wanted) {
@@ -141,7 +141,6 @@ std::vector<TensorData> load_inputs(const DiffFlags &flags, const std::vector<qr
     data.push_back(at == files.end() ? made_input(info) : load_input(at->second, info, flags.image));
     if (at != files.end()) files.erase(at);
   }
-  if (!files.empty()) throw UsageError("--input: the models have no input '" + files.begin()->first + "'");
   return data;
 }
 
@@ -164,80 +163,99 @@ void print_rows(const std::vector<Row> &rows) {
   }
 }
 
+// What a side makes of the inputs of the first one.
+std::vector<qr::Tensor> outputs_of(Side &side, const std::vector<qr::TensorInfo> &wanted,
+                                   std::vector<TensorData> &data) {
+  std::vector<qr::Tensor> inputs;
+  for (const qr::TensorInfo &info : side.session->inputs()) {
+    const auto found =
+        std::find_if(wanted.begin(), wanted.end(), [&](const auto &one) { return one.name == info.name; });
+    if (found == wanted.end())
+      throw UsageError("the second model has an input '" + info.name + "' that the first has not");
+    inputs.push_back(data[static_cast<size_t>(found - wanted.begin())].tensor());
+  }
+  std::vector<qr::Tensor> outputs(side.session->outputs().size());
+  side.session->run(inputs, outputs);
+  return outputs;
+}
+
+struct Rows {
+  std::vector<Row> rows;
+  size_t alone = 0;  // tensors of the first side that the second has not, or in another shape
+};
+
+Rows compare_sides(const DiffFlags &flags, const Side &a, const Side &b, const std::vector<qr::Tensor> &first,
+                   const std::vector<qr::Tensor> &second) {
+  const auto made_by = makers(a);
+  std::map<std::string, size_t> others;
+  const std::vector<qr::TensorInfo> ours = a.session->outputs(), theirs = b.session->outputs();
+  for (size_t i = 0; i < theirs.size(); ++i) others[theirs[i].name] = i;
+  Rows out;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const auto at = others.find(ours[i].name);
+    if (at == others.end() || first[i].shape() != second[at->second].shape()) {
+      ++out.alone;
+      continue;
+    }
+    Row row =
+        compare_tensor(ours[i], real_values(ours[i], first[i]), real_values(theirs[at->second], second[at->second]));
+    row.shape = shape_text(first[i].shape());
+    if (const auto maker = made_by.find(row.tensor); maker != made_by.end())
+      row.node = maker->second.node, row.op = maker->second.op, row.rank = maker->second.rank;
+    row.bad = row.of_range > flags.tolerance || row.sqnr < flags.sqnr;
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+void print_json(const std::vector<Row> &rows, size_t alone, const Row *first_bad) {
+  Json report = {{"tensors", Json::array()}, {"not_in_both", alone}};
+  for (const Row &row : rows)
+    report["tensors"].push_back({{"name", row.tensor},
+                                 {"node", row.node},
+                                 {"op", row.op},
+                                 {"shape", row.shape},
+                                 {"max_error", finite(row.worst)},
+                                 {"of_range", finite(row.of_range)},
+                                 {"sqnr_db", finite(row.sqnr)},
+                                 {"steps", row.steps ? finite(*row.steps) : Json(nullptr)},
+                                 {"bad", row.bad}});
+  report["first_bad"] = first_bad ? Json(first_bad->tensor) : Json(nullptr);
+  print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
 int diff(const DiffFlags &flags) {
   const std::string &second_model = flags.two.empty() ? flags.one : flags.two;
-  SessionFlags second = flags.first;
-  if (!flags.backend.empty()) second.backend = flags.backend;
-  else if (!flags.two.empty()) second.backend.clear();
-  second.options.insert(second.options.end(), flags.options.begin(), flags.options.end());
-  Side a(as_compiled(flags.first, flags.one), flags.one), b(as_compiled(second, second_model), second_model);
+  SessionFlags other = flags.first;
+  if (!flags.backend.empty()) other.backend = flags.backend;
+  else if (!flags.two.empty()) other.backend.clear();
+  other.options.insert(other.options.end(), flags.options.begin(), flags.options.end());
+  Side a(as_compiled(flags.first, flags.one), flags.one), b(as_compiled(other, second_model), second_model);
   for (Side *side : {&a, &b}) {
     side->options.set("graph.watch", "*");
     side->session.emplace(side->model, &side->options);
   }
   const std::vector<qr::TensorInfo> wanted = a.session->inputs();
   std::vector<TensorData> data = load_inputs(flags, wanted);
-  std::vector<std::vector<qr::Tensor>> outputs;
-  for (Side *side : {&a, &b}) {
-    std::vector<qr::Tensor> inputs;
-    for (const qr::TensorInfo &info : side->session->inputs()) {
-      const auto found =
-          std::find_if(wanted.begin(), wanted.end(), [&](const auto &one) { return one.name == info.name; });
-      if (found == wanted.end())
-        throw UsageError("the second model has an input '" + info.name + "' that the first has not");
-      inputs.push_back(data[static_cast<size_t>(found - wanted.begin())].tensor());
-    }
-    outputs.emplace_back(side->session->outputs().size());
-    side->session->run(inputs, outputs.back());
-  }
-
-  const auto made_by = makers(a);
-  std::map<std::string, size_t> others;
-  const std::vector<qr::TensorInfo> ours = a.session->outputs(), theirs = b.session->outputs();
-  for (size_t i = 0; i < theirs.size(); ++i) others[theirs[i].name] = i;
-  std::vector<Row> rows;
-  size_t alone = 0;
-  for (size_t i = 0; i < ours.size(); ++i) {
-    const auto at = others.find(ours[i].name);
-    if (at == others.end() || outputs[0][i].shape() != outputs[1][at->second].shape()) {
-      ++alone;
-      continue;
-    }
-    Row row = compare_tensor(ours[i], real_values(ours[i], outputs[0][i]),
-                             real_values(theirs[at->second], outputs[1][at->second]));
-    row.shape = shape_text(outputs[0][i].shape());
-    if (const auto maker = made_by.find(row.tensor); maker != made_by.end())
-      row.node = maker->second.node, row.op = maker->second.op, row.rank = maker->second.rank;
-    row.bad = row.of_range > flags.tolerance || row.sqnr < flags.sqnr;
-    rows.push_back(std::move(row));
-  }
+  const std::vector<qr::Tensor> first = outputs_of(a, wanted, data), second = outputs_of(b, wanted, data);
+  Rows found = compare_sides(flags, a, b, first, second);
+  std::vector<Row> &rows = found.rows;
   if (rows.empty()) throw UsageError("the two models have no tensor in common", "compare models made of one .onnx");
   // In the order in which the nodes run; the models' own outputs came first.
   std::stable_sort(rows.begin(), rows.end(), [](const Row &x, const Row &y) { return x.rank < y.rank; });
-  const auto first = std::find_if(rows.begin(), rows.end(), [](const Row &row) { return row.bad; });
+  const auto bad = std::find_if(rows.begin(), rows.end(), [](const Row &row) { return row.bad; });
   if (flags.as_json) {
-    Json report = {{"tensors", Json::array()}, {"not_in_both", alone}};
-    for (const Row &row : rows)
-      report["tensors"].push_back({{"name", row.tensor},
-                                   {"node", row.node},
-                                   {"op", row.op},
-                                   {"shape", row.shape},
-                                   {"max_error", finite(row.worst)},
-                                   {"of_range", finite(row.of_range)},
-                                   {"sqnr_db", finite(row.sqnr)},
-                                   {"steps", row.steps ? finite(*row.steps) : Json(nullptr)},
-                                   {"bad", row.bad}});
-    report["first_bad"] = first == rows.end() ? Json(nullptr) : Json(first->tensor);
-    print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_json(rows, found.alone, bad == rows.end() ? nullptr : &*bad);
   } else {
     print_rows(rows);
-    if (alone > 0) print("%zu tensors are in the first model alone, or have another shape in the second\n", alone);
-    if (first == rows.end()) print("%zu tensors agree\n", rows.size());
+    if (found.alone > 0)
+      print("%zu tensors are in the first model alone, or have another shape in the second\n", found.alone);
+    if (bad == rows.end()) print("%zu tensors agree\n", rows.size());
     else
-      print("the first that does not: %s, made by node %s (%s): %.2f%% of its range, SQNR %.1f dB\n", first->tensor,
-            first->node, first->op, 100 * first->of_range, first->sqnr);
+      print("the first that does not: %s, made by node %s (%s): %.2f%% of its range, SQNR %.1f dB\n", bad->tensor,
+            bad->node, bad->op, 100 * bad->of_range, bad->sqnr);
   }
-  return first == rows.end() ? 0 : 1;
+  return bad == rows.end() ? 0 : 1;
 }
 
 }  // namespace

@@ -12,51 +12,77 @@
 namespace tools {
 namespace {
 
+nlohmann::json search_path_json(const qr::Runtime &runtime) {
+  nlohmann::json folders = nlohmann::json::array();
+  for (uint64_t i = 0;; ++i) {
+    qr_string path{}, origin{};
+    if (qr_status *status = qr_runtime_search_path(runtime.get(), i, &path, &origin)) {
+      qr_status_destroy(status);
+      return folders;
+    }
+    const std::string folder = qr::from_c(path);
+    folders.push_back(
+        {{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
+  }
+}
+
+nlohmann::json backend_json(qr::Runtime &runtime, uint64_t i) {
+  const qr_backend_info info = runtime.backend(i);
+  nlohmann::json row = {{"id", qr::from_c(info.id)},           {"usable", info.usable != 0},
+                        {"static", info.is_static != 0},       {"path", qr::from_c(info.path)},
+                        {"version", qr::from_c(info.version)}, {"error", qr::from_c(info.error_id)},
+                        {"verdict", qr::from_c(info.verdict)}, {"hint", qr::from_c(info.hint)}};
+  row["devices"] = nlohmann::json::array();
+  for (uint64_t d = 0; d < info.device_count; ++d) {
+    const qr_device_info device = runtime.device(i, d);
+    row["devices"].push_back({{"name", qr::from_c(device.name)},
+                              {"target", qr::from_c(device.target)},
+                              {"usable", device.usable != 0},
+                              {"memory_bytes", device.memory_bytes},
+                              {"imports_fd", (device.features & QR_DEVICE_IMPORTS_FD) != 0},
+                              {"registers_pointer", (device.features & QR_DEVICE_REGISTERS_POINTER) != 0},
+                              {"simulated", (device.features & QR_DEVICE_SIMULATED) != 0},
+                              {"recovers", (device.features & QR_DEVICE_RECOVERS) != 0},
+                              {"why_not", qr::from_c(device.why_not)},
+                              {"details", qr::from_c(device.details)}});
+  }
+  return row;
+}
+
+void print_backend(const nlohmann::json &row) {
+  print("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>(),
+        row["version"].get<std::string>(),
+        row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
+  if (!row["verdict"].get<std::string>().empty())
+    print("       %s%s%s\n", row["error"].get<std::string>(), row["error"].get<std::string>().empty() ? "" : ": ",
+          row["verdict"].get<std::string>());
+  if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
+    print("       what to do: %s\n", row["hint"].get<std::string>());
+  for (const nlohmann::json &device : row["devices"]) {
+    print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>(),
+          device["target"].get<std::string>(), device["simulated"].get<bool>() ? ", simulated" : "",
+          device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>());
+    std::istringstream details(device["details"].get<std::string>());
+    for (std::string line; std::getline(details, line);) print("         %s\n", line);
+  }
+}
+
 int doctor(const SessionFlags &flags, bool as_json) {
   qr::Runtime runtime = flags.runtime();
   nlohmann::json report = {{"version", qr_version()},
                            {"plugin_target", qr_plugin_target()},
                            {"cpu_features", qr_runtime_cpu_features(runtime.get())},
                            {"processors", sysconf(_SC_NPROCESSORS_ONLN)}};
-  report["search_path"] = nlohmann::json::array();
-  for (uint64_t i = 0;; ++i) {
-    qr_string path{}, origin{};
-    if (qr_status *status = qr_runtime_search_path(runtime.get(), i, &path, &origin)) {
-      qr_status_destroy(status);
-      break;
-    }
-    const std::string folder = qr::from_c(path);
-    report["search_path"].push_back(
-        {{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
-  }
+  report["search_path"] = search_path_json(runtime);
   report["backends"] = nlohmann::json::array();
   const uint64_t count = runtime.scan();
   int usable = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    const qr_backend_info info = runtime.backend(i);
-    nlohmann::json row = {{"id", qr::from_c(info.id)},           {"usable", info.usable != 0},
-                          {"static", info.is_static != 0},       {"path", qr::from_c(info.path)},
-                          {"version", qr::from_c(info.version)}, {"error", qr::from_c(info.error_id)},
-                          {"verdict", qr::from_c(info.verdict)}, {"hint", qr::from_c(info.hint)}};
-    row["devices"] = nlohmann::json::array();
-    for (uint64_t d = 0; d < info.device_count; ++d) {
-      const qr_device_info device = runtime.device(i, d);
-      row["devices"].push_back({{"name", qr::from_c(device.name)},
-                                {"target", qr::from_c(device.target)},
-                                {"usable", device.usable != 0},
-                                {"memory_bytes", device.memory_bytes},
-                                {"imports_fd", (device.features & QR_DEVICE_IMPORTS_FD) != 0},
-                                {"registers_pointer", (device.features & QR_DEVICE_REGISTERS_POINTER) != 0},
-                                {"simulated", (device.features & QR_DEVICE_SIMULATED) != 0},
-                                {"recovers", (device.features & QR_DEVICE_RECOVERS) != 0},
-                                {"why_not", qr::from_c(device.why_not)},
-                                {"details", qr::from_c(device.details)}});
-    }
-    usable += info.usable != 0;
-    report["backends"].push_back(row);
+    usable += runtime.backend(i).usable != 0;
+    report["backends"].push_back(backend_json(runtime, i));
   }
   if (as_json) {
-    print("%s\n", report.dump(2));
+    print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return usable ? 0 : 1;
   }
   print("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order; plugins are for %s\n", qr_version(),
@@ -65,23 +91,7 @@ int doctor(const SessionFlags &flags, bool as_json) {
     print("  %s (%s)%s\n", row["path"].get<std::string>(), row["origin"].get<std::string>(),
           row["exists"].get<bool>() ? "" : ": does not exist");
   print("\nBackends\n");
-  for (const nlohmann::json &row : report["backends"]) {
-    print("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>(),
-          row["version"].get<std::string>(),
-          row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
-    if (!row["verdict"].get<std::string>().empty())
-      print("       %s%s%s\n", row["error"].get<std::string>(), row["error"].get<std::string>().empty() ? "" : ": ",
-            row["verdict"].get<std::string>());
-    if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
-      print("       what to do: %s\n", row["hint"].get<std::string>());
-    for (const nlohmann::json &device : row["devices"]) {
-      print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>(),
-            device["target"].get<std::string>(), device["simulated"].get<bool>() ? ", simulated" : "",
-            device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>());
-      std::istringstream details(device["details"].get<std::string>());
-      for (std::string line; std::getline(details, line);) print("         %s\n", line);
-    }
-  }
+  for (const nlohmann::json &row : report["backends"]) print_backend(row);
   if (!count) print("  none found\n");
   if (!usable)
     print(

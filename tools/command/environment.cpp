@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command/environment.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,6 +12,8 @@
 #include <string>
 
 #include <quarry/quarry.hpp>
+
+#include "base/os/thread.h"
 
 namespace tools {
 namespace {
@@ -41,8 +42,8 @@ std::string proc_value(const char *path, const std::string &key) {
 }
 
 json usable_processors() {
-  cpu_set_t set;  // of 1024; the call fails where there are more
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? json(CPU_COUNT(&set)) : json();
+  const size_t count = quarry::os::usable_processor_set().count();
+  return count ? json(count) : json();
 }
 
 std::string utc_now() {

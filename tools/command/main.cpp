@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tools/console/command.h"
+#include "tools/console/help.h"
 #include "tools/console/interrupt.h"
 #include "tools/console/usage.h"
 
@@ -43,7 +44,9 @@ int run_program(int argc, char **argv) {
   register_doctor(app, action);
   register_options(app, action);
   register_ops(app, action);
+  register_explain(app, action);
   register_completion(app, action);
+  lay_out_help(app);
   std::vector<std::string> words = command_words(app, argc, argv);
   if (words.empty()) {
     std::fputs(first_steps().c_str(), stderr);

@@ -3,6 +3,7 @@
 #include <quarry/quarry.h>
 
 #include "tools/command/command_table.h"
+#include "tools/console/help.h"
 
 namespace tools {
 namespace {
@@ -113,6 +114,11 @@ std::string manual_page(const ProgramTable &table, const std::string &name) {
     items(*command, out);
   }
   const std::string &footer = command->footer.empty() ? table.program.footer : command->footer;
+  if (const std::vector<std::string> lines = examples_of(command->name); !lines.empty()) {
+    out += ".SH EXAMPLES\n.nf\n";
+    for (const std::string &line : lines) out += roff(line) + "\n";
+    out += ".fi\n";
+  }
   if (!footer.empty()) out += ".SH NOTES\n" + roff(footer) + "\n";
   out += ".SH SEE ALSO\n";
   if (command == &table.program) {

@@ -15,6 +15,12 @@ std::string full_name(const nlohmann::json &row) {
   return domain.empty() ? row["name"].get<std::string>() : domain + "." + row["name"].get<std::string>();
 }
 
+// A plugin of another release may not know the operator: it says neither yes nor no then.
+bool is_supported(const nlohmann::json &row) {
+  const auto found = row.find("supported");
+  return found != row.end() && found->is_boolean() && found->get<bool>();
+}
+
 // What backends say of an operator, in their order: who says the same is named together.
 class Sayings {
  public:
@@ -42,17 +48,17 @@ class Sayings {
 
 // A note begins with how the operator is run where the backend has no rule for it. Gives that, and cuts it off.
 std::string take_path(std::string *note) {
-  for (const std::string path : {"decomposed", "by the host"}) {
+  for (const std::string path : {"decomposed", "by the host", "by the reference"}) {
     if (note->compare(0, path.size(), path) != 0) continue;
     if (note->size() > path.size() && note->compare(path.size(), 2, "; ") != 0) continue;
     note->erase(0, path.size() + 2);
     return path;
   }
-  return "yes";
+  return "native";
 }
 
-int ops(const SessionFlags &flags, bool as_json, bool markdown) {
-  qr::Runtime runtime = flags.runtime();
+// The one that was named, or all.
+std::vector<std::string> backends_of(const SessionFlags &flags, qr::Runtime &runtime) {
   std::vector<std::string> backends;
   if (!flags.backend.empty()) {
     backends.push_back(flags.backend);
@@ -62,57 +68,89 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     std::sort(backends.begin(), backends.end());
     backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
   }
+  return backends;
+}
+
+using Cells = std::map<std::string, std::map<std::string, nlohmann::json>>;  // operator -> backend -> row
+
+class OpTable {
+ public:
+  OpTable(std::vector<std::string> backends, Cells cells, bool markdown)
+      : backends_(std::move(backends)), cells_(std::move(cells)), markdown_(markdown) {}
+
+  // The skeleton runs nothing: no column for it.
+  void drop_empty_columns() {
+    std::erase_if(backends_, [&](const std::string &backend) {
+      return std::none_of(cells_.begin(), cells_.end(), [&](const auto &row) {
+        const auto cell = row.second.find(backend);
+        return cell != row.second.end() && is_supported(cell->second);
+      });
+    });
+  }
+
+  void print_all(const nlohmann::json &operators) {
+    print_head();
+    for (const nlohmann::json &row : operators) print_row(full_name(row));
+    if (!markdown_)
+      for (const auto &[backend, count] : supported_)
+        print("%s: %d of %zu operators\n", backend, count, operators.size());
+  }
+
+ private:
+  void print_head() const {
+    markdown_ ? print("| %s |", "operator") : print("%-32s", "operator");
+    for (const std::string &backend : backends_) markdown_ ? print(" %s |", backend) : print(" %-16s", backend);
+    print_text(markdown_ ? " types | notes |\n|---|" : " types\n");
+    if (markdown_) {
+      for (size_t i = 0; i < backends_.size(); ++i) print("---|");
+      print("---|---|\n");
+    }
+  }
+
+  void print_row(const std::string &name) {
+    markdown_ ? print("| %s |", name) : print("%-32s", name);
+    Sayings types, notes;
+    size_t takers = 0;
+    for (const std::string &backend : backends_) {
+      const nlohmann::json &cell = cells_[name][backend];
+      const bool yes = is_supported(cell);
+      std::string note = yes ? cell.value("note", "") : "";
+      supported_[backend] += yes, takers += yes;
+      const std::string path = yes ? take_path(&note) : "-";
+      markdown_ ? print(" %s |", path) : print(" %-16s", path);
+      if (!yes) continue;
+      types.add(cell.value("types", ""), backend);
+      notes.add(note, backend);
+    }
+    const std::string text = notes.text(takers);
+    const char *const between = markdown_ ? " | " : text.empty() ? "" : "; ";
+    print(" %s%s%s%s\n", types.text(takers), between, text, markdown_ ? " |" : "");
+  }
+
+  std::vector<std::string> backends_;
+  Cells cells_;
+  const bool markdown_;
+  std::map<std::string, int> supported_;
+};
+
+int ops(const SessionFlags &flags, bool as_json, bool markdown) {
+  qr::Runtime runtime = flags.runtime();
+  const std::vector<std::string> backends = backends_of(flags, runtime);
   nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))},
                            {"backends", nlohmann::json::array()}};
-  std::map<std::string, std::map<std::string, nlohmann::json>> cells;  // operator -> backend -> row
+  Cells cells;
   for (const std::string &backend : backends) {
     nlohmann::json one = nlohmann::json::parse(runtime.operators(backend));
     for (const nlohmann::json &row : one["operators"]) cells[full_name(row)][backend] = row;
     report["backends"].push_back(std::move(one));
   }
   if (as_json) {
-    print("%s\n", report.dump(2));
+    print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
-  // The skeleton runs nothing: no column for it.
-  if (flags.backend.empty())
-    std::erase_if(backends, [&](const std::string &backend) {
-      return std::none_of(cells.begin(), cells.end(), [&](const auto &row) {
-        const auto cell = row.second.find(backend);
-        return cell != row.second.end() && cell->second.value("supported", false);
-      });
-    });
-  markdown ? print("| %s |", "operator") : print("%-32s", "operator");
-  for (const std::string &backend : backends) markdown ? print(" %s |", backend) : print(" %-16s", backend);
-  print_text(markdown ? " types | notes |\n|---|" : " types\n");
-  if (markdown) {
-    for (size_t i = 0; i < backends.size(); ++i) print("---|");
-    print("---|---|\n");
-  }
-  std::map<std::string, int> supported;
-  for (const nlohmann::json &row : report["operators"]["operators"]) {
-    const std::string name = full_name(row);
-    markdown ? print("| %s |", name) : print("%-32s", name);
-    Sayings types, notes;
-    size_t takers = 0;
-    for (const std::string &backend : backends) {
-      const nlohmann::json &cell = cells[name][backend];
-      const bool yes = cell.is_object() && cell.value("supported", false);
-      std::string note = yes ? cell.value("note", "") : "";
-      supported[backend] += yes, takers += yes;
-      const std::string path = yes ? take_path(&note) : "-";
-      markdown ? print(" %s |", path) : print(" %-16s", path);
-      if (!yes) continue;
-      types.add(cell.value("types", ""), backend);
-      notes.add(note, backend);
-    }
-    const std::string text = notes.text(takers);
-    const char *const between = markdown ? " | " : text.empty() ? "" : "; ";
-    print(" %s%s%s%s\n", types.text(takers), between, text, markdown ? " |" : "");
-  }
-  if (!markdown)
-    for (const auto &[backend, count] : supported)
-      print("%s: %d of %zu operators\n", backend, count, report["operators"]["operators"].size());
+  OpTable table(backends, std::move(cells), markdown);
+  if (flags.backend.empty()) table.drop_empty_columns();
+  table.print_all(report["operators"]["operators"]);
   return 0;
 }
 

@@ -55,7 +55,7 @@ int options(const SessionFlags &flags, const std::string &filter, bool as_json, 
   for (const nlohmann::json &row : option_table(runtime))
     if (filter.empty() || row["key"].get<std::string>().find(filter) != std::string::npos) rows.push_back(row);
   if (as_json) {
-    print("%s\n", rows.dump(2));
+    print("%s\n", rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (markdown) {
     print("| key | values | default | for | in | help |\n|---|---|---|---|---|---|\n");
     for (const nlohmann::json &row : rows)

@@ -52,7 +52,7 @@ std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags)
   const std::vector<qr::TensorInfo> inputs = model.inputs();
   if (std::all_of(inputs.begin(), inputs.end(), [](const qr::TensorInfo &one) { return is_known(one.dims); }))
     return {};
-  const std::vector<SampleFiles> samples = find_samples(flags.calibration[0], inputs);
+  const std::vector<SampleFiles> samples = find_samples(flags.calibration[0], inputs, "--calibration");
   std::vector<std::vector<int64_t>> shapes;
   for (const qr::TensorInfo &info : inputs) {
     const std::string &file = samples[0].files.at(info.name);
@@ -65,7 +65,13 @@ std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags)
 
 // What a sample is made of, so that another start knows it again: its files, their sizes and times.
 std::string identity(const SampleFiles &sample) {
-  std::string line = sample.name;
+  // In one line, as text: a name may be of any bytes, each of which counts.
+  std::string line;
+  for (const unsigned char byte : sample.name) {
+    char escaped[5];
+    std::snprintf(escaped, sizeof escaped, byte < 0x20 || byte >= 0x7f || byte == '\\' ? "\\x%02x" : "%c", byte);
+    line += escaped;
+  }
   for (const auto &[input, path] : sample.files) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0) continue;  // reading it will fail
@@ -144,7 +150,7 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
   const std::vector<qr::TensorInfo> inputs = quantizer.inputs(&signal);
   std::vector<SampleFiles> samples;
   for (const std::string &path : flags.calibration)
-    for (SampleFiles &one : find_samples(path, inputs)) samples.push_back(std::move(one));
+    for (SampleFiles &one : find_samples(path, inputs, "--calibration")) samples.push_back(std::move(one));
   if (flags.limit > 0 && samples.size() > static_cast<size_t>(flags.limit))
     samples.resize(static_cast<size_t>(flags.limit));
   KeptCalibration kept(quantizer, flags, samples);
@@ -175,9 +181,28 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
   }
 }
 
+// Whether it is near enough; where it is poor, what to try.
+void print_verdict(const nlohmann::json &verdict) {
+  print("  %s: %s\n", verdict.value("word", ""), verdict.value("why", ""));
+  for (const nlohmann::json &next : verdict["next"]) {
+    const std::string option = next.value("option", "");
+    if (option.empty()) print("    %s\n", next.value("why", ""));
+    else print("    try %s %s: %s\n", flag_of(option), next.value("value", ""), next.value("why", ""));
+  }
+}
+
 void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
   print("%s: %s, from %s of float, %llu samples\n", flags.out, bytes_text(report.value("quantized_bytes", uint64_t{0})),
         bytes_text(report.value("float_bytes", uint64_t{0})), report.value("samples", uint64_t{0}));
+  const nlohmann::json &operations = report["operations"];
+  print("  operations: %llu in 8 bits or fewer, %llu in 16 bits, %llu in float\n",
+        operations.value("of_8_bits", uint64_t{0}), operations.value("of_16_bits", uint64_t{0}),
+        operations.value("of_float", uint64_t{0}));
+  if (const uint64_t held = report.value("held_back", uint64_t{0}); held > 0)
+    print("  compared on %llu samples that were held back from calibration\n", held);
+  else if (report.value("evaluated", uint64_t{0}) > 0)
+    print("  compared on %llu samples that it was calibrated with%s\n", report.value("evaluated", uint64_t{0}),
+          report.value("samples", uint64_t{0}) < 16 ? ": give 16 or more, and some are held back" : "");
   for (const nlohmann::json &output : report["outputs"]) {
     print("  output %s: SQNR %.1f dB, cosine %.6f", output.value("name", ""), output.value("sqnr", 0.0),
           output.value("cosine", 0.0));
@@ -194,6 +219,7 @@ void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
   for (size_t i = 0; i < std::min<size_t>(worst.size(), 3); ++i)
     print("    %s (%s): SQNR %.1f dB\n", worst[i]->value("node", ""), worst[i]->value("op", ""),
           worst[i]->value("sqnr", 0.0));
+  print_verdict(report["verdict"]);
 }
 
 // The quantised model as a container for a backend.

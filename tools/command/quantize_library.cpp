@@ -2,9 +2,9 @@
 // The functions of quarry/quantize.h in this program, each handing its call on to the library of that name.
 #include "tools/command/quantize_library.h"
 
-#include <dlfcn.h>
 #include <quarry/quantize.h>
 
+#include "base/os/library.h"
 #include "tools/console/failure.h"
 
 namespace tools {
@@ -54,12 +54,12 @@ QuantizeCalls quantize_calls;  // of this program's one thread of commands; fill
 
 void open_quantize_library() {
   if (quantize_calls.qr_quantizer_destroy) return;
-  void *const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void *const library = quarry::os::open_library(kLibrary);
   if (!library)
-    throw Failure(std::string("`quarry quantize` needs ") + kLibrary + ": " + dlerror(),
+    throw Failure(std::string("`quarry quantize` needs ") + kLibrary + ": " + quarry::os::library_error().c_str(),
                   "install libquarry-quantize beside libquarry (in a build folder: `ninja`)");
   const auto find = [&](const char *name) {
-    void *const found = dlsym(library, name);
+    void *const found = quarry::os::find_symbol(library, name);
     if (!found)
       throw Failure(std::string(kLibrary) + ": found no function " + name + ", expected that of this program's release",
                     "install quarry and libquarry-quantize of one release");

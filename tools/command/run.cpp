@@ -15,6 +15,7 @@
 #include "tools/console/usage.h"
 #include "tools/input/image.h"
 #include "tools/input/input_files.h"
+#include "tools/input/samples.h"
 #include "tools/input/saved_files.h"
 #include "tools/input/shapes.h"
 #include "tools/input/tensor_file.h"
@@ -123,7 +124,17 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
 // The files of one run, by the names of the inputs.
 using RunFiles = std::map<std::string, std::string>;
 
-// The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
+// A file, or what is in a folder.
+void add_runs(const std::string &file, const std::vector<qr::TensorInfo> &wanted, std::vector<RunFiles> &runs) {
+  if (!is_folder(file) && wanted.size() == 1) {
+    runs.push_back({{wanted[0].name, file}});
+    return;
+  }
+  for (SampleFiles &one : find_samples(file, wanted, "run")) runs.push_back(std::move(one.files));
+}
+
+// The runs: files one by one for a model with one input, and those in folders (as --calibration of `quarry quantize`
+// has them); --input NAME=FILE for all inputs of one run.
 std::vector<RunFiles> plan_runs(const RunFlags &flags, const std::vector<qr::TensorInfo> &wanted) {
   std::vector<RunFiles> runs;
   if (!flags.inputs.empty()) {
@@ -131,17 +142,12 @@ std::vector<RunFiles> plan_runs(const RunFlags &flags, const std::vector<qr::Ten
       throw UsageError("files and --input exclude each other", "name every input with --input NAME=FILE");
     runs.emplace_back();
     for (const std::string &text : flags.inputs) {
-      const auto [name, path] = split_pair(text, "--input");
-      if (std::none_of(wanted.begin(), wanted.end(), [&](const qr::TensorInfo &info) { return info.name == name; })) {
-        std::string names;
-        for (const qr::TensorInfo &info : wanted) names += (names.empty() ? "" : ", ") + info.name;
-        throw UsageError("--input: the model has no input '" + name + "'; it has " + names);
-      }
+      const auto [name, path] = split_input(text, wanted);
       runs.back()[name] = path;
     }
   } else if (!flags.files.empty()) {
-    if (wanted.size() == 1) {
-      for (const std::string &file : flags.files) runs.push_back({{wanted[0].name, file}});
+    if (wanted.size() == 1 || std::any_of(flags.files.begin(), flags.files.end(), is_folder)) {
+      for (const std::string &file : flags.files) add_runs(file, wanted, runs);
     } else if (flags.files.size() == wanted.size()) {
       runs.emplace_back();
       for (size_t i = 0; i < wanted.size(); ++i) runs.back()[wanted[i].name] = flags.files[i];
@@ -214,10 +220,101 @@ Drawn picture_of(const RunFiles &files, const std::vector<qr::TensorInfo> &wante
   throw UsageError("--draw: found no picture among the inputs, expected one to draw on", "PNG, JPEG and BMP work");
 }
 
+// The runs of one session, one after the other.
+class Runs {
+ public:
+  Runs(const RunFlags &flags, std::vector<std::string> labels, const Buckets &buckets, qr::Session session,
+       const std::vector<RunFiles> &runs, qr::Profile *profiled)
+      : flags_(flags),
+        labels_(std::move(labels)),
+        buckets_(buckets),
+        session_(std::move(session)),
+        wanted_(session_.inputs()),
+        given_(session_.outputs()),
+        is_one_(runs.size() == 1),
+        profiled_(profiled) {
+    if (flags.save.empty()) return;
+    std::vector<std::string> inputs;
+    for (const RunFiles &files : runs)
+      for (const auto &[name, path] : files) inputs.push_back(path);
+    saved_.emplace(flags.save, inputs);
+  }
+
+  nlohmann::json run(const RunFiles &files, const std::vector<std::vector<int64_t>> &shapes) {
+    std::vector<TensorData> data = load(files, shapes);
+    std::vector<qr::Tensor> inputs, outputs(given_.size());
+    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
+    const auto begin = std::chrono::steady_clock::now();
+    session_.run(inputs, outputs, nullptr, profiled_);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    if (!flags_.draw.wanted()) check_labels(flags_, labels_, given_, outputs);
+    std::string title;
+    for (const auto &[name, path] : files) title += (title.empty() ? "" : ", ") + path;
+    const bool is_turned = std::ranges::any_of(data, &TensorData::is_turned);
+    if (!flags_.json)
+      print("%s%s%.1f ms%s\n", title, title.empty() ? "" : ": ", ms, is_turned ? ", turned as its Exif says" : "");
+    if (!flags_.json && flags_.picture)
+      for (const auto &[name, path] : files)
+        if (is_image_path(path)) print_text(picture_text(path));
+    nlohmann::json one = {{"inputs", files}, {"ms", ms}, {"outputs", nlohmann::json::array()}};
+    if (is_turned) one["turned"] = true;
+    for (size_t i = 0; i < given_.size(); ++i)
+      one["outputs"].push_back(report(given_[i], outputs[i], is_one_ ? "" : title));
+    if (flags_.draw.wanted())
+      one["drawn"] =
+          draw(flags_.draw, picture_of(files, wanted_, data), flags_.image, labels_, given_, outputs, !flags_.json);
+    return one;
+  }
+
+ private:
+  std::vector<TensorData> load(const RunFiles &files, const std::vector<std::vector<int64_t>> &shapes) const {
+    std::vector<TensorData> data;
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      qr::TensorInfo info = wanted_[i];
+      if (is_known(shapes[i])) info.dims = shapes[i];
+      const auto at = files.find(info.name);
+      if (at != files.end()) {
+        if (!is_known(info.dims) && !says_its_shape(at->second)) buckets_.refuse_unknown(info);
+        data.push_back(load_input(at->second, info, flags_.image));
+      } else if (flags_.zeros) {
+        TensorData zero;
+        zero.dtype = info.dtype, zero.dims = info.dims;
+        if (!is_known(info.dims)) buckets_.refuse_unknown(info);
+        zero.bytes = room_for(packed_bytes(info.dtype, info.dims), "input '" + info.name + "'");
+        data.push_back(std::move(zero));
+      } else {
+        throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims),
+                         "--input " + info.name + "=FILE, or --zeros");
+      }
+    }
+    return data;
+  }
+
+  // What an output is, and the file that it is saved as.
+  nlohmann::json report(const qr::TensorInfo &info, const qr::Tensor &tensor, const std::string &title) {
+    nlohmann::json out = report_output(flags_, labels_, info, tensor, !flags_.json && !flags_.draw.wanted());
+    if (!saved_) return out;
+    const std::string path = saved_->path(title, info.name);
+    write_npy(path, tensor.dtype, tensor.shape(), tensor.bytes(), tensor.size_bytes);
+    out["file"] = path;
+    if (!flags_.json) print("    saved as %s\n", path);
+    return out;
+  }
+
+  const RunFlags &flags_;
+  const std::vector<std::string> labels_;
+  const Buckets &buckets_;
+  qr::Session session_;
+  const std::vector<qr::TensorInfo> wanted_, given_;
+  const bool is_one_;
+  qr::Profile *const profiled_;
+  std::optional<SavedFiles> saved_;
+};
+
 int run(const RunFlags &flags) {
   flags.profile.check(flags.files);
   if (is_standard_output(flags.draw.file)) print_beside_result();
-  const std::vector<std::string> labels = load_labels(flags.labels);
+  std::vector<std::string> labels = load_labels(flags.labels);
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
   const qr::Model model(runtime, model_source(flags.model), &options);
@@ -233,63 +330,10 @@ int run(const RunFlags &flags) {
   if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
   qr::Profile profile(runtime);
   qr::Profile *const profiled = flags.profile.wanted() ? &profile : nullptr;
-  qr::Session session = qr::Session::try_create(model, &options, nullptr, profiled).value();
-  const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
-  std::optional<SavedFiles> saved;
-  if (!flags.save.empty()) {
-    std::vector<std::string> inputs;
-    for (const RunFiles &files : runs)
-      for (const auto &[name, path] : files) inputs.push_back(path);
-    saved.emplace(flags.save, inputs);
-  }
-
+  Runs all(flags, std::move(labels), buckets, qr::Session::try_create(model, &options, nullptr, profiled).value(), runs,
+           profiled);
   nlohmann::json results = nlohmann::json::array();
-  for (size_t r = 0; r < runs.size(); ++r) {
-    std::vector<TensorData> data;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      qr::TensorInfo info = wanted[i];
-      if (is_known(shapes[r][i])) info.dims = shapes[r][i];
-      const auto at = runs[r].find(info.name);
-      if (at != runs[r].end()) {
-        if (!is_known(info.dims) && !says_its_shape(at->second)) buckets.refuse_unknown(info);
-        data.push_back(load_input(at->second, info, flags.image));
-      } else if (flags.zeros) {
-        TensorData zero;
-        zero.dtype = info.dtype, zero.dims = info.dims;
-        if (!is_known(info.dims)) buckets.refuse_unknown(info);
-        zero.bytes = room_for(packed_bytes(info.dtype, info.dims), "input '" + info.name + "'");
-        data.push_back(std::move(zero));
-      } else {
-        throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims),
-                         "--input " + info.name + "=FILE, or --zeros");
-      }
-    }
-    std::vector<qr::Tensor> inputs, outputs(given.size());
-    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
-    const auto begin = std::chrono::steady_clock::now();
-    session.run(inputs, outputs, nullptr, profiled);
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    if (!flags.draw.wanted()) check_labels(flags, labels, given, outputs);
-    std::string title;
-    for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
-    if (!flags.json) print("%s%s%.1f ms\n", title, title.empty() ? "" : ": ", ms);
-    if (!flags.json && flags.picture)
-      for (const auto &[name, path] : runs[r])
-        if (is_image_path(path)) print_text(picture_text(path));
-    nlohmann::json one = {{"inputs", runs[r]}, {"ms", ms}, {"outputs", nlohmann::json::array()}};
-    for (size_t i = 0; i < given.size(); ++i) {
-      one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json && !flags.draw.wanted()));
-      if (!saved) continue;
-      const std::string path = saved->path(runs.size() > 1 ? title : "", given[i].name);
-      write_npy(path, outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
-      one["outputs"].back()["file"] = path;
-      if (!flags.json) print("    saved as %s\n", path);
-    }
-    if (flags.draw.wanted())
-      one["drawn"] =
-          draw(flags.draw, picture_of(runs[r], wanted, data), flags.image, labels, given, outputs, !flags.json);
-    results.push_back(one);
-  }
+  for (size_t r = 0; r < runs.size(); ++r) results.push_back(all.run(runs[r], shapes[r]));
   if (flags.json) {
     nlohmann::json report = {{"runs", std::move(results)}};
     if (profiled) report["profile"] = ProfileFlags::json(profile);
@@ -312,7 +356,8 @@ void register_run(CLI::App &app, Action &action) {
       ->type_name("MODEL");
   command
       ->add_option("files", flags->files,
-                   "Inputs (- is standard input); with a model of one input each file is a run of its own")
+                   "Inputs (- is standard input); with a model of one input each file is a run of its own, and each "
+                   "picture, .npy and .pb in a folder")
       ->type_name("FILE");
   command->add_option("--input,-i", flags->inputs, "The file of a named input")
       ->type_name("NAME=FILE")

@@ -59,85 +59,112 @@ Json times_of(const RunTable &table, uint64_t runs) {
           {"operators", operators}, {"nodes", list}};
 }
 
-// The calls for the timeline: all that are no runs, and of the runs the median (the event of that number), the first,
-// the quickest and the slowest. Each with its events, in rows in which none covers another.
-Json calls_of(const std::vector<ProfileEvent> &events, uint64_t median) {
-  constexpr size_t kMost = 20000;  // events of a call: a browser draws them all
-  std::unordered_map<uint64_t, size_t> place, root;
-  std::vector<std::vector<size_t>> parts;
-  std::vector<size_t> calls;
+// Events by the call that they are of.
+struct Calls {
+  std::vector<size_t> whole;               // the event of each call
+  std::vector<std::vector<size_t>> parts;  // the events of each
+};
+
+Calls group_calls(const std::vector<ProfileEvent> &events) {
+  Calls out;
+  std::unordered_map<uint64_t, size_t> root;
   for (size_t i = 0; i < events.size(); ++i) {
     const ProfileEvent &event = events[i];
     if (!event.timed || event.cycles) continue;
     const auto outer = root.find(event.parent);
     if (event.parent == 0 || outer == root.end()) {
       if (event.parent != 0) continue;
-      root[event.id] = calls.size();
-      calls.push_back(i);
-      parts.emplace_back();
+      root[event.id] = out.whole.size();
+      out.whole.push_back(i);
+      out.parts.emplace_back();
     } else {
       root[event.id] = outer->second;
-      parts[outer->second].push_back(i);
+      out.parts[outer->second].push_back(i);
     }
-    place[event.id] = i;
   }
-  const auto length = [&](size_t call) { return events[calls[call]].end - events[calls[call]].begin; };
+  return out;
+}
+
+struct ShorterCall {
+  const std::vector<ProfileEvent> &events;
+  const Calls &calls;
+  uint64_t length(size_t call) const { return events[calls.whole[call]].end - events[calls.whole[call]].begin; }
+  bool operator()(size_t a, size_t b) const { return length(a) < length(b); }
+};
+
+using Titles = std::map<size_t, std::string>;  // by call
+
+// Of several runs the median (the event of that number), the first, the quickest and the slowest.
+Titles titles_of(const std::vector<ProfileEvent> &events, const Calls &calls, const std::vector<size_t> &runs,
+                 uint64_t median) {
+  Titles titles;
+  if (runs.size() == 1) titles[runs[0]] = "run";
+  if (runs.size() < 2) return titles;
+  const auto add = [&](size_t call, const char *word) {
+    std::string &title = titles[call];
+    if (title.empty())
+      title = "run " + std::to_string(std::find(runs.begin(), runs.end(), call) - runs.begin() + 1) + " of " +
+              std::to_string(runs.size());
+    title += word;
+  };
+  const ShorterCall by_length{events, calls};
+  for (const size_t call : runs)
+    if (events[calls.whole[call]].id == median) add(call, ", the median");
+  add(runs[0], "");
+  add(*std::max_element(runs.begin(), runs.end(), by_length), ", the slowest");
+  add(*std::min_element(runs.begin(), runs.end(), by_length), ", the quickest");
+  return titles;
+}
+
+double ms_between(uint64_t from, uint64_t to) { return to > from ? static_cast<double>(to - from) / 1e6 : 0.0; }
+
+// The events of a call, in rows in which none covers another.
+Json rows_of(const std::vector<ProfileEvent> &events, const ProfileEvent &whole, std::vector<size_t> list) {
+  constexpr size_t kMost = 20000;  // events of a call: a browser draws them all
+  std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) {
+    return events[a].begin != events[b].begin ? events[a].begin < events[b].begin : events[a].end > events[b].end;
+  });
+  if (list.size() > kMost) list.resize(kMost);
+  Json rows = Json::array();
+  std::vector<uint64_t> ends;  // of the last event in each row
+  std::unordered_map<uint64_t, size_t> row_of;
+  for (const size_t i : list) {
+    const auto outer = row_of.find(events[i].parent);
+    size_t row = outer == row_of.end() ? 0 : outer->second + 1;
+    while (row < ends.size() && ends[row] > events[i].begin) ++row;
+    if (row >= ends.size()) ends.resize(row + 1);
+    ends[row] = events[i].end;
+    row_of[events[i].id] = row;
+    rows.push_back({{"name", events[i].name},
+                    {"op", events[i].op},
+                    {"begin", ms_between(whole.begin, events[i].begin)},
+                    {"ms", ms_between(events[i].begin, events[i].end)},
+                    {"row", row}});
+  }
+  return rows;
+}
+
+// The calls for the timeline: all that are no runs, and of the runs those that have a title.
+Json calls_of(const std::vector<ProfileEvent> &events, uint64_t median) {
+  const Calls calls = group_calls(events);
   std::vector<size_t> shown, runs;
-  for (size_t call = 0; call < calls.size(); ++call) (events[calls[call]].kind == "run" ? runs : shown).push_back(call);
-  std::map<size_t, std::string> titles;
-  if (!runs.empty()) {
-    const auto by_length = [&](size_t a, size_t b) { return length(a) < length(b); };
-    const auto add = [&](size_t call, const char *word) {
-      std::string &title = titles[call];
-      if (title.empty())
-        title = "run " + std::to_string(std::find(runs.begin(), runs.end(), call) - runs.begin() + 1) + " of " +
-                std::to_string(runs.size());
-      title += word;
-    };
-    if (runs.size() == 1) titles[runs[0]] = "run";
-    for (const size_t call : runs)
-      if (runs.size() > 1 && events[calls[call]].id == median) add(call, ", the median");
-    if (runs.size() > 1) {
-      add(runs[0], "");
-      add(*std::max_element(runs.begin(), runs.end(), by_length), ", the slowest");
-      add(*std::min_element(runs.begin(), runs.end(), by_length), ", the quickest");
-    }
-    // The median first: its times are those of the nodes.
-    std::vector<size_t> chosen;
-    for (const auto &[call, title] : titles) chosen.push_back(call);
-    std::sort(chosen.begin(), chosen.end(), by_length);
-    std::stable_partition(chosen.begin(), chosen.end(), [&](size_t call) { return events[calls[call]].id == median; });
-    shown.insert(shown.begin(), chosen.begin(), chosen.end());
-  }
+  for (size_t call = 0; call < calls.whole.size(); ++call)
+    (events[calls.whole[call]].kind == "run" ? runs : shown).push_back(call);
+  const Titles titles = titles_of(events, calls, runs, median);
+  // The median first: its times are those of the nodes.
+  std::vector<size_t> chosen;
+  for (const auto &[call, title] : titles) chosen.push_back(call);
+  std::sort(chosen.begin(), chosen.end(), ShorterCall{events, calls});
+  std::stable_partition(chosen.begin(), chosen.end(),
+                        [&](size_t call) { return events[calls.whole[call]].id == median; });
+  shown.insert(shown.begin(), chosen.begin(), chosen.end());
   Json out = Json::array();
   for (const size_t call : shown) {
-    const ProfileEvent &whole = events[calls[call]];
-    const auto ms = [&](uint64_t from, uint64_t to) { return to > from ? static_cast<double>(to - from) / 1e6 : 0.0; };
-    std::vector<size_t> list = parts[call];
-    std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) {
-      return events[a].begin != events[b].begin ? events[a].begin < events[b].begin : events[a].end > events[b].end;
-    });
-    if (list.size() > kMost) list.resize(kMost);
-    Json rows = Json::array();
-    std::vector<uint64_t> ends;  // of the last event in each row
-    std::unordered_map<uint64_t, size_t> row_of;
-    for (const size_t i : list) {
-      const auto outer = row_of.find(events[i].parent);
-      size_t row = outer == row_of.end() ? 0 : outer->second + 1;
-      while (row < ends.size() && ends[row] > events[i].begin) ++row;
-      if (row >= ends.size()) ends.resize(row + 1);
-      ends[row] = events[i].end;
-      row_of[events[i].id] = row;
-      rows.push_back({{"name", events[i].name},
-                      {"op", events[i].op},
-                      {"begin", ms(whole.begin, events[i].begin)},
-                      {"ms", ms(events[i].begin, events[i].end)},
-                      {"row", row}});
-    }
+    const ProfileEvent &whole = events[calls.whole[call]];
     const auto title = titles.find(call);
     out.push_back({{"name", title == titles.end() ? whole.name : title->second},
-                   {"ms", ms(whole.begin, whole.end)},
-                   {"events", rows}});
+                   {"ms", ms_between(whole.begin, whole.end)},
+                   {"events", rows_of(events, whole, calls.parts[call])}});
   }
   return out;
 }
@@ -157,7 +184,7 @@ std::string title_of(const std::string &path) {
 }
 
 int view(const ViewFlags &flags) {
-  const std::string out = flags.out.empty() ? name_beside(flags.model, ".html") : flags.out;
+  const std::string out = flags.out.empty() ? base_name(name_beside(flags.model, ".html")) : flags.out;
   std::vector<ProfileEvent> events;
   if (!flags.profile.empty()) events = read_profile_file(flags.profile);
   const qr::Runtime runtime = flags.session.runtime();
@@ -210,7 +237,8 @@ void register_view(CLI::App &app, Action &action) {
       ->type_name("MODEL");
   command
       ->add_option("--output,-o", flags->out,
-                   "The page to write, or - for standard output (default: the model's name with .html)")
+                   "The page to write, or - for standard output (default: the model's name with .html, "
+                   "in this folder)")
       ->type_name("FILE|-");
   command
       ->add_option("--profile", flags->profile,

@@ -66,6 +66,90 @@ std::string how_it_ended(int status) {
   return "the process ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
+using Job = std::function<std::string(uint64_t)>;
+using Done = std::function<void(uint64_t, const std::string &, bool died)>;
+
+class WorkerPool {
+ public:
+  WorkerPool(uint64_t count, int worker_count, double timeout_s, const Job &job, const Done &done)
+      : count_(count),
+        timeout_s_(timeout_s),
+        job_(job),
+        done_(done),
+        workers_(std::min<uint64_t>(static_cast<uint64_t>(std::max(worker_count, 1)), std::max<uint64_t>(count, 1))) {}
+
+  void run(const std::function<bool()> &stop) {
+    while (finished_ < count_ && !stop()) {
+      for (Worker &worker : workers_)
+        if (worker.job < 0 && next_ < count_) give_job(worker);
+      std::vector<pollfd> waits;
+      for (const Worker &worker : workers_) waits.push_back({worker.job >= 0 ? worker.from : -1, POLLIN, 0});
+      poll(waits.data(), waits.size(), 200);
+      for (size_t w = 0; w < workers_.size(); ++w) {
+        if (workers_[w].job < 0) continue;
+        if (waits[w].revents) read_from(workers_[w]);
+        else if (std::chrono::duration<double>(Clock::now() - workers_[w].since).count() > timeout_s_)
+          give_up(workers_[w]);
+      }
+    }
+    for (Worker &worker : workers_) {
+      if (worker.pid <= 0) continue;
+      if (worker.job >= 0) kill(worker.pid, SIGKILL);  // stopped amid its job
+      retire(worker);
+    }
+  }
+
+ private:
+  void give_job(Worker &worker) {
+    if (worker.pid < 0) worker = start(job_, workers_);
+    worker.job = static_cast<int64_t>(next_++);
+    worker.since = Clock::now();
+    const uint64_t index = static_cast<uint64_t>(worker.job);
+    write_all(worker.to, &index, sizeof index);
+  }
+
+  void read_from(Worker &worker) {
+    char buffer[65536];
+    const ssize_t n = read(worker.from, buffer, sizeof buffer);
+    if (n > 0) worker.partial.append(buffer, static_cast<size_t>(n));
+    if (n < 0 && errno == EINTR) return;
+    const size_t end = worker.partial.find('\n');
+    const uint64_t index = static_cast<uint64_t>(worker.job);
+    if (end != std::string::npos) {
+      done_(index, worker.partial.substr(0, end), false);
+      worker.partial.erase(0, end + 1);
+      worker.job = -1;
+      ++finished_;
+    } else if (n <= 0) {
+      done_(index, how_it_ended(retire(worker)), true);
+      ++finished_;
+    }
+  }
+
+  void give_up(Worker &worker) {
+    const uint64_t index = static_cast<uint64_t>(worker.job);
+    kill(worker.pid, SIGKILL);
+    retire(worker);
+    done_(index, "took longer than " + std::to_string(static_cast<long>(timeout_s_)) + " s", true);
+    ++finished_;
+  }
+
+  static int retire(Worker &worker) {
+    close(worker.to), close(worker.from);
+    int status = 0;
+    waitpid(worker.pid, &status, 0);
+    worker = Worker{};
+    return status;
+  }
+
+  const uint64_t count_;
+  const double timeout_s_;
+  const Job &job_;
+  const Done &done_;
+  std::vector<Worker> workers_;
+  uint64_t next_ = 0, finished_ = 0;
+};
+
 }  // namespace
 
 void run_in_workers(uint64_t count, int worker_count, double timeout_s, const std::function<std::string(uint64_t)> &job,
@@ -75,61 +159,7 @@ void run_in_workers(uint64_t count, int worker_count, double timeout_s, const st
   }, before{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before);
-  std::vector<Worker> workers(
-      std::min<uint64_t>(static_cast<uint64_t>(std::max(worker_count, 1)), std::max<uint64_t>(count, 1)));
-  uint64_t next = 0, finished = 0;
-  const auto retire = [&](Worker &worker) {
-    close(worker.to), close(worker.from);
-    int status = 0;
-    waitpid(worker.pid, &status, 0);
-    worker = Worker{};
-    return status;
-  };
-  while (finished < count && !stop()) {
-    for (Worker &worker : workers) {
-      if (worker.job >= 0 || next >= count) continue;
-      if (worker.pid < 0) worker = start(job, workers);
-      worker.job = static_cast<int64_t>(next++);
-      worker.since = Clock::now();
-      const uint64_t index = static_cast<uint64_t>(worker.job);
-      write_all(worker.to, &index, sizeof index);
-    }
-    std::vector<pollfd> waits;
-    for (const Worker &worker : workers) waits.push_back({worker.job >= 0 ? worker.from : -1, POLLIN, 0});
-    poll(waits.data(), waits.size(), 200);
-    for (size_t w = 0; w < workers.size(); ++w) {
-      Worker &worker = workers[w];
-      if (worker.job < 0) continue;
-      if (waits[w].revents) {
-        char buffer[65536];
-        const ssize_t n = read(worker.from, buffer, sizeof buffer);
-        if (n > 0) worker.partial.append(buffer, static_cast<size_t>(n));
-        if (n < 0 && errno == EINTR) continue;
-        const size_t end = worker.partial.find('\n');
-        if (end != std::string::npos) {
-          done(static_cast<uint64_t>(worker.job), worker.partial.substr(0, end), false);
-          worker.partial.erase(0, end + 1);
-          worker.job = -1;
-          ++finished;
-        } else if (n <= 0) {
-          const uint64_t index = static_cast<uint64_t>(worker.job);
-          done(index, how_it_ended(retire(worker)), true);
-          ++finished;
-        }
-      } else if (std::chrono::duration<double>(Clock::now() - worker.since).count() > timeout_s) {
-        const uint64_t index = static_cast<uint64_t>(worker.job);
-        kill(worker.pid, SIGKILL);
-        retire(worker);
-        done(index, "took longer than " + std::to_string(static_cast<long>(timeout_s)) + " s", true);
-        ++finished;
-      }
-    }
-  }
-  for (Worker &worker : workers) {
-    if (worker.pid <= 0) continue;
-    if (worker.job >= 0) kill(worker.pid, SIGKILL);  // stopped amid its job
-    retire(worker);
-  }
+  WorkerPool(count, worker_count, timeout_s, job, done).run(stop);
   sigaction(SIGPIPE, &before, nullptr);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "tools/console/model_file.h"
 #include "tools/console/usage.h"
 
 namespace tools {

@@ -35,6 +35,7 @@ void register_bench(CLI::App &app, Action &action);
 void register_doctor(CLI::App &app, Action &action);
 void register_options(CLI::App &app, Action &action);
 void register_ops(CLI::App &app, Action &action);
+void register_explain(CLI::App &app, Action &action);
 void register_completion(CLI::App &app, Action &action);  // the last: it lists all before it
 
 // --backend, --option, --shape, --threads, --backend-path: what a session is made with.

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "tools/console/output.h"
+#include "tools/console/reasons.h"
 
 namespace tools {
 namespace {
@@ -50,7 +51,20 @@ size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-void print_hint(const std::string &hint) {
+// What the library's hints call by the names of C.
+struct Spoken {
+  std::string_view function, command;
+};
+constexpr Spoken kSpoken[] = {
+    {"qr_model_check", "`quarry check MODEL --json`"},
+    {"qr_quantize_option_at", "`quarry quantize --help`"},
+    {"qr_session_create", "the command (-O KEY=VALUE)"},
+};
+
+void print_hint(std::string hint) {
+  for (const Spoken &row : kSpoken)
+    if (const size_t at = hint.find(row.function); at != std::string::npos)
+      hint.replace(at, row.function.size(), row.command);
   if (!hint.empty()) std::fprintf(stderr, "  hint: %s\n", hint.c_str());
 }
 
@@ -78,6 +92,23 @@ std::string named(std::string text) {
   return text;
 }
 
+// A reason that many nodes have stands once.
+void print_details(const qr::Error &error) {
+  std::vector<std::string> reasons;
+  for (const auto &[key, value] : error.details())
+    if (key == "reason") reasons.push_back(named(value));
+  bool told = false;
+  for (const auto &[key, value] : error.details()) {
+    if (key != "reason") {
+      std::fprintf(stderr, "  %s: %s\n", key.c_str(), named(value).c_str());
+      continue;
+    }
+    if (!told)
+      for (const std::string &reason : each_once(reasons)) std::fprintf(stderr, "  reason: %s\n", reason.c_str());
+    told = true;
+  }
+}
+
 }  // namespace
 
 void print_error(const qr::Error &error) {
@@ -86,8 +117,7 @@ void print_error(const qr::Error &error) {
     return;
   }
   std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), named(error.message()).c_str());
-  for (const auto &[key, value] : error.details())
-    std::fprintf(stderr, "  %s: %s\n", key.c_str(), named(value).c_str());
+  print_details(error);
   print_hint(error.hint());
   for (const FlagHint &row : kFlagHints) {
     if (error.id() != row.id) continue;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,8 +13,9 @@
 #include "tools/console/command.h"
 
 namespace tools {
+namespace {
 
-std::vector<uint8_t> read_file(const std::string &path) {
+std::vector<uint8_t> read_all(const std::string &path) {
   const auto failed = [&](int number) {
     const std::string message = "cannot read '" + path + "': " + os_text(number);
     if (number == EMFILE || number == ENFILE || number == EIO) throw Failure(message);
@@ -43,6 +45,38 @@ std::vector<uint8_t> read_file(const std::string &path) {
   if (std::ferror(opened)) failed(errno);
   bytes.resize(used);
   return bytes;
+}
+
+}  // namespace
+
+const std::vector<uint8_t> &standard_input() {
+  static const std::vector<uint8_t> bytes = read_all("-");
+  return bytes;
+}
+
+std::vector<uint8_t> read_file(const std::string &path) { return path == "-" ? standard_input() : read_all(path); }
+
+std::vector<uint8_t> read_head(const std::string &path, size_t size) {
+  std::vector<uint8_t> bytes;
+  if (path == "-") {
+    bytes = standard_input();
+    bytes.resize(std::min(bytes.size(), size));
+    return bytes;
+  }
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bytes;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return bytes;  // reading it reports why
+  bytes.resize(size);
+  const ssize_t got = pread(fd, bytes.data(), size, 0);
+  bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  close(fd);
+  return bytes;
+}
+
+bool is_folder(const std::string &path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 }  // namespace tools

@@ -107,32 +107,36 @@ bool is_same_file(const struct stat &one, const std::string &path) {
          one.st_ino == other.st_ino;
 }
 
+// `path` is what the flag `result` names; `other` is another flag.
+void check_result(const CLI::App &command, const CLI::Option &result, const std::string &path,
+                  const CLI::Option &other) {
+  struct stat info {};
+  const bool is_there = path != "-" && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  for (const std::string &word : other.results()) {
+    if (names_a_result(other) && word == path)
+      throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result.get_name() + " and for " +
+                           other.get_name() + ", expected one for each",
+                       help_of(command));
+    // The library writes a container beside its place and renames it.
+    const bool replaces = command.get_name() == "compile" && word.ends_with(".qrm");
+    if (!is_there || names_a_result(other) || replaces) continue;
+    const std::string value = word.substr(word.find('=') == std::string::npos ? 0 : word.find('=') + 1);
+    if (is_same_file(info, word) || is_same_file(info, value))
+      throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result.get_name() +
+                           ", expected another file: this one is read, and " + result.get_name() +
+                           " would overwrite it",
+                       help_of(command));
+  }
+}
+
 // No result is written over what is read, and no two into one file.
 void check_results(const CLI::App &command) {
   const std::vector<const CLI::Option *> options = command.get_options();
   for (const CLI::Option *result : options) {
     if (!names_a_result(*result)) continue;
     for (const std::string &path : result->results()) {
-      struct stat info {};
-      const bool is_there = path != "-" && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-      for (const CLI::Option *other : options) {
-        if (other == result) continue;
-        for (const std::string &word : other->results()) {
-          if (names_a_result(*other) && word == path)
-            throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result->get_name() +
-                                 " and for " + other->get_name() + ", expected one for each",
-                             help_of(command));
-          // The library writes a container beside its place and renames it.
-          const bool replaces = command.get_name() == "compile" && word.ends_with(".qrm");
-          if (!is_there || names_a_result(*other) || replaces) continue;
-          const std::string value = word.substr(word.find('=') == std::string::npos ? 0 : word.find('=') + 1);
-          if (is_same_file(info, word) || is_same_file(info, value))
-            throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result->get_name() +
-                                 ", expected another file: this one is read, and " + result->get_name() +
-                                 " would overwrite it",
-                             help_of(command));
-        }
-      }
+      for (const CLI::Option *other : options)
+        if (other != result) check_result(command, *result, path, *other);
     }
   }
 }

@@ -10,6 +10,8 @@
 
 #include "tools/console/command.h"
 #include "tools/console/usage.h"
+#include "tools/console/read_file.h"
+#include "tools/input/picture_file.h"
 #include "tools/input/pixels.h"
 
 namespace tools {
@@ -87,10 +89,15 @@ Preparation prepare(int width, int height, int64_t input_width, int64_t input_he
 
 bool is_image_path(const std::string &path) {
   const size_t dot = path.rfind('.');
-  if (dot == std::string::npos) return false;
-  std::string ending = path.substr(dot + 1);
+  std::string ending = dot == std::string::npos || path.find('/', dot) != std::string::npos ? "" : path.substr(dot + 1);
   for (char &c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return ending == "png" || ending == "jpg" || ending == "jpeg" || ending == "bmp";
+  // Those that cannot be read are named as such when they are loaded.
+  for (const char *const one : {"png", "jpg", "jpeg", "bmp", "webp", "heic", "heif", "avif", "gif", "tif", "tiff"})
+    if (ending == one) return true;
+  for (const char *const one : {"npy", "pb", "raw", "bin"})
+    if (ending == one) return false;
+  const std::vector<uint8_t> head = read_head(path, 16);
+  return !picture_format(head.data(), head.size()).empty();
 }
 
 void ImageFlags::add_to(CLI::App &command) {
@@ -141,7 +148,7 @@ std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &
   if (rank != 3 && rank != 4) return input.dims;  // image_tensor reports it
   std::vector<int64_t> dims = four(input.dims);
   auto [width, height] = picture_size(path);
-  if (!width) return input.dims;
+  if (!width) load_pixels(path, 1);  // throws with the reason
   std::tie(width, height) = size_after_resize(width, height, flags.resize);
   if (!flags.crop.empty()) std::tie(width, height) = parse_size(flags.crop, "--crop");
   const bool last = channels_last(dims, flags);
@@ -175,6 +182,7 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   check_list(flags.std_dev, "--std");
 
   Pixels pixels = load_pixels(path, static_cast<int>(channels));
+  const bool is_turned = pixels.is_turned;
   const Preparation made = prepare(pixels.width, pixels.height, width, height, flags);
   pixels = resized(std::move(pixels), made.width, made.height);
   if (made.crop_width) pixels = cropped(pixels, made.crop_width, made.crop_height, path);
@@ -203,6 +211,7 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   out.dtype = input.dtype;
   out.dims = input.dims;
   out.bytes = from_doubles(input.dtype, values);
+  out.is_turned = is_turned;
   return out;
 }
 

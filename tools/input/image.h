@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Photographs as network inputs: PNG, JPEG or BMP -> resized, cropped, normalised tensor.
+// Photographs as network inputs: PNG, JPEG or BMP -> upright, resized, cropped, normalised tensor.
 #pragma once
 
 #include <string>
@@ -13,6 +13,7 @@ class App;
 
 namespace tools {
 
+// By its ending, or by its first bytes where that says nothing.
 bool is_image_path(const std::string &path);
 
 // The usual preprocessing, in this order: resize, crop (or letterbox), pixel * scale, (x - mean) / std, layout.

@@ -5,11 +5,25 @@
 #include <random>
 
 #include "tools/console/failure.h"
+#include "tools/console/read_file.h"
 
 namespace tools {
+namespace {
+
+// By its name, or, where that says nothing (standard input), by its bytes.
+bool is_npy_path(const std::string &path) {
+  if (path.ends_with(".npy")) return true;
+  for (const char *const ending : {".pb", ".raw", ".bin"})
+    if (path.ends_with(ending)) return false;
+  const std::vector<uint8_t> head = read_head(path, 6);
+  return std::string_view(reinterpret_cast<const char *>(head.data()), head.size()) == "\x93NUMPY";
+}
+
+}  // namespace
+
 TensorData load_input(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
   if (is_image_path(path)) return image_tensor(path, info, image);
-  if (path.ends_with(".npy")) {
+  if (is_npy_path(path)) {
     TensorData data = read_npy(path);
     // NumPy has no name for bf16 and the types under 16 bits: their bits come as unsigned integers.
     if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) &&
@@ -23,7 +37,7 @@ TensorData load_input(const std::string &path, const qr::TensorInfo &info, const
 }
 
 bool says_its_shape(const std::string &path) {
-  return is_image_path(path) || path.ends_with(".npy") || path.ends_with(".pb");
+  return is_image_path(path) || is_npy_path(path) || path.ends_with(".pb");
 }
 
 TensorData made_input(const qr::TensorInfo &info) {
@@ -50,6 +64,20 @@ TensorData made_input(const qr::TensorInfo &info) {
     to = std::copy(piece.begin(), piece.end(), to);
   }
   return out;
+}
+
+std::pair<std::string, std::string> split_input(const std::string &text, const std::vector<qr::TensorInfo> &inputs) {
+  size_t found = std::string::npos;  // the longest name counts
+  for (const qr::TensorInfo &info : inputs)
+    if (text.size() > info.name.size() && text[info.name.size()] == '=' &&
+        text.compare(0, info.name.size(), info.name) == 0 && (found == std::string::npos || info.name.size() > found))
+      found = info.name.size();
+  if (found != std::string::npos) return {text.substr(0, found), text.substr(found + 1)};
+  const std::string name = split_pair(text, "--input").first;
+  std::string names;
+  for (const qr::TensorInfo &info : inputs) names += (names.empty() ? "" : ", ") + info.name;
+  throw UsageError("--input: the model has no input '" + name + "'; it has " + names,
+                   "an input with an initializer is one of the run where --shape gives its shape: --shape NAME=1x3");
 }
 
 }  // namespace tools

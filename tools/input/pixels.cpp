@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
 
 #include "tools/console/failure.h"
 #include "tools/console/read_file.h"
+#include "tools/input/picture_file.h"
 #include "tools/input/tensor_file.h"
+#include "tools/input/webp.h"
 
 namespace tools {
 namespace {
@@ -39,26 +43,95 @@ std::vector<Taps> triangle_taps(int from, int to) {
   return all;
 }
 
-}  // namespace
+// One pixel of a row that is made narrower or wider.
+void add_taps(const uint8_t *row, const Taps &taps, size_t channels, float *to) {
+  const uint8_t *const first = row + static_cast<size_t>(taps.first) * channels;
+  for (size_t k = 0; k < taps.weights.size(); ++k)
+    for (size_t c = 0; c < channels; ++c) to[c] += taps.weights[k] * first[k * channels + c];
+}
 
-Pixels load_pixels(const std::string &path, int channels) {
-  const std::vector<uint8_t> file = read_file(path);  // not stb's own fopen: paths are UTF-8 everywhere
+// As the camera was held: orientations 5 to 8 lie on a side.
+bool lies(int orientation) { return orientation >= 5; }
+
+// The picture as Exif's orientation says that it is looked at.
+Pixels upright(Pixels in, int orientation) {
+  if (orientation == 1) return in;
+  const int w = in.width, h = in.height;
+  Pixels out{lies(orientation) ? h : w, lies(orientation) ? w : h, in.channels, {}, true};
+  out.data.resize(in.data.size());
+  // The columns of what is read go from the right, its rows from below.
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  for (int y = 0; y < out.height; ++y)
+    for (int x = 0; x < out.width; ++x) {
+      const int column = lies(orientation) ? y : x, row = lies(orientation) ? x : y;
+      std::copy_n(in.at(from_right ? w - 1 - column : column, from_below ? h - 1 - row : row), in.channels,
+                  out.at(x, y));
+    }
+  return out;
+}
+
+// What stb reads; nothing where it cannot.
+std::optional<Pixels> decoded(const std::vector<uint8_t> &given, const std::string &path, int channels) {
+  const bool is_jpeg = picture_format(given.data(), given.size()) == "JPEG";
+  const std::vector<uint8_t> clean = is_jpeg ? without_padding(given) : std::vector<uint8_t>();
+  const std::vector<uint8_t> &file = is_jpeg ? clean : given;
   Pixels out;
   out.channels = channels;
   int found = 0;
   stbi_uc *data = stbi_load_from_memory(file.data(), int_size(file, path), &out.width, &out.height, &found, channels);
-  if (!data)
-    throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(), "PNG, JPEG and BMP work");
+  if (!data) return std::nullopt;
   out.data.assign(
       data, data + static_cast<size_t>(out.width) * static_cast<size_t>(out.height) * static_cast<size_t>(channels));
   stbi_image_free(data);
   return out;
 }
 
+// A JPEG without the mark of its end gets one. It is whole where its pixels do not depend on the bits behind it.
+bool is_whole_with_end(std::vector<uint8_t> &file, const std::string &path) {
+  while (file.back() == 0xff) file.pop_back();  // half of that mark
+  constexpr uint8_t kOnes = 0xfe, kEnd[] = {0xff, 0xd9};
+  std::vector<uint8_t> other = file;
+  other.insert(other.end(), 64, kOnes);
+  for (std::vector<uint8_t> *one : {&file, &other}) one->insert(one->end(), kEnd, kEnd + 2);  // stb reads on in zeros
+  const std::optional<Pixels> zeros = decoded(file, path, 3), ones = decoded(other, path, 3);
+  return zeros && ones && zeros->data == ones->data;
+}
+
+// Of a JPEG the rest would be grey.
+void refuse_cut(std::vector<uint8_t> &file, const std::string &path) {
+  const size_t size = file.size();
+  const PictureEnd end = end_of_picture(file);
+  if (end == PictureEnd::Cut || (end == PictureEnd::Unmarked && !is_whole_with_end(file, path)))
+    throw UsageError("'" + path + "': found a picture that is cut off after " + std::to_string(size) +
+                         " bytes, expected a whole one",
+                     "copy or download the file again, whole and in binary mode");
+}
+
+}  // namespace
+
+Pixels load_pixels(const std::string &path, int channels) {
+  std::vector<uint8_t> file = read_file(path);  // not stb's own fopen: paths are UTF-8 everywhere
+  refuse_cut(file, path);
+  const std::string format = picture_format(file.data(), file.size());
+  if (format == "WebP") return upright(webp_pixels(file, path, channels), exif_orientation(file));
+  std::optional<Pixels> out = decoded(file, path, channels);
+  if (!out) {
+    if (!format.empty() && format != "PNG" && format != "JPEG" && format != "BMP")
+      throw UsageError("'" + path + "': found a picture as " + format + ", expected PNG, JPEG, WebP or BMP",
+                       "convert it: magick '" + path + "' picture.png");
+    throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(),
+                     "PNG, JPEG, WebP and BMP work");
+  }
+  return upright(std::move(*out), exif_orientation(file));
+}
+
 std::pair<int, int> picture_size(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   int width = 0, height = 0, channels = 0;
-  if (!stbi_info_from_memory(file.data(), int_size(file, path), &width, &height, &channels)) return {0, 0};
+  if (picture_format(file.data(), file.size()) == "WebP") std::tie(width, height) = webp_size(file);
+  else if (!stbi_info_from_memory(file.data(), int_size(file, path), &width, &height, &channels)) return {0, 0};
+  if (lies(exif_orientation(file))) std::swap(width, height);
   return {width, height};
 }
 
@@ -73,11 +146,8 @@ Pixels resized(Pixels in, int width, int height) {
   std::vector<float> narrow(rows * w * channels);
   for (size_t y = 0; y < rows; ++y)
     for (size_t x = 0; x < w; ++x)
-      for (size_t k = 0; k < across[x].weights.size(); ++k)
-        for (size_t c = 0; c < channels; ++c)
-          narrow[(y * w + x) * channels + c] +=
-              across[x].weights[k] *
-              in.data[(y * static_cast<size_t>(in.width) + static_cast<size_t>(across[x].first) + k) * channels + c];
+      add_taps(in.data.data() + y * static_cast<size_t>(in.width) * channels, across[x], channels,
+               narrow.data() + (y * w + x) * channels);
   Pixels out{width, height, in.channels, {}};
   out.data.resize(static_cast<size_t>(height) * w * channels);
   std::vector<float> row(w * channels);

@@ -14,6 +14,7 @@ using Colour = std::array<uint8_t, 3>;
 struct Pixels {
   int width = 0, height = 0, channels = 0;
   std::vector<uint8_t> data;  // rows of interleaved channels
+  bool is_turned = false;     // as it was read: Exif said so
 
   uint8_t *at(int x, int y) {
     return &data[(static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)) *
@@ -21,7 +22,7 @@ struct Pixels {
   }
 };
 
-// Throw UsageError naming the file.
+// Throw UsageError naming the file. A photograph is upright: Exif's orientation is applied.
 Pixels load_pixels(const std::string &path, int channels);
 // Width and height alone, without decoding; {0, 0} for what is no picture.
 std::pair<int, int> picture_size(const std::string &path);

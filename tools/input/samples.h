@@ -23,7 +23,8 @@ struct SampleFiles {
 //   input_1.pb, ... in
 //                              the model's order, as ONNX's tests have it
 // In the order of their names. Other files (labels, a README) are passed over. Throws UsageError where there is none,
-// or a sample lacks an input.
-std::vector<SampleFiles> find_samples(const std::string &path, const std::vector<qr::TensorInfo> &inputs);
+// or a sample lacks an input. `subject`: what messages begin with, "--calibration".
+std::vector<SampleFiles> find_samples(const std::string &path, const std::vector<qr::TensorInfo> &inputs,
+                                      const char *subject);
 
 }  // namespace tools

@@ -47,10 +47,11 @@ Buckets::Buckets(const qr::Model &model, const std::vector<std::string> &shapes)
   const nlohmann::json info = nlohmann::json::parse(model.inspect());
   container_ = info.value("kind", "") != "onnx";
   if (!container_) {
-    // What has its value already is no input of the session.
+    // What has its value already is no input of the session; what takes the place of an initializer is one.
     for (const std::string &shape : shapes)
       for (const std::string &part : parts_of(shape))
         std::erase_if(inputs_, [&](const qr::TensorInfo &input) { return part.starts_with(input.name + "=["); });
+    if (shapes.size() == 1) add_defaults(info["onnx"].value("defaults", nlohmann::json::array()), parts_of(shapes[0]));
     return;
   }
   for (const nlohmann::json &graph : info["graphs"])
@@ -60,6 +61,22 @@ Buckets::Buckets(const qr::Model &model, const std::vector<std::string> &shapes)
                          " of them, expected one for a container, whose " + "buckets are made already",
                      "it has " + list());
   if (!shapes.empty()) choose(shapes[0]);
+}
+
+void Buckets::add_defaults(const nlohmann::json &defaults, const std::vector<std::string> &parts) {
+  for (const nlohmann::json &one : defaults) {
+    qr::TensorInfo input;
+    input.name = one["name"].get<std::string>();
+    const auto named = std::find_if(parts.begin(), parts.end(), [&](const std::string &part) {
+      return part.starts_with(input.name + "=") && !part.starts_with(input.name + "=[");
+    });
+    if (named == parts.end()) continue;
+    for (int number = 1; number < 64 && input.dtype == QR_DTYPE_UNKNOWN; ++number)
+      if (one["dtype"] == qr_dtype_name(static_cast<qr_dtype>(number))) input.dtype = static_cast<qr_dtype>(number);
+    for (const nlohmann::json &dim : one["shape"])
+      input.dims.push_back(dim.is_number() ? dim.get<int64_t>() : QR_DIM_UNKNOWN);
+    inputs_.push_back(std::move(input));
+  }
 }
 
 // A bucket fits when it has each part of the text: the words that it was made with, or the shape of an input.

@@ -4,6 +4,7 @@
 
 #include <quarry/quarry.hpp>
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Buckets {
     std::vector<std::vector<int64_t>> dims;  // one shape per input
   };
   void choose(const std::string &shape);
+  // Inputs that have an initializer, where a part gives their shape: inputs of the session.
+  void add_defaults(const nlohmann::json &defaults, const std::vector<std::string> &parts);
   std::string list() const;
 
   std::vector<qr::TensorInfo> inputs_;

@@ -120,6 +120,30 @@ int int_size(const std::vector<uint8_t> &file, const std::string &path) {
   throw UsageError("'" + path + "': found " + std::to_string(file.size()) + " bytes, expected at most 2 GiB");
 }
 
+namespace {
+
+// Elements in Fortran's order, the first dimension the fastest, in the order of C.
+std::vector<uint8_t> with_last_dim_fastest(const std::vector<uint8_t> &from, const std::vector<int64_t> &dims,
+                                           size_t item) {
+  std::vector<uint8_t> to(from.size());
+  std::vector<size_t> steps, index(dims.size(), 0);
+  size_t step = item;
+  for (const int64_t extent : dims) steps.push_back(step), step *= static_cast<size_t>(extent);
+  size_t source = 0;
+  for (size_t at = 0; at < to.size(); at += item) {
+    std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source), item, to.begin() + static_cast<std::ptrdiff_t>(at));
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      source += steps[axis];
+      if (++index[axis] < static_cast<size_t>(dims[axis])) break;
+      source -= steps[axis] * index[axis];
+      index[axis] = 0;
+    }
+  }
+  return to;
+}
+
+}  // namespace
+
 TensorData read_npy(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   const auto bad = [&](const std::string &why) {
@@ -128,10 +152,10 @@ TensorData read_npy(const std::string &path) {
   if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0)
     throw bad("it does not begin with NumPy's magic");
   const size_t prefix = file[6] == 1 ? 10 : 12;
-  if (file.size() < prefix) throw bad("it ends inside its header");
+  if (file.size() < prefix) throw bad("it is cut off inside its header");
   size_t header_size = file[8] | file[9] << 8;
   if (prefix == 12) header_size |= static_cast<size_t>(file[10]) << 16 | static_cast<size_t>(file[11]) << 24;
-  if (header_size > file.size() - prefix) throw bad("it ends inside its header");
+  if (header_size > file.size() - prefix) throw bad("it is cut off inside its header");
   const std::string header(reinterpret_cast<const char *>(file.data()) + prefix, header_size);
   const auto value_of = [&](const char *key) {
     const size_t at = header.find(std::string("'") + key + "'");
@@ -141,13 +165,13 @@ TensorData read_npy(const std::string &path) {
     return begin == std::string::npos ? std::string() : header.substr(begin);
   };
   TensorData out;
-  const std::string descr = value_of("descr");
+  std::string descr = value_of("descr");
+  const std::string written = descr.substr(0, descr.find(','));
+  const bool big_endian = descr.size() > 1 && descr[1] == '>';
+  if (big_endian) descr[1] = '<';
   for (const NpyType &type : kNpyTypes)
     if (!descr.empty() && descr.compare(1, std::strlen(type.descr), type.descr) == 0) out.dtype = type.dtype;
-  if (out.dtype == QR_DTYPE_UNKNOWN)
-    throw bad("element type " + descr.substr(0, descr.find(',')) + " has no counterpart");
-  if (value_of("fortran_order").compare(0, 5, "False") != 0)
-    throw bad("it is in Fortran order (save numpy.ascontiguousarray of it)");
+  if (out.dtype == QR_DTYPE_UNKNOWN) throw bad("element type " + written + " has no counterpart");
   const std::string shape = value_of("shape");
   for (size_t at = 1; at < shape.size() && shape[at] != ')';) {
     char *end = nullptr;
@@ -161,9 +185,16 @@ TensorData read_npy(const std::string &path) {
     throw bad("it has " + std::to_string(out.dims.size()) + " dimensions, at most 8 are allowed");
   const uint64_t expected = packed_bytes(out.dtype, out.dims), found = file.size() - prefix - header_size;
   if (element_count(out.dims) < 0 || found != expected)
-    throw bad("shape " + shape_text(out.dims) + " needs " + std::to_string(expected) + " bytes, found " +
-              std::to_string(found));
+    throw bad((found < expected ? "it is cut off: shape " : "shape ") + shape_text(out.dims) + " needs " +
+              std::to_string(expected) + " bytes, found " + std::to_string(found));
   out.bytes.assign(file.begin() + static_cast<std::ptrdiff_t>(prefix + header_size), file.end());
+  const size_t item = qr_dtype_bits(out.dtype) / 8;
+  if (big_endian)
+    for (size_t at = 0; at < out.bytes.size(); at += item)
+      std::reverse(out.bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                   out.bytes.begin() + static_cast<std::ptrdiff_t>(at + item));
+  if (value_of("fortran_order").compare(0, 4, "True") == 0)
+    out.bytes = with_last_dim_fastest(out.bytes, out.dims, item);
   return out;
 }
 

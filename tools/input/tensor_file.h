@@ -14,6 +14,7 @@ struct TensorData {
   qr_dtype dtype = QR_DTYPE_UNKNOWN;
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;
+  bool is_turned = false;  // of a picture whose Exif says so
 
   qr::Tensor tensor() { return qr::Tensor(dtype, dims, bytes.data()); }
 };

@@ -105,6 +105,33 @@ std::vector<ProfileEvent> from_csv(const std::string &path, const std::string &t
   return events;
 }
 
+using Lane = std::pair<int64_t, int64_t>;  // process and thread
+
+// A trace does not say what belongs to what: the shortest one around it, on the same clock.
+void find_parents(std::vector<ProfileEvent> &events, const std::vector<Lane> &lanes) {
+  std::vector<size_t> order(events.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (lanes[a].first != lanes[b].first) return lanes[a].first < lanes[b].first;
+    return events[a].begin != events[b].begin ? events[a].begin < events[b].begin : events[a].end > events[b].end;
+  });
+  std::vector<size_t> open;
+  for (const size_t i : order) {
+    const auto is_around = [&](size_t outer) {
+      return lanes[outer].first == lanes[i].first && events[outer].end >= events[i].end &&
+             (lanes[outer].second == lanes[i].second || events[outer].kind != events[i].kind);
+    };
+    while (!open.empty() && (lanes[open.back()].first != lanes[i].first || events[open.back()].end <= events[i].begin))
+      open.pop_back();
+    for (size_t k = open.size(); k-- > 0;)
+      if (is_around(open[k])) {
+        events[i].parent = events[open[k]].id;
+        break;
+      }
+    open.push_back(i);
+  }
+}
+
 std::vector<ProfileEvent> from_trace(const std::string &path, const std::string &text) {
   const Json trace = Json::parse(text, nullptr, false);
   const Json *list = trace.is_array()                                     ? &trace
@@ -113,7 +140,7 @@ std::vector<ProfileEvent> from_trace(const std::string &path, const std::string 
   if (!list || !list->is_array()) refuse(path, "found no trace events in it");
   std::map<int64_t, bool> cycles;  // of a process, which stands for a clock
   std::vector<ProfileEvent> events;
-  std::vector<std::pair<int64_t, int64_t>> lanes;
+  std::vector<Lane> lanes;
   const auto ns = [](const Json &event, const char *key) {
     const double us = event.contains(key) && event[key].is_number() ? event[key].get<double>() : 0;
     return us > 0 && us < 9e12 ? static_cast<uint64_t>(std::llround(us * 1000)) : 0;
@@ -142,28 +169,7 @@ std::vector<ProfileEvent> from_trace(const std::string &path, const std::string 
         if (value.is_number_unsigned()) set_counter(event, key, value.get<uint64_t>());
     lanes.emplace_back(whole(from, "pid"), whole(from, "tid"));
   }
-  // A trace does not say what belongs to what: the shortest one around it, on the same clock.
-  std::vector<size_t> order(events.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    if (lanes[a].first != lanes[b].first) return lanes[a].first < lanes[b].first;
-    return events[a].begin != events[b].begin ? events[a].begin < events[b].begin : events[a].end > events[b].end;
-  });
-  std::vector<size_t> open;
-  for (const size_t i : order) {
-    const auto is_around = [&](size_t outer) {
-      return lanes[outer].first == lanes[i].first && events[outer].end >= events[i].end &&
-             (lanes[outer].second == lanes[i].second || events[outer].kind != events[i].kind);
-    };
-    while (!open.empty() && (lanes[open.back()].first != lanes[i].first || events[open.back()].end <= events[i].begin))
-      open.pop_back();
-    for (size_t k = open.size(); k-- > 0;)
-      if (is_around(open[k])) {
-        events[i].parent = events[open[k]].id;
-        break;
-      }
-    open.push_back(i);
-  }
+  find_parents(events, lanes);
   return events;
 }
 

@@ -92,31 +92,69 @@ bool kernels_say_more(const std::vector<NodeRow> &nodes) {
   return false;
 }
 
+bool is_node(const ProfileEvent &event, bool cycles) {
+  return event.kind == "node" && event.timed && event.cycles == cycles;
+}
+
+// Of each node, without those that are a part of it.
+std::vector<double> own_times(const std::vector<ProfileEvent> &events, const Tree &tree, bool cycles) {
+  std::vector<double> self(events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (!is_node(events[i], cycles)) continue;
+    self[i] += length_of(events[i]);
+    size_t outer = tree.parent[i];
+    while (outer != Tree::kNone && !is_node(events[outer], cycles)) outer = tree.parent[outer];
+    if (outer != Tree::kNone) self[outer] -= length_of(events[i]);
+  }
+  return self;
+}
+
+using ByRun = std::map<uint64_t, InRun>;
+
+// What a node did in its runs, as one.
+void sum_up(const ByRun &by_run, bool cycles, NodeRow &row) {
+  std::vector<double> times;
+  uint64_t calls = 0;
+  for (const auto &[call, in] : by_run) {
+    times.push_back(in.time), calls += in.calls;
+    row.has_bytes = row.has_bytes || in.has_bytes;
+    row.bytes_read = std::max(row.bytes_read, in.bytes_read);
+    row.bytes_written = std::max(row.bytes_written, in.bytes_written);
+  }
+  row.time = median(times);
+  row.calls = static_cast<double>(calls) / static_cast<double>(by_run.size());
+  if (!cycles && row.has_bytes && row.time > 0)
+    row.gb_per_s = static_cast<double>(row.bytes_read + row.bytes_written) / row.time / 1e6;
+}
+
+// How long runs took, and how much of that their nodes did.
+void sum_up(const std::map<uint64_t, Run> &runs, RunTable &table) {
+  std::vector<double> walls, parts;
+  for (const auto &[call, run] : runs) {
+    double wall = run.wall;
+    if (wall == 0 && !table.cycles && run.last > run.first) wall = static_cast<double>(run.last - run.first) / 1e6;
+    if (wall <= 0) continue;
+    walls.push_back(wall);
+    if (!table.cycles) parts.push_back(run.explained / wall);
+  }
+  table.wall = median(walls), table.explained = median(parts);
+}
+
 RunTable make_table(const std::vector<ProfileEvent> &events, const Tree &tree, bool cycles) {
   RunTable table;
   table.cycles = cycles;
   std::map<uint64_t, bool> other;  // calls that are no runs
   for (size_t i = 0; i < events.size(); ++i)
     if (is_other_call(events[i])) other[tree.call[i]] = true;
-  std::vector<double> self(events.size());
-  const auto is_node = [&](const ProfileEvent &event) {
-    return event.kind == "node" && event.timed && event.cycles == cycles;
-  };
-  for (size_t i = 0; i < events.size(); ++i) {
-    if (!is_node(events[i])) continue;
-    self[i] += length_of(events[i]);
-    size_t outer = tree.parent[i];
-    while (outer != Tree::kNone && !is_node(events[outer])) outer = tree.parent[outer];
-    if (outer != Tree::kNone) self[outer] -= length_of(events[i]);
-  }
+  const std::vector<double> self = own_times(events, tree, cycles);
   std::map<uint64_t, Run> runs;
-  std::map<RowKey, std::pair<NodeRow, std::map<uint64_t, InRun>>> rows;
+  std::map<RowKey, std::pair<NodeRow, ByRun>> rows;
   for (size_t i = 0; i < events.size(); ++i) {
     const ProfileEvent &event = events[i];
     const uint64_t call = tree.call[i];
     if (other.count(call)) continue;
     if (event.kind == "run" && event.parent == 0 && event.timed && !event.cycles) runs[call].wall = length_of(event);
-    if (!is_node(event)) continue;
+    if (!is_node(event, cycles)) continue;
     Run &run = runs[call];
     run.first = std::min(run.first, event.begin), run.last = std::max(run.last, event.end);
     const double time = std::max(self[i], 0.0);  // the parts of a node may run at the same time
@@ -132,18 +170,7 @@ RunTable make_table(const std::vector<ProfileEvent> &events, const Tree &tree, b
   table.runs = runs.size();
   for (auto &[key, value] : rows) {
     auto &[row, by_run] = value;
-    std::vector<double> times;
-    uint64_t calls = 0;
-    for (const auto &[call, in] : by_run) {
-      times.push_back(in.time), calls += in.calls;
-      row.has_bytes = row.has_bytes || in.has_bytes;
-      row.bytes_read = std::max(row.bytes_read, in.bytes_read);
-      row.bytes_written = std::max(row.bytes_written, in.bytes_written);
-    }
-    row.time = median(times);
-    row.calls = static_cast<double>(calls) / static_cast<double>(by_run.size());
-    if (!cycles && row.has_bytes && row.time > 0)
-      row.gb_per_s = static_cast<double>(row.bytes_read + row.bytes_written) / row.time / 1e6;
+    sum_up(by_run, cycles, row);
     // A node that some runs leave out counts as much less.
     row.share = row.time * static_cast<double>(by_run.size()) / static_cast<double>(runs.size());
     table.sum += row.share;
@@ -152,15 +179,7 @@ RunTable make_table(const std::vector<ProfileEvent> &events, const Tree &tree, b
   for (NodeRow &row : table.nodes) row.share = table.sum > 0 ? row.share / table.sum : 0;
   std::stable_sort(table.nodes.begin(), table.nodes.end(),
                    [](const NodeRow &a, const NodeRow &b) { return a.share > b.share; });
-  std::vector<double> walls, parts;
-  for (const auto &[call, run] : runs) {
-    double wall = run.wall;
-    if (wall == 0 && !cycles && run.last > run.first) wall = static_cast<double>(run.last - run.first) / 1e6;
-    if (wall <= 0) continue;
-    walls.push_back(wall);
-    if (!cycles) parts.push_back(run.explained / wall);
-  }
-  table.wall = median(walls), table.explained = median(parts);
+  sum_up(runs, table);
   table.operators = group(table, &NodeRow::op);
   if (kernels_say_more(table.nodes)) table.kernels = group(table, &NodeRow::kernel);
   return table;

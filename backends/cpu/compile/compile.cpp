@@ -43,7 +43,7 @@ Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &hea
       value.index = static_cast<std::uint32_t>(inputs.at(id));
     } else if (value.storage == StorageKind::Output) {
       results[value.index] = v;
-      const std::int32_t position = head.places[value.index];
+      const std::int32_t position = head.positions[value.index];
       if (position == qir::kAbsent) value.storage = StorageKind::Arena, value.index = 0;
       else value.index = static_cast<std::uint32_t>(position);
     }
@@ -77,19 +77,13 @@ Status add_region(const qir::Graph &graph, const passes::Parts &parts, const Vec
           passes::known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
     else plan.operands.push_back({head_results[made.at(id)], 0, 0});
   }
-  for (const std::int32_t position : part.places) add(StorageKind::Output, position, 0);
+  for (const std::int32_t position : part.positions) add(StorageKind::Output, position, 0);
   plan.steps.push_back(step);
   plan.notes.emplace_back();  // its nodes have events of their own
   return {};
 }
 
-}  // namespace
-
-Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options) {
-  CompiledPlan out;
-  out.plan.isa = options.isa;
-  out.winograd = options.winograd, out.weights = options.weights;
-  out.f32_gemm = options.f32_gemm;
+void list_io(const qir::Graph &graph, CompiledPlan &out) {
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {
@@ -98,47 +92,10 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
       out.io_bytes += bytes_of(tensor);
     }
   }
-  for (const qir::Tensor &tensor : graph.tensors)
-    if (tensor.is_constant) out.weights_bytes += tensor.data.size;
-  if (options.sources == 0) qir::number_sources(graph);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  NodePathTable paths(graph, options.sources);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  qir::Store store;
-  Constants constants;
-  qir::ConstantPool pool;
-  const Vector<bool> early = passes::plannable(graph);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  const bool whole =
-      std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return passes::known(tensor.shape); });
-  passes::Parts parts;
-  if (!whole) parts = passes::cut(graph, early);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  qir::Graph &head = whole ? graph : parts.first.graph;
-  if (!whole) out.plan.names.push_back('\0');
-  if (!head.outputs.empty()) {
-    QR_RETURN_IF_ERROR(rewrite(head, store, paths, options.dry_run));
-    Lowering lowering(head, out.plan, constants, pool, paths, options);
-    QR_RETURN_IF_ERROR(lowering.run());
-    out.refusals_with_trace = lowering.traces();
-  }
-  if (!whole) {
-    const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);
-    QR_RETURN_IF_ERROR(add_region(graph, parts, results, pool, options.dry_run, out.plan));
-    paths.region(parts.second.graph);
-  }
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  chain_steps(out.plan, paths);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  read_float16(out.plan, paths);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  paths.write(out.plan);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  if (options.dry_run) return out;
-  assign_offsets(out.plan);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
+}
 
-  // Constants: what is large and lies in a segment stays there, the rest is packed. Only what a step reads.
+// What is large and lies in a segment stays there, the rest is packed. Only what a step reads.
+Status place_constants(const Constants &constants, std::span<const qir::Bytes> segments, CompiledPlan &out) {
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
   const auto segment_of = [&](const Constants::Entry &entry) {
@@ -183,6 +140,60 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
     if (value.bytes > 0 && value.index == out.kept_segments)
       std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options) {
+  CompiledPlan out;
+  out.plan.isa = options.isa;
+  out.winograd = options.winograd, out.weights = options.weights;
+  out.f32_gemm = options.f32_gemm;
+  list_io(graph, out);
+  for (const qir::Tensor &tensor : graph.tensors)
+    if (tensor.is_constant) out.weights_bytes += tensor.data.size;
+  if (options.sources == 0) qir::number_sources(graph);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  NodePathTable paths(graph, options.sources);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  qir::Store store;
+  Constants constants;
+  qir::ConstantPool pool;
+  const Vector<bool> early = passes::plannable(graph);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  const bool whole =
+      std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return passes::known(tensor.shape); });
+  passes::Parts parts;
+  if (!whole) parts = passes::cut(graph, early);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  qir::Graph &head = whole ? graph : parts.first.graph;
+  if (!whole) out.plan.names.push_back('\0');
+  if (!head.outputs.empty()) {
+    QR_RETURN_IF_ERROR(rewrite(head, store, paths, options.dry_run));
+    Lowering lowering(head, out.plan, constants, pool, paths, options);
+    QR_RETURN_IF_ERROR(lowering.run());
+    out.refusals_with_trace = lowering.traces();
+  }
+  if (!whole) {
+    const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);
+    QR_RETURN_IF_ERROR(add_region(graph, parts, results, pool, options.dry_run, out.plan));
+    paths.region(parts.second.graph);
+  }
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  chain_steps(out.plan, paths);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  read_float16(out.plan, paths);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  fuse_quantized_functions(out.plan, paths);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  paths.write(out.plan);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  if (options.dry_run) return out;
+  assign_offsets(out.plan);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+
+  QR_RETURN_IF_ERROR(place_constants(constants, segments, out));
   out.subgraph_constants.resize(pool.size());
   if (pool.size() > 0) pool.write_to(out.subgraph_constants.data());
   // Subgraphs were written with their constants in segment 0; blob.cpp gives the reader just that segment.

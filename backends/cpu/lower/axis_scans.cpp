@@ -34,9 +34,7 @@ Result<Lowered> lower_cumulate(Lowering &l, const qir::Node &node) {
   return l.finish_step(Kernel::Cumulate, p, {arg(x, l.width(xi)), arg(y, l.width(xi))});
 }
 
-namespace {
-
-std::optional<ReduceOp> reduction_of(Op op) {
+std::optional<ReduceOp> reduction_of(Op op) noexcept {
   switch (op) {
     case Op::ReduceSum: return ReduceOp::Sum;
     case Op::ReduceMean:
@@ -53,6 +51,8 @@ std::optional<ReduceOp> reduction_of(Op op) {
     default: return std::nullopt;
   }
 }
+
+namespace {
 
 // The axes that go must lie side by side in memory: what is outside, among and inside them.
 bool adjacent(const View &x, const bool *reduced, kernels::ReduceF32 *p) {

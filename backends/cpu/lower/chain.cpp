@@ -222,6 +222,26 @@ std::uint64_t bytes_read(const Plan &plan, const Link &link) {  // asks its valu
   return bytes;
 }
 
+// What lay between the steps of a chain is nowhere, and they are one step of all their nodes. `steps`, `operands`: of
+// the plan before.
+void forget_links(const Vector<Link> &links, std::span<const Step> steps, std::span<const Operand> operands, Plan &plan,
+                  NodePathTable &paths) {
+  if (stop_asked()) return;
+  for (const Link &link : links)
+    for (std::size_t i = 0; i + 1 < link.steps.size(); ++i) {
+      const Step &step = steps[link.steps[i]];
+      plan.values[operands[step.first_operand + step.operand_count - 1].value].bytes = 0;
+    }
+  if (stop_asked()) return;
+  const StepsOfNodes left(plan);
+  for (const Link &link : links) {
+    if (link.steps.size() < 2) continue;
+    if (stop_asked()) return;
+    const std::int32_t into = steps[link.steps.back()].source;
+    for (const std::size_t s : link.steps) paths.chained(steps[s].source, left.of(steps[s].source), into);
+  }
+}
+
 }  // namespace
 
 void chain_steps(Plan &plan, NodePathTable &paths) {
@@ -269,21 +289,7 @@ void chain_steps(Plan &plan, NodePathTable &paths) {
     plan.steps.push_back(step);
     plan.notes.push_back(note);
   }
-  if (stop_asked()) return;
-  // What lay between the steps of a chain is nowhere now.
-  for (const Link &link : links)
-    for (std::size_t i = 0; i + 1 < link.steps.size(); ++i) {
-      const Step &step = before.steps[link.steps[i]];
-      plan.values[before.operands[step.first_operand + step.operand_count - 1].value].bytes = 0;
-    }
-  if (stop_asked()) return;
-  const StepsOfNodes left(plan);
-  for (const Link &link : links) {
-    if (link.steps.size() < 2) continue;
-    if (stop_asked()) return;
-    const std::int32_t into = before.steps[link.steps.back()].source;
-    for (const std::size_t s : link.steps) paths.chained(before.steps[s].source, left.of(before.steps[s].source), into);
-  }
+  forget_links(links, before.steps, before.operands, plan, paths);
 }
 
 }  // namespace quarry::cpu

@@ -141,6 +141,19 @@ Result<Lowered> lower_matmul_wide(Lowering &l, const qir::Node &node) {
   return l.finish_step(Kernel::MatMulWide, p, {arg(a, each), arg(b, each), arg(y, each)});
 }
 
+Result<Lowered> lower_distances(Lowering &l, const qir::Node &node) {
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1], yi = node.outputs[0];
+  const qir::Shape &a_shape = l.tensor(ai).shape, &y_shape = l.tensor(yi).shape;
+  if (!l.is_f32(ai) || !l.is_f32(bi) || !l.is_f32(yi)) return Lowered::NotMine;
+  kernels::DistanceF32 p;
+  p.m = y_shape[0], p.n = y_shape[1], p.k = a_shape[1];
+  p.root = node.get_string("metric", "sqeuclidean") == "euclidean";
+  if (!l.takes(Kernel::DistanceF32, &p)) return Lowered::NotMine;
+  const View a = l.row_major(ai), b = l.row_major(bi), y = l.new_row_major(y_shape, 4);
+  l.define(yi, y);
+  return l.finish_step(Kernel::DistanceF32, p, {arg(a), arg(b), arg(y)});
+}
+
 // Bytes whose sums stay integers, neither side packed beforehand.
 Result<Lowered> lower_matmul_int(Lowering &l, const qir::Node &node) {
   if (!integer_matrices(l.graph(), node)) return Lowered::NotMine;

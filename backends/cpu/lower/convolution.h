@@ -8,6 +8,9 @@
 
 namespace quarry::cpu {
 
+// What rules take of a dimension, and of channels.
+inline constexpr std::int64_t kMostExtent = 1 << 24, kMostChannels = 1 << 20;
+
 // convolution.cpp: what a convolution's geometry says, as kernels take it; false where something exceeds what they
 // take.
 bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);

@@ -11,7 +11,6 @@ using kernels::Kernel;
 
 namespace {
 
-constexpr std::int64_t kMostExtent = 1 << 24, kMostChannels = 1 << 20;
 constexpr std::size_t kLast[] = {0, 2, 3, 4, 1};  // channels last
 
 // Without the depth.
@@ -23,6 +22,66 @@ qir::ConvGeometry flattened(const qir::ConvGeometry &g, std::int64_t images) {
     flat.stride[i] = g.stride[i + 1], flat.dilation[i] = g.dilation[i + 1], flat.pad_begin[i] = g.pad_begin[i + 1];
   }
   return flat;
+}
+
+// [n, out, h, w, group, slice, channel]: of each output slice the slices that its filter covers, as channels.
+Status slices_as_channels(Lowering &l, const qir::ConvGeometry &g, std::int32_t xi, View *out) {
+  const std::int64_t depth = g.kernel[0], wide = g.in_channels * depth, images = g.batch * g.out[0],
+                     plane = g.in[1] * g.in[2];
+  const std::int64_t each = g.in_per_group * depth;
+  const std::uint32_t value = l.new_value(static_cast<std::uint64_t>(images * plane * wide) * sizeof(float));
+  const bool padded =
+      g.pad_begin[0] > 0 || (g.out[0] - 1) * g.stride[0] + (depth - 1) * g.dilation[0] - g.pad_begin[0] >= g.in[0];
+  const View all{static_cast<std::int32_t>(value), 0, {images * plane * wide}, {1}};
+  if (padded) {
+    kernels::Fill fill;
+    fill.count = images * plane * wide;
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::Fill, fill, {arg(all)}));
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    // Output slices whose tap k lies inside.
+    const std::int64_t shift = k * g.dilation[0] - g.pad_begin[0];
+    std::int64_t begin = 0, end = g.out[0];
+    while (begin < end && begin * g.stride[0] + shift < 0) ++begin;
+    while (end > begin && (end - 1) * g.stride[0] + shift >= g.in[0]) --end;
+    if (begin == end) continue;
+    View from = l.any(xi), to = all;
+    from.offset += (begin * g.stride[0] + shift) * from.strides[2];
+    to.offset = begin * plane * wide + k * g.in_per_group;
+    const Dims s = from.strides;
+    from.dims = to.dims = {g.batch, g.group, g.in_per_group, end - begin, g.in[1], g.in[2]};
+    from.strides = {s[0], g.in_per_group * s[1], s[1], g.stride[0] * s[2], s[3], s[4]};
+    to.strides = {g.out[0] * plane * wide, each, 1, plane * wide, g.in[2] * wide, wide};
+    l.copy(from, to, 4, xi);
+  }
+  *out = all;
+  return {};
+}
+
+// The tensor as it lies densely with its channels last, copied where it does not.
+View dense_channels_last(Lowering &l, std::int32_t id) {
+  View x = l.any(id);
+  for (const View &form : l.forms(id))
+    if (form.strides == dense_strides(form.dims, kLast)) x = form;
+  if (x.strides == dense_strides(x.dims, kLast)) return x;
+  const View made = l.new_dense(x.dims, kLast, 4);
+  l.copy(x, made, 4, id);
+  l.define(id, made);
+  return made;
+}
+
+// w[oc][ic][slice][h][w] -> [oc][slice][ic][h][w]
+Vector<float> filters_by_slice(const qir::ConvGeometry &g, const float *weights) {
+  const std::int64_t depth = g.kernel[0], taps = g.kernel[1] * g.kernel[2];
+  Vector<float> filter;
+  filter.reserve(static_cast<std::size_t>(g.out_channels * depth * g.in_per_group * taps));
+  for (std::int64_t c = 0; c < g.out_channels; ++c)
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t i = 0; i < g.in_per_group; ++i) {
+        const float *const from = weights + ((c * g.in_per_group + i) * depth + k) * taps;
+        filter.insert(filter.end(), from, from + taps);
+      }
+  return filter;
 }
 
 }  // namespace
@@ -43,7 +102,6 @@ Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
   if (!conv_window(flattened(g, images), &p.window) || !bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias))
     return Lowered::NotMine;
 
-  const std::int64_t plane = g.in[1] * g.in[2];
   View x = l.any(xi);
   if (depth == 1 && g.stride[0] == 1 && g.pad_begin[0] == 0 && g.out[0] == g.in[0]) {
     const Dims last = dense_strides(x.dims, kLast);
@@ -54,34 +112,7 @@ Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
       x = made;
     }
   } else {
-    // [n, out, h, w, group, slice, channel]
-    const std::int64_t each = g.in_per_group * depth;
-    const std::uint32_t value = l.new_value(static_cast<std::uint64_t>(images * plane * wide) * sizeof(float));
-    const bool padded =
-        g.pad_begin[0] > 0 || (g.out[0] - 1) * g.stride[0] + (depth - 1) * g.dilation[0] - g.pad_begin[0] >= g.in[0];
-    const View all{static_cast<std::int32_t>(value), 0, {images * plane * wide}, {1}};
-    if (padded) {
-      kernels::Fill fill;
-      fill.count = images * plane * wide;
-      QR_RETURN_IF_ERROR(l.emit_step(Kernel::Fill, fill, {arg(all)}));
-    }
-    for (std::int64_t k = 0; k < depth; ++k) {
-      // Output slices whose tap k lies inside.
-      const std::int64_t shift = k * g.dilation[0] - g.pad_begin[0];
-      std::int64_t begin = 0, end = g.out[0];
-      while (begin < end && begin * g.stride[0] + shift < 0) ++begin;
-      while (end > begin && (end - 1) * g.stride[0] + shift >= g.in[0]) --end;
-      if (begin == end) continue;
-      View from = l.any(xi), to = all;
-      from.offset += (begin * g.stride[0] + shift) * from.strides[2];
-      to.offset = begin * plane * wide + k * g.in_per_group;
-      const Dims s = from.strides;
-      from.dims = to.dims = {g.batch, g.group, g.in_per_group, end - begin, g.in[1], g.in[2]};
-      from.strides = {s[0], g.in_per_group * s[1], s[1], g.stride[0] * s[2], s[3], s[4]};
-      to.strides = {g.out[0] * plane * wide, each, 1, plane * wide, g.in[2] * wide, wide};
-      l.copy(from, to, 4, xi);
-    }
-    x = all;
+    QR_RETURN_IF_ERROR(slices_as_channels(l, g, xi, &x));
   }
   const View y = l.new_dense(l.tensor(group.output).shape, kLast, 4);
   l.define(group.output, y);
@@ -92,18 +123,9 @@ Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
   }
   p.ic = p.x_stride = narrow(wide), p.oc = p.y_stride = narrow(g.out_channels), p.groups = narrow(g.group);
   p.act = group.act, p.has_bias = !bias.empty();
-  // w[oc][ic][slice][h][w] -> [oc][slice][ic][h][w]
   const std::int64_t taps = g.kernel[1] * g.kernel[2];
   Vector<float> filter;
-  if (!l.options().dry_run) {
-    filter.reserve(static_cast<std::size_t>(count_of(l.tensor(wi).shape)));
-    for (std::int64_t c = 0; c < g.out_channels; ++c)
-      for (std::int64_t k = 0; k < depth; ++k)
-        for (std::int64_t i = 0; i < g.in_per_group; ++i) {
-          const float *const from = weights + ((c * g.in_per_group + i) * depth + k) * taps;
-          filter.insert(filter.end(), from, from + taps);
-        }
-  }
+  if (!l.options().dry_run) filter = filters_by_slice(g, weights);
   return done(emit_conv(l, p, x, {filter.data(), g.in_per_group * depth * taps, taps, g.kernel[2], 1},
                         static_cast<std::int64_t>(filter.size()), bias, y,
                         group.residual == qir::kAbsent ? nullptr : &r));
@@ -135,15 +157,7 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
       !bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias))
     return Lowered::NotMine;
 
-  View x = l.any(xi);
-  for (const View &form : l.forms(xi))
-    if (form.strides == dense_strides(form.dims, kLast)) x = form;
-  if (x.strides != dense_strides(x.dims, kLast)) {
-    const View made = l.new_dense(x.dims, kLast, 4);
-    l.copy(x, made, 4, xi);
-    l.define(xi, made);
-    x = made;
-  }
+  const View x = dense_channels_last(l, xi);
   const View y = l.new_dense(l.tensor(group.output).shape, kLast, 4);
   l.define(group.output, y);
   const std::int64_t in_plane = g.in[1] * g.in[2] * g.group, out_plane = g.out[1] * g.out[2] * g.group,
@@ -164,10 +178,6 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
     }
     return {};
   };
-  const auto inside = [&](std::int64_t k) {
-    const std::int64_t begin = std::clamp<std::int64_t>(-shift_of(k), 0, g.out[0]);
-    return std::pair{begin, std::clamp<std::int64_t>(g.in[0] - shift_of(k), begin, g.out[0])};
-  };
   const bool alone = g.kernel[0] == 1;
   if (!alone) {
     kernels::Fill fill;
@@ -175,7 +185,8 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
     QR_RETURN_IF_ERROR(l.emit_step(Kernel::Fill, fill, {arg(View{y.value, y.offset, {fill.count}, {1}})}));
   }
   for (std::int64_t k = 0; k < g.kernel[0]; ++k) {
-    const auto [begin, end] = inside(k);
+    const std::int64_t begin = std::clamp<std::int64_t>(-shift_of(k), 0, g.out[0]),
+                       end = std::clamp<std::int64_t>(g.in[0] - shift_of(k), begin, g.out[0]);
     if (k != last && begin < end) QR_RETURN_IF_ERROR(slice(k, begin, end, false));
   }
   return slice(last, 0, g.out[0], alone);

@@ -9,7 +9,7 @@ namespace quarry::cpu {
 
 namespace {
 
-constexpr std::int64_t kMostExtent = 1 << 24, kMostChannels = 1 << 20, kMostTaps = 1 << 12;
+constexpr std::int64_t kMostTaps = 1 << 12;
 
 // One axis of a transposed convolution. Output o = stride * q + r - pad is the sum over t of x[q - t] * w[r + t *
 // stride]: for each r (a phase) an ordinary convolution over q.
@@ -78,6 +78,7 @@ struct Phases {
   bool depthwise() const { return g.group == g.in_channels && g.group == g.out_channels && g.group > 1; }
   bool match();
   Status emit(const PhaseRange &rows, const PhaseRange &columns);
+  Status emit_each(const PhaseRange &rows, const PhaseRange &columns);  // each phase by itself
 
  private:
   Vector<float> filter(const PhaseRange &rows, const PhaseRange &columns) const;
@@ -202,6 +203,13 @@ Status Phases::emit(const PhaseRange &rows, const PhaseRange &columns) {
   return {};
 }
 
+Status Phases::emit_each(const PhaseRange &rows, const PhaseRange &columns) {
+  for (std::int64_t h = rows.begin; h < rows.end; ++h)
+    for (std::int64_t w = columns.begin; w < columns.end; ++w)
+      QR_RETURN_IF_ERROR(emit({h, h + 1, rows.taps}, {w, w + 1, columns.taps}));
+  return {};
+}
+
 }  // namespace
 
 Result<bool> conv_transpose_geometry(const Lowering &l, const Group &group, qir::ConvGeometry *out) {
@@ -220,17 +228,9 @@ Result<Lowered> lower_conv_transpose(Lowering &l, const Group &group) {
   const qir::Node &node = l.node(group);
   phases.weights = qir::constant_floats(l.graph(), node.inputs[1]);
   phases.x = l.channels_last(node.inputs[0]), phases.y = l.image_output(group.output);
-  for (const PhaseRange &rows : phase_ranges(phases.axis[0])) {
-    for (const PhaseRange &columns : phase_ranges(phases.axis[1])) {
-      if (!phases.depthwise()) {
-        QR_RETURN_IF_ERROR(phases.emit(rows, columns));
-        continue;
-      }
-      for (std::int64_t h = rows.begin; h < rows.end; ++h)
-        for (std::int64_t w = columns.begin; w < columns.end; ++w)
-          QR_RETURN_IF_ERROR(phases.emit({h, h + 1, rows.taps}, {w, w + 1, columns.taps}));
-    }
-  }
+  for (const PhaseRange &rows : phase_ranges(phases.axis[0]))
+    for (const PhaseRange &columns : phase_ranges(phases.axis[1]))
+      QR_RETURN_IF_ERROR(phases.depthwise() ? phases.emit_each(rows, columns) : phases.emit(rows, columns));
   return Lowered::Done;
 }
 

@@ -55,10 +55,7 @@ constexpr ElementRow kRows[] = {
     {Op::IsNaN, ElementOp::IsNan},
     {Op::IsInf, ElementOp::IsInf},
 #define QR_FUNCTION(op, cpu, ...) {Op::op, element(cpu)},
-#define QR_FUNCTION_FORM(...)
 #include "graph/ops/functions.inc"
-#undef QR_FUNCTION
-#undef QR_FUNCTION_FORM
 };
 
 // Sets the numbers of a function; false where they are out of its range.
@@ -71,10 +68,7 @@ bool set_parameters(const qir::Node &node, kernels::Elements *to) {
     p = to->a = parameter(p_name, p_value);                                \
     to->b = parameter(q_name, q_value);                                    \
     return range;
-#define QR_FUNCTION_FORM(...)
 #include "graph/ops/functions.inc"
-#undef QR_FUNCTION
-#undef QR_FUNCTION_FORM
     default: return true;
   }
 }
@@ -84,6 +78,14 @@ DType of_width(std::uint64_t width) {
 }
 
 }  // namespace
+
+std::optional<ElementOp> element_of(Op op) noexcept {
+  const auto *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ElementRow &r) {
+    return r.op == op && r.element != static_cast<std::uint8_t>(ElementOp::Count);
+  });
+  if (row == std::end(kRows)) return std::nullopt;
+  return static_cast<ElementOp>(row->element);
+}
 
 Status emit_elements(Lowering &l, kernels::Elements params, std::span<const View *const> operands, const View &y) {
   Vector<const View *> views{&y};

@@ -8,11 +8,16 @@
 
 namespace quarry::cpu {
 
+using kernels::Act;
 using kernels::BinaryOp;
+using kernels::ElementOp;
 using kernels::Kernel;
 using qir::Op;
 
 namespace {
+
+[[maybe_unused]] std::optional<Act> act_of(Act act) { return act; }
+[[maybe_unused]] std::optional<Act> act_of(ElementOp) { return std::nullopt; }  // elements.cpp's
 
 std::optional<BinaryOp> binary_of(Op op) {
   switch (op) {
@@ -65,6 +70,19 @@ Result<Lowered> lower_unary(Lowering &l, const Group &group) {
   l.define(group.output, y);
   const kernels::UnaryF32 p{count_of(x.dims), *act};
   return l.finish_step(Kernel::UnaryF32, p, {arg(x), arg(y)});
+}
+
+std::optional<Act> function_f64_of(Op op) noexcept {
+  switch (op) {
+    case Op::Clip: return Act::Clip;
+    case Op::QuickGelu: return Act::Silu;
+#define QR_FUNCTION(op, cpu, ...) \
+  case Op::op: {                  \
+    return act_of(cpu);           \
+  }
+#include "graph/ops/functions.inc"
+    default: return std::nullopt;
+  }
 }
 
 Result<Lowered> lower_unary_f64(Lowering &l, const qir::Node &node) {

@@ -220,7 +220,7 @@ void Lowering::find_slots() {
       const bool once = times[id] == 1 && !uses_.is_output(id);
       if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant &&
           slots_[index_of(id)].concat == qir::kAbsent) {
-        const Op op = graph_.nodes[index_of(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
+        const Op op = graph_.nodes[index_of(fusion_.group_of(index_of(maker)).root)].op;
         if (op == Op::Conv || op == Op::ConvTranspose || op == Op::MaxPool || op == Op::AveragePool)
           slots_[index_of(id)] = {node.outputs[0], channel};
       }

@@ -105,13 +105,11 @@ std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node
   }
   const auto parameter = [&](const char *name, float value) { return *name ? node.get_float(name, value) : value; };
   switch (node.op) {
-#define QR_FUNCTION(op, cpu, p, p_value, q, q_value, ...) \
-  case Op::op:                                            \
-    return activation(cpu, parameter(p, p_value), parameter(q, q_value));
-#define QR_FUNCTION_FORM(...)
+#define QR_FUNCTION(op, cpu, p, p_value, q, q_value, ...)                 \
+  case Op::op: {                                                          \
+    return activation(cpu, parameter(p, p_value), parameter(q, q_value)); \
+  }
 #include "graph/ops/functions.inc"
-#undef QR_FUNCTION
-#undef QR_FUNCTION_FORM
     default: return std::nullopt;
   }
 }
@@ -188,7 +186,35 @@ void Fusion::find_blocks() {
 std::int32_t Fusion::only_user(std::int32_t tensor) const {
   if (tensor == qir::kAbsent || !uses_.used_once(tensor)) return -1;
   const std::int32_t user = uses_.users(tensor)[0];
-  return taken(static_cast<std::size_t>(user)) ? -1 : user;
+  return taken(index_of(user)) ? -1 : user;
+}
+
+// The other operand of a sum behind a product: its bias, or what is added to its result.
+bool Fusion::take_sum(Group &group, const qir::Node &node, bool quantized) const {
+  if (group.residual_mode != Residual::None) return false;
+  const qir::Tensor &made = at(graph_, group.output);
+  const std::int32_t other = node.inputs[0] == group.output ? node.inputs[1] : node.inputs[0];
+  const qir::Tensor &added = at(graph_, other), &sum = at(graph_, node.outputs[0]);
+  if (other == group.output || sum.shape != made.shape) return false;
+  const bool is_image = !added.is_constant && added.shape == made.shape;
+  if (quantized) {
+    if (!is_image || !added.quant || !sum.quant) return false;
+    group.residual = other;
+    group.residual_mode = Residual::BeforeAct;
+    group.mid = group.output;
+    return true;
+  }
+  if (!plain(graph_, other) || !plain(graph_, node.outputs[0])) return false;
+  const bool is_conv = graph_.nodes[index_of(group.root)].op == Op::Conv;
+  if (added.is_constant && is_per_channel(added, made, is_conv) && group.bias == qir::kAbsent &&
+      group.act.kind == Act::None) {
+    group.bias = other;
+    return true;
+  }
+  if (!is_image) return false;
+  group.residual = other;
+  group.residual_mode = group.act.kind == Act::None ? Residual::BeforeAct : Residual::AfterAct;
+  return true;
 }
 
 // Takes the nodes behind the group's output as long as the step can do them.
@@ -200,7 +226,6 @@ void Fusion::grow(Group &group) {
     const std::int32_t next = only_user(group.output);
     if (next < 0) return;
     const qir::Node &node = graph_.nodes[index_of(next)];
-    const qir::Tensor &made = at(graph_, group.output);
     bool takes = false;
     if (!quantized && group.act.kind == Act::None && group.residual_mode != Residual::AfterAct &&
         node.inputs[0] == group.output) {
@@ -216,29 +241,7 @@ void Fusion::grow(Group &group) {
         takes = true;
       }
     }
-    if (!takes && node.op == Op::Add && is_contraction(root) && group.residual_mode == Residual::None) {
-      const std::int32_t other = node.inputs[0] == group.output ? node.inputs[1] : node.inputs[0];
-      const qir::Tensor &added = at(graph_, other), &sum = at(graph_, node.outputs[0]);
-      if (other == group.output || sum.shape != made.shape) return;
-      if (quantized) {
-        if (!added.is_constant && added.shape == made.shape && added.quant && sum.quant) {
-          group.residual = other;
-          group.residual_mode = Residual::BeforeAct;
-          group.mid = group.output;
-          takes = true;
-        }
-      } else if (plain(graph_, other) && plain(graph_, node.outputs[0])) {
-        const bool per_column = added.is_constant && is_per_channel(added, made, root == Op::Conv);
-        if (per_column && group.bias == qir::kAbsent && group.act.kind == Act::None) {
-          group.bias = other;
-          takes = true;
-        } else if (!added.is_constant && added.shape == made.shape) {
-          group.residual = other;
-          group.residual_mode = group.act.kind == Act::None ? Residual::BeforeAct : Residual::AfterAct;
-          takes = true;
-        }
-      }
-    }
+    if (!takes && node.op == Op::Add && is_contraction(root)) takes = take_sum(group, node, quantized);
     if (!takes) return;
     of_node_[index_of(next)] = number;
     group.last = next;
@@ -251,7 +254,7 @@ bool Fusion::grow_attention(std::size_t n, Group &group) {
   const auto pieces = passes::match_attention(graph_, uses_, n);
   if (!pieces) return false;
   for (const std::int32_t node : pieces->nodes)
-    if (taken(static_cast<std::size_t>(node))) return false;
+    if (taken(index_of(node))) return false;
   group.attention = true;
   group.root = group.last = static_cast<std::int32_t>(n);
   group.output = graph_.nodes[n].outputs[0];

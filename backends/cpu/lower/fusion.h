@@ -42,7 +42,10 @@ class Fusion {
   const Group &group(std::int32_t number) const { return groups_[index_of(number)]; }
 
  private:
+  // Takes what follows into the group: scale, bias, residual, activation. Of a quantised result no activation (the
+  // types of results have its limits already), and nothing that another node reads as well.
   void grow(Group &group);
+  bool take_sum(Group &group, const qir::Node &node, bool quantized) const;
   bool grow_attention(std::size_t node, Group &group);
   void find_blocks();
   bool taken(std::size_t node) const { return of_node_[node] >= 0; }

@@ -59,11 +59,11 @@ Vector<std::int32_t> centred_weights(const qir::Tensor &w, const kernels::ConvIn
   Vector<std::int32_t> weights = qir::stored_integers(w, static_cast<std::uint64_t>(count_of(w.shape)));
   const std::int64_t per_group = p.ic / p.groups;
   for (std::int64_t c = 0; c < p.oc; ++c) {
-    const std::int32_t off = zero(static_cast<std::size_t>(c));
+    const std::int32_t off = zero(index_of(c));
     for (std::int64_t i = 0; i < per_group; ++i)
       for (std::int64_t t = 0; t < filter.taps; ++t) {
         const std::int64_t at = c * filter.strides.oc_stride + i * filter.strides.ic_stride + t;
-        sum(static_cast<std::size_t>(c), weights[index_of(at)] -= off);
+        sum(index_of(c), weights[index_of(at)] -= off);
       }
   }
   return weights;

@@ -114,8 +114,12 @@ Result<Lowered> Lowering::lower_group(const Group &group) {
     }
   }
   if (group.attention) return try_rule(rule_of(RuleId::attention), group);
+  const std::int32_t leading =
+      !root.inputs.empty() && root.inputs[0] != qir::kAbsent ? root.inputs[0] : root.outputs[0];
+  const DType first = leading == qir::kAbsent ? DType::Unknown : tensor(leading).dtype;
   for (const RuleId id : rules_for(root.op, quantized)) {
     if (id == RuleId::None) break;
+    if (!takes_type(id, root.op, first)) continue;
     QR_ASSIGN_OR_RETURN(const Lowered made, try_rule(rule_of(id), group));
     if (made != Lowered::NotMine) return made;
   }

@@ -136,6 +136,12 @@ class Lowering {
   Status lower(std::size_t node);
   Status lower_members(const Group &group);
   Result<Lowered> lower_group(const Group &group);
+  // A node that is cpu-reference's: its graph as bytes, what it reads and what it writes.
+  struct ReferenceParts {
+    Vector<std::uint8_t> bytes;
+    Vector<Operand> reads, writes;
+  };
+  void add_reference_step(const qir::Node &node, ReferenceParts parts, StepNote note, std::string_view shapes);
   Status lower_reference(const qir::Node &node);  // the last resort
   Status finish_outputs();
   // Reports to `paths_` and profiles the steps made since there were `before`.

@@ -11,9 +11,7 @@ namespace quarry::cpu {
 using kernels::Kernel;
 using qir::Op;
 
-namespace {
-
-bool castable(DType dtype) {
+bool castable(DType dtype) noexcept {
   switch (dtype) {
     case DType::F32:
     case DType::F16:
@@ -29,8 +27,6 @@ bool castable(DType dtype) {
     default: return false;
   }
 }
-
-}  // namespace
 
 // Blocks of pixels to channels and back.
 Result<Lowered> lower_depth_space(Lowering &l, const qir::Node &node) {

@@ -18,7 +18,7 @@ NodePathTable::NodePathTable(const qir::Graph &given, std::size_t sources)
 }
 
 NodePathTable::Entry *NodePathTable::of(std::int32_t source) {
-  return source < 0 || static_cast<std::size_t>(source) >= paths_.size() ? nullptr : &paths_[index_of(source)];
+  return source < 0 || index_of(source) >= paths_.size() ? nullptr : &paths_[index_of(source)];
 }
 
 void NodePathTable::add(Entry &entry, String kernel) {
@@ -66,7 +66,7 @@ void NodePathTable::chained(std::int32_t source, std::span<const Step> left, std
 
 void NodePathTable::region(const qir::Graph &part) {
   const Vector<bool> tells = passes::telling(part);
-  const bool planned = passes::has_products(passes::cut(part, tells).second.graph);
+  const bool planned = passes::has_contractions(passes::cut(part, tells).second.graph);
   for (std::size_t n = 0; n < part.nodes.size(); ++n) {
     Entry *const entry = of(part.nodes[n].source);
     if (!entry) continue;
@@ -86,8 +86,7 @@ Vector<std::size_t> NodePathTable::ends() const {
       const Entry &entry = paths_[node];
       return ends[node] == kUnknown && !entry.native && !entry.reference && entry.into != qir::kNoSource;
     };
-    for (met.clear(); goes_on(); node = static_cast<std::size_t>(paths_[node].into))
-      ends[node] = kVisiting, met.push_back(node);
+    for (met.clear(); goes_on(); node = index_of(paths_[node].into)) ends[node] = kVisiting, met.push_back(node);
     const std::size_t end = ends[node] < kVisiting ? ends[node] : node;  // (a circle ends where it closes)
     ends[node] = end;
     for (const std::size_t one : met) ends[one] = end;

@@ -14,6 +14,9 @@ void chain_steps(Plan &plan, NodePathTable &paths);
 // Lets steps read and write f16 and bf16 themselves where Casts stand beside them (float16_steps.cpp).
 void read_float16(Plan &plan, NodePathTable &paths);
 
+// Makes one step of Dequantize, a function of one element and Quantize (quantized_functions.cpp).
+void fuse_quantized_functions(Plan &plan, NodePathTable &paths);
+
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
 void assign_offsets(Plan &plan);
 

@@ -162,7 +162,7 @@ Status Layer::emit_direction(const Operands &operands, std::int64_t d) {
   };
   p.backwards = g.reverse || d == 1;
   const std::size_t functions = node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1;
-  const Activation *const of = &acts[static_cast<std::size_t>(d) * functions];
+  const Activation *const of = &acts[index_of(d) * functions];
   p.f = of[0], p.g = functions > 1 ? of[1] : Activation{}, p.h = functions > 2 ? of[2] : Activation{};
   const std::int64_t step = d * (g.batch_first ? g.hidden : g.batch * g.hidden);  // between directions
   const View gates = at(operands.from_x, d * wide()), h = at(operands.h, step), c = at(operands.c, step),

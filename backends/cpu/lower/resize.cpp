@@ -67,6 +67,31 @@ bool crop_axes(const Lowering &l, const qir::Node &node, const qir::ResizeGeomet
   return true;
 }
 
+// Planes by themselves. `bytes`: as f32, which is rounded.
+Result<Lowered> lower_planes(Lowering &l, const qir::Node &node, const Vector<Tap> &rows, const Vector<Tap> &columns,
+                             std::uint32_t nearest, bool bytes) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const qir::Shape &in = l.tensor(xi).shape, &out = l.tensor(yi).shape;
+  const DType dtype = l.tensor(xi).dtype;
+  const kernels::ResizePlanesF32 q{
+      in[0] * in[1], narrow(in[2]), narrow(in[3]), narrow(out[2]), narrow(out[3]), nearest, 0};
+  View x = l.row_major(xi);
+  const View y = l.new_row_major(out, l.width(yi)), made = bytes ? l.new_row_major(out, 4) : y;
+  l.define(yi, y);
+  const auto type = static_cast<std::uint32_t>(dtype);
+  if (bytes) {
+    const View wide = l.new_row_major(in, 4);
+    const kernels::Cast cast{type, static_cast<std::uint32_t>(DType::F32), count_of(in)};
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::Cast, cast, {arg(x, 1), arg(wide)}));
+    x = wide;
+  }
+  QR_RETURN_IF_ERROR(
+      l.emit_step(Kernel::ResizePlanesF32, q,
+                  {arg(x), arg(l.own_constant(bytes_of(rows))), arg(l.own_constant(bytes_of(columns))), arg(made)}));
+  if (!bytes) return Lowered::Done;
+  return l.finish_step(Kernel::Quantize, kernels::Quantize{count_of(out), {type, 0, 1, 0}}, {arg(made), arg(y, 1)});
+}
+
 }  // namespace
 
 Result<Lowered> lower_resize(Lowering &l, const qir::Node &node) {
@@ -106,23 +131,7 @@ Result<Lowered> lower_resize(Lowering &l, const qir::Node &node) {
   // channel is a plane anyhow.
   const bool leaves = l.uses().is_output(yi) && l.uses().users(yi).empty();
   if (bytes || in[1] == 1 || (leaves && (stays_planar(l, xi, yi) || count_of(out) >= 2 * count_of(in)))) {
-    const kernels::ResizePlanesF32 q{
-        in[0] * in[1], narrow(in[2]), narrow(in[3]), narrow(out[2]), narrow(out[3]), p.nearest, 0};
-    View x = l.row_major(xi);
-    const View y = l.new_row_major(out, l.width(yi)), made = bytes ? l.new_row_major(out, 4) : y;
-    l.define(yi, y);
-    const auto type = static_cast<std::uint32_t>(dtype);
-    if (bytes) {
-      const View wide = l.new_row_major(in, 4);
-      const kernels::Cast cast{type, static_cast<std::uint32_t>(DType::F32), count_of(in)};
-      QR_RETURN_IF_ERROR(l.emit_step(Kernel::Cast, cast, {arg(x, 1), arg(wide)}));
-      x = wide;
-    }
-    QR_RETURN_IF_ERROR(
-        l.emit_step(Kernel::ResizePlanesF32, q,
-                    {arg(x), arg(l.own_constant(bytes_of(rows))), arg(l.own_constant(bytes_of(columns))), arg(made)}));
-    if (!bytes) return Lowered::Done;
-    return l.finish_step(Kernel::Quantize, kernels::Quantize{count_of(out), {type, 0, 1, 0}}, {arg(made), arg(y, 1)});
+    return lower_planes(l, node, rows, columns, p.nearest, bytes);
   }
   const View x = l.channels_last(xi), y = l.image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;

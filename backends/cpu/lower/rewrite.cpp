@@ -34,33 +34,38 @@ class Blanks final : public qir::Folder {
   reference::ReferenceFolder folder_;
 };
 
-// Operators that other operators' kernels do better than one of cpu-reference. (What is left of
-// SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, is cpu-reference's: it looks whether targets are classes.)
-bool spelled(const qir::Graph &graph, const qir::Node &node) {
-  switch (node.op) {
+bool is_decomposed(const qir::Graph &graph, const qir::Node &node) {
+  // EyeLike as a constant, unless the caller gets it: to write it takes half as long as to copy it.
+  return decomposes(node.op) &&
+         (node.op != qir::Op::EyeLike || std::ranges::find(graph.outputs, node.outputs[0]) == graph.outputs.end());
+}
+
+}  // namespace
+
+// (What is left of SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, is cpu-reference's: it looks whether targets are
+// classes.)
+bool decomposes(qir::Op op) noexcept {
+  switch (op) {
     case qir::Op::Attention:
     case qir::Op::FusedMatMul:
     case qir::Op::SwiGLU:
     case qir::Op::CastLike:
     case qir::Op::AffineGrid:
     case qir::Op::CenterCropPad:
-    case qir::Op::SoftmaxCrossEntropyLoss: return true;
-    // As a constant, unless the caller gets it: to write it takes half as long as to copy it.
-    case qir::Op::EyeLike: return std::ranges::find(graph.outputs, node.outputs[0]) == graph.outputs.end();
+    case qir::Op::SoftmaxCrossEntropyLoss:
+    case qir::Op::EyeLike: return true;
     default: return false;
   }
 }
-
-}  // namespace
 
 Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run) {
   QR_RETURN_IF_ERROR(stop_status("compile"));
   QR_RETURN_IF_ERROR(reference::widen_float16(graph));
   // What a pass that was stopped leaves is for no other to read.
   const auto stopped = [] { return stop_status("compile"); };
-  passes::decompose_unsupported(graph, store, spelled);
+  passes::decompose_unsupported(graph, store, is_decomposed);
   QR_RETURN_IF_ERROR(stopped());
-  passes::take_apart_quantized(graph, store, runs_in_integers);
+  passes::dequantize_nodes(graph, store, runs_in_integers);
   QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
   Blanks blanks;

@@ -18,6 +18,9 @@ inline constexpr passes::Composites kComposites = {passes::Composite::Gelu,
                                                    passes::Composite::LayerNormalization,
                                                    passes::Composite::RMSNormalization};
 
+// Operators that other operators' kernels do better than one of cpu-reference.
+bool decomposes(qir::Op op) noexcept;
+
 // f16 and bf16 widened as cpu-reference does it; quantised operators without an integer kernel dequantised; Einsum of
 // two tensors as MatMul; casts and dequantisations of constants computed; composite operators. New constants lie in
 // the store; `paths` learns what went into what. `dry_run`: large constants are not computed, but zeros.

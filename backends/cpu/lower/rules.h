@@ -9,24 +9,32 @@ namespace quarry::cpu {
 
 inline std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
-#define QR_CPU_GROUP_RULE(name) Result<Lowered> lower_##name(Lowering &l, const Group &group);
-#define QR_CPU_NODE_RULE(name) Result<Lowered> lower_##name(Lowering &l, const qir::Node &node);
-#include "backends/cpu/lower/rules.inc"
-#undef QR_CPU_GROUP_RULE
-#undef QR_CPU_NODE_RULE
+#define QR_CPU_GROUP_RULE(name, ...) Result<Lowered> lower_##name(Lowering &l, const Group &group);
+#define QR_CPU_NODE_RULE(name, ...) Result<Lowered> lower_##name(Lowering &l, const qir::Node &node);
+#include "backends/cpu/lower/operators.inc"
 
 enum class RuleId : std::uint8_t {
   None,
-#define QR_CPU_GROUP_RULE(name) name,
-#define QR_CPU_NODE_RULE(name) name,
-#include "backends/cpu/lower/rules.inc"
-#undef QR_CPU_GROUP_RULE
-#undef QR_CPU_NODE_RULE
+#define QR_CPU_GROUP_RULE(name, ...) name,
+#define QR_CPU_NODE_RULE(name, ...) name,
+#include "backends/cpu/lower/operators.inc"
 };
 
-// operators.cpp. Rules of an operator in the order in which they are tried, up to the first None.
+// operators.cpp. Rules of an operator in the order in which they are tried, up to the first None; whether it has any,
+// and what all of them leave, in a few words.
 std::span<const RuleId> rules_for(qir::Op op, bool quantized) noexcept;
 Rule rule_of(RuleId id) noexcept;
+bool has_rules(qir::Op op) noexcept;
+const char *leaves_of(qir::Op op) noexcept;
+// Whether the rule is tried for a node of the operator whose first input (its first output, where it has none) is of
+// the type. Coverage is made from it.
+bool takes_type(RuleId id, qir::Op op, DType dtype) noexcept;
+
+// What operators compute where the type decides: a kernel of elements, of one f64, of sums along axes; casts.
+std::optional<kernels::ElementOp> element_of(qir::Op op) noexcept;   // elements.cpp
+std::optional<kernels::Act> function_f64_of(qir::Op op) noexcept;    // elementwise.cpp
+std::optional<kernels::ReduceOp> reduction_of(qir::Op op) noexcept;  // axis_scans.cpp
+bool castable(DType dtype) noexcept;                                 // movement.cpp
 
 // views.cpp: whether elements mean the same on both sides; and the node's first input and output are such, and it has
 // no other output.

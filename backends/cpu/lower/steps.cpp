@@ -139,6 +139,25 @@ std::uint32_t Lowering::shapes_of(const Group &group) {
 
 // ---- cpu-reference ------------------------------------------------------------------------------
 
+void Lowering::add_reference_step(const qir::Node &node, ReferenceParts parts, StepNote note, std::string_view shapes) {
+  Step step;
+  step.kernel = kReferenceStep;
+  step.params = static_cast<std::uint32_t>(plan_.subgraphs.size());
+  step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
+  step.operand_count = static_cast<std::uint32_t>(parts.reads.size() + parts.writes.size());
+  step.name = name_of(node.name);
+  step.op = name_of(qir::op_name(node.op));
+  step.source = node.source;
+  note.shapes = name_of(shapes);
+  note.fused = name_of("");
+  plan_.operands.insert(plan_.operands.end(), parts.reads.begin(), parts.reads.end());
+  plan_.operands.insert(plan_.operands.end(), parts.writes.begin(), parts.writes.end());
+  plan_.subgraphs.push_back({std::move(parts.bytes), static_cast<std::uint32_t>(parts.reads.size()),
+                             static_cast<std::uint32_t>(parts.writes.size())});
+  plan_.steps.push_back(step);
+  plan_.notes.push_back(note);
+}
+
 // One node as a graph of its own.
 Status Lowering::lower_reference(const qir::Node &node) {
   StepNote note;
@@ -190,22 +209,7 @@ Status Lowering::lower_reference(const qir::Node &node) {
   if (!options_.dry_run) {
     QR_ASSIGN_OR_RETURN(bytes, qir::write_graph(subgraph, pool_));
   }
-  Step step;
-  step.kernel = kReferenceStep;
-  step.params = static_cast<std::uint32_t>(plan_.subgraphs.size());
-  step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
-  step.operand_count = static_cast<std::uint32_t>(reads.size() + writes.size());
-  step.name = name_of(node.name);
-  step.op = name_of(qir::op_name(node.op));
-  step.source = node.source;
-  note.shapes = name_of(shapes.view());
-  note.fused = name_of("");
-  plan_.operands.insert(plan_.operands.end(), reads.begin(), reads.end());
-  plan_.operands.insert(plan_.operands.end(), writes.begin(), writes.end());
-  plan_.subgraphs.push_back(
-      {std::move(bytes), static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
-  plan_.steps.push_back(step);
-  plan_.notes.push_back(note);
+  add_reference_step(node, {std::move(bytes), std::move(reads), std::move(writes)}, note, shapes.view());
   return {};
 }
 

@@ -104,6 +104,33 @@ bool reads_packed(std::uint32_t kernel) {
          kernel == static_cast<std::uint32_t>(Kernel::BlockF32);
 }
 
+Header header_of(const CompiledPlan &compiled, std::size_t names_bytes) {
+  const Plan &plan = compiled.plan;
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kBlobVersion, header.header_bytes = sizeof(Header);
+  std::string_view(plan.isa->name).copy(header.isa, sizeof header.isa - 1);
+  header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes,
+  header.io_bytes = compiled.io_bytes;
+  header.scratch_bytes = plan.scratch_bytes, header.shared_bytes = plan.shared_bytes;
+  header.kept_segments = static_cast<std::uint32_t>(compiled.kept_segments);
+  header.values = static_cast<std::uint32_t>(plan.values.size()),
+  header.steps = static_cast<std::uint32_t>(plan.steps.size());
+  header.operands = static_cast<std::uint32_t>(plan.operands.size()),
+  header.subgraphs = static_cast<std::uint32_t>(plan.subgraphs.size());
+  header.inputs = static_cast<std::uint32_t>(plan.inputs.size()),
+  header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
+  header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
+  header.names_bytes = static_cast<std::uint32_t>(names_bytes);
+  header.paths = static_cast<std::uint32_t>(plan.paths.size());
+  header.region_bytes = plan.region.qir.size();
+  header.region_nodes = static_cast<std::uint32_t>(plan.region.sources.size());
+  header.region_winograd = compiled.winograd ? 1 : 0,
+  header.region_weights = static_cast<std::uint32_t>(compiled.weights);
+  header.region_f32_gemm = static_cast<std::uint32_t>(compiled.f32_gemm);
+  return header;
+}
+
 }  // namespace
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
@@ -126,28 +153,7 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   Vector<SubgraphRow> subgraphs;
   for (const ReferenceSubgraph &subgraph : plan.subgraphs)
     subgraphs.push_back({subgraph.qir.size(), subgraph.inputs, subgraph.outputs});
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kBlobVersion, header.header_bytes = sizeof(Header);
-  std::string_view(plan.isa->name).copy(header.isa, sizeof header.isa - 1);
-  header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes,
-  header.io_bytes = compiled.io_bytes;
-  header.scratch_bytes = plan.scratch_bytes, header.shared_bytes = plan.shared_bytes;
-  header.kept_segments = static_cast<std::uint32_t>(compiled.kept_segments);
-  header.values = static_cast<std::uint32_t>(plan.values.size()),
-  header.steps = static_cast<std::uint32_t>(plan.steps.size());
-  header.operands = static_cast<std::uint32_t>(plan.operands.size()),
-  header.subgraphs = static_cast<std::uint32_t>(subgraphs.size());
-  header.inputs = static_cast<std::uint32_t>(plan.inputs.size()),
-  header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
-  header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
-  header.names_bytes = static_cast<std::uint32_t>(names.size());
-  header.paths = static_cast<std::uint32_t>(plan.paths.size());
-  header.region_bytes = plan.region.qir.size();
-  header.region_nodes = static_cast<std::uint32_t>(plan.region.sources.size());
-  header.region_winograd = compiled.winograd ? 1 : 0,
-  header.region_weights = static_cast<std::uint32_t>(compiled.weights);
-  header.region_f32_gemm = static_cast<std::uint32_t>(compiled.f32_gemm);
+  const Header header = header_of(compiled, names.size());
   Writer writer;
   writer.reserve(plan.values.size() * sizeof plan.values[0] + plan.steps.size() * sizeof plan.steps[0] +
                  plan.notes.size() * sizeof plan.notes[0] + plan.operands.size() * sizeof plan.operands[0] +
@@ -403,9 +409,6 @@ Status Loader::check_step(const Step &step) {
   if (!is_name(step.name) || !is_name(step.op)) return bad("name of step", step.name, "one of the names");
   if (step.source < qir::kNoSource || step.source >= static_cast<std::int64_t>(plan_->paths.size()))
     return bad("node of step", static_cast<std::uint32_t>(step.source), "one of the graph, or none");
-  for (std::uint32_t i = 0; i < step.operand_count; ++i)
-    if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
-      return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
   if (step.kernel == kRegionStep) return {};
   if (step.kernel == kReferenceStep) return check_piece_step(step);
   const kernels::KernelRow *row = kernels::kernel_row(step.kernel);
@@ -452,6 +455,9 @@ Result<Unique<LoadedPlan>> Loader::run() {
   QR_ASSIGN_OR_RETURN(plan_->steps, reader_.table<Step>(header_->steps));
   QR_ASSIGN_OR_RETURN(plan_->notes, reader_.table<StepNote>(header_->steps));
   QR_ASSIGN_OR_RETURN(plan_->operands, reader_.table<Operand>(header_->operands));
+  // Those of no step too, which steps that were joined leave behind: an execution goes through them all.
+  for (const Operand &operand : plan_->operands)
+    if (operand.value >= plan_->values.size()) return bad("value of operand", operand.value, "one of the table");
   QR_ASSIGN_OR_RETURN(plan_->params, reader_.take(header_->params_bytes));
   QR_ASSIGN_OR_RETURN(const std::uint8_t *names, reader_.take(header_->names_bytes));
   plan_->names = {reinterpret_cast<const char *>(names), header_->names_bytes};

@@ -55,7 +55,7 @@ class Planned final : public dynamic::PlannedRun {
 }  // namespace
 
 bool DynamicExecution::wants_plan(std::int64_t elements) const {
-  return region_.pieces.rest_has_products || elements >= kMuch;
+  return region_.pieces.rest_has_contractions || elements >= kMuch;
 }
 
 Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {

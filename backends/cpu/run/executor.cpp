@@ -96,6 +96,37 @@ std::int64_t Execution::indexed_extent(const Step &step, std::int64_t at) const 
   }
 }
 
+// What a kernel reports of an index (a length, a position) that is out of range.
+Status Execution::refuse_index(const Step &step, std::int64_t found, std::int64_t at) const {
+  using kernels::Kernel;
+  const auto refuse = [&](const String &what) {
+    return Status::error(ErrorId::run_value, format("%s '%s': %s", plan_.name(step.op), plan_.name(step.name), what));
+  };
+  const std::uint8_t *const params = plan_.params + step.params;
+  if (const std::int64_t extent = indexed_extent(step, at); extent > 0)
+    return refuse(format("index %lld: found %lld, expected one from %lld to %lld", at, found, -extent, extent - 1));
+  switch (static_cast<Kernel>(step.kernel)) {
+    case Kernel::RecurrentF32:
+    case Kernel::RecurrentBytes: {
+      kernels::RecurrentF32 layer;  // what RecurrentBytes begins with
+      std::memcpy(&layer, params, sizeof layer);
+      return refuse(format("sequence_lens[%lld]: found %lld, expected 0 to %lld", at, found, layer.steps));
+    }
+    case Kernel::RotaryF32: {
+      kernels::RotaryF32 rotary;
+      std::memcpy(&rotary, params, sizeof rotary);
+      return refuse(format("position_ids[%lld]: found %lld, expected 0 to %lld", at, found, rotary.positions - 1));
+    }
+    case Kernel::RoiAlignF32: {
+      kernels::RoiAlignF32 align;
+      std::memcpy(&align, params, sizeof align);
+      return refuse(format("found region %lld of image %lld, expected image 0 to %d and a region of sensible size",
+                           found - 1, at, align.n - 1));
+    }
+    default: return {};
+  }
+}
+
 Status Execution::run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     if (plan_.region && plan_.region->gives(i)) continue;
@@ -121,47 +152,23 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (step.kernel == kReferenceStep) {
       QR_RETURN_IF_ERROR(run_subgraph(step, request, host));
     } else {
-      sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
+      sharing_.step(index_of(&step - plan_.steps.data()));
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
       if (sharing_.stopped()) {  // half way through
         Status status = stop.status("run");
         return status.ok() ? Status::error(ErrorId::cancelled, "run: the signal was aborted") : std::move(status);
       }
-      if (bad_index[0] != 0) {
-        if (const std::int64_t extent = indexed_extent(step, bad_index[1]); extent > 0)
-          return Status::error(
-              ErrorId::run_value,
-              format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
-                     plan_.name(step.name), bad_index[1], bad_index[0], -extent, extent - 1));
-      }
-      if ((step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) ||
-           step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentBytes)) &&
-          bad_index[0] != 0) {
-        kernels::RecurrentF32 layer;  // what RecurrentBytes begins with
-        std::memcpy(&layer, plan_.params + step.params, sizeof layer);
-        return Status::error(ErrorId::run_value,
-                             format("%s '%s': sequence_lens[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
-                                    plan_.name(step.name), bad_index[1], bad_index[0], layer.steps));
-      }
-      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RotaryF32) && bad_index[0] != 0) {
-        kernels::RotaryF32 rotary;
-        std::memcpy(&rotary, plan_.params + step.params, sizeof rotary);
-        return Status::error(ErrorId::run_value,
-                             format("%s '%s': position_ids[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
-                                    plan_.name(step.name), bad_index[1], bad_index[0], rotary.positions - 1));
-      }
-      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RoiAlignF32) && bad_index[0] != 0) {
-        kernels::RoiAlignF32 align;
-        std::memcpy(&align, plan_.params + step.params, sizeof align);
-        return Status::error(
-            ErrorId::run_value,
-            format("%s '%s': found region %lld of image %lld, expected image 0 to %d and a region of sensible size",
-                   plan_.name(step.op), plan_.name(step.name), bad_index[0] - 1, bad_index[1], align.n - 1));
-      }
+      if (bad_index[0] != 0) QR_RETURN_IF_ERROR(refuse_index(step, bad_index[0], bad_index[1]));
     }
     if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);
   }
+  finish(request);
+  return {};
+}
+
+// The shapes of the outputs, and where those are that the caller gave no memory for.
+void Execution::finish(const qr_run_request &request) const {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     if (plan_.region && plan_.region->gives(i)) continue;
     qr_io_buffer &io = request.outputs[i];
@@ -175,12 +182,11 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (plan_.region && plan_.region->gives(patch.index)) continue;
     if (!io.data && io.wanted) io.data = static_cast<std::byte *>(arena_.data) + patch.arena_offset;
   }
-  return {};
 }
 
 void Execution::tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
                      const qr_profile_sink &profile) const {
-  const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+  const auto index = index_of(&step - plan_.steps.data());
   const StepNote &note = plan_.notes[index];
   char kernel[64];  // "ConvF32 (avx2)"
   std::string_view name = reference::kProfiledKernel;

@@ -33,6 +33,8 @@ class Execution : public HeapObject {
   void tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
             const qr_profile_sink &profile) const;
   std::int64_t indexed_extent(const Step &step, std::int64_t at) const;
+  Status refuse_index(const Step &step, std::int64_t found, std::int64_t at) const;
+  void finish(const qr_run_request &request) const;
   void bind(const qr_run_request &request);
   void make_scratch(std::uint32_t workers);
 

@@ -35,17 +35,28 @@ bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
   }
 }
 
+// Its other form, if it has one, is of f32: kernels compute reals of 16 bits so too. (What CastLike gives has a type of
+// its own.)
+bool has_no_form_of_half(const qir::Graph &, const qir::Node &node) {
+  return find_operator(node.op) && is_rewritten(node.op) && node.op != qir::Op::CastLike;
+}
+
 Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &composed) {
   // What a pass that was stopped leaves is for no other to read.
   const auto stopped = [] { return stop_status("compile"); };
-  passes::take_apart_quantized(graph, store, computes_quantized);
+  passes::dequantize_nodes(graph, store, computes_quantized);
   QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
-  passes::fold_constants(
-      graph, store, folder,
-      {.wanted = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; }, .may_grow = true});
-  QR_RETURN_IF_ERROR(stopped());
-  passes::decompose_unsupported(graph, store, wants_other_spelling);
+  const auto fold_and_decompose = [&] {
+    passes::fold_constants(graph, store, folder,
+                           {.wanted = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; },
+                            .may_grow = true});
+    QR_RETURN_IF_ERROR(stopped());
+    passes::decompose_unsupported(graph, store, wants_other_spelling, true);
+    return stopped();
+  };
+  QR_RETURN_IF_ERROR(fold_and_decompose());
+  if (passes::compute_in_f32(graph, store, has_no_form_of_half)) QR_RETURN_IF_ERROR(fold_and_decompose());
   QR_RETURN_IF_ERROR(stopped());
   passes::fold_batch_normalization(graph, store);
   passes::compose(graph, store, kComposites, &composed);
@@ -68,6 +79,17 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return count ? packed_size(tensor.dtype, *count).value_or(0) : 0;
 }
 
+// What no plan has, though its shapes may be known.
+bool is_late(const qir::Node &node) {
+  switch (node.op) {
+    case qir::Op::Compress:
+    case qir::Op::NonMaxSuppression:
+    case qir::Op::NonZero:
+    case qir::Op::Unique: return true;
+    default: return passes::is_control_flow(node) || qir::is_random(node.op);
+  }
+}
+
 // What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or late ones.
 void check_dynamic_region(const qir::Graph &region, const Vector<bool> &by_host, HostRegion host_region,
                           Vector<Status> &refused) {
@@ -83,6 +105,12 @@ void check_dynamic_region(const qir::Graph &region, const Vector<bool> &by_host,
                  "found a body whose iterations or results are data-dependent, expected them known when the model is "
                  "compiled",
                  "option gpu.tail=host has the host run such nodes, and the device all before them");
+    else if (host_region == HostRegion::Refused && is_late(node) &&
+             std::ranges::all_of(node.outputs, [&](std::int32_t id) {
+               return id == qir::kAbsent || passes::known(qir::at(region, id).shape);
+             }))
+      verdict = refuse(ErrorId::backend_limit, node, "found an operator that has no kernel, expected one that has",
+                       "option gpu.tail=host has the host run such nodes, and the device all before them");
     else if (by_host[n] && host_region == HostRegion::Refused)
       verdict = refuse(ErrorId::backend_limit, node,
                        "found data-dependent shapes, expected them known when the model is compiled",
@@ -124,69 +152,20 @@ Status write_region(const qir::Graph &graph, const passes::Parts &parts, Compile
   }
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
     const qir::Tensor &tensor = qir::at(graph, first.outputs[i]);
-    region.plan_outputs.push_back(first.places[i] == qir::kAbsent ? kRegionOnly
-                                                                  : static_cast<std::uint32_t>(first.places[i]));
+    region.plan_outputs.push_back(first.positions[i] == qir::kAbsent ? kRegionOnly
+                                                                     : static_cast<std::uint32_t>(first.positions[i]));
     out.plan.outputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
   for (const std::int32_t id : second.inputs) {
     const std::uint32_t given = inputs.of(id), count = static_cast<std::uint32_t>(graph.inputs.size());
     region.reads.push_back(given < count ? given : count + made.of(id));
   }
-  region.writes.assign(second.places.begin(), second.places.end());
+  region.writes.assign(second.positions.begin(), second.positions.end());
   return {};
 }
 
-}  // namespace
-
-bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept {
-  return passes::has_products(rest) ||
-         std::ranges::any_of(region.inputs, [&](std::int32_t id) { return !passes::known(qir::at(region, id).shape); });
-}
-
-Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
-                         HostRegion host_region, std::size_t sources) {
-  Compiled out;
-  for (const auto &[ids, list] :
-       {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
-    for (const std::int32_t id : *ids) {
-      const qir::Tensor &tensor = qir::at(graph, id);
-      list->push_back({tensor.dtype, tensor.shape, tensor.name});
-      out.io_bytes += bytes_of(tensor);
-    }
-  if (sources == 0) qir::number_sources(graph);
-  Vector<String> names(std::max(sources, graph.nodes.size()));
-  for (const qir::Node &node : graph.nodes)
-    if (node.source >= 0) names[index_of(node.source)] = node.name;
-  out.refused.resize(names.size());
-  Vector<NodePathRow> late(names.size());  // of nodes of the dynamic region
-  qir::Store store;
-  passes::unfold_control_flow(graph, store, kMostSteps);
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  const bool has_region =
-      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
-      std::ranges::any_of(graph.nodes, passes::is_control_flow);
-  if (has_region) {
-    passes::Parts parts = passes::cut(graph, passes::plannable(graph, passes::is_control_flow));
-    const qir::Graph &region = parts.second.graph;
-    Vector<bool> by_host = passes::telling(region);
-    if (!is_planned(region, passes::cut(region, by_host).second.graph)) by_host.assign(region.nodes.size(), true);
-    check_dynamic_region(region, by_host, host_region, out.refused);
-    for (std::size_t n = 0; n < region.nodes.size(); ++n)
-      if (region.nodes[n].source >= 0)
-        late[index_of(region.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
-    QR_RETURN_IF_ERROR(write_region(graph, parts, out));
-    graph = std::move(parts.first.graph);
-  }
-  Vector<passes::Composed> composed;
-  QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
-  QR_RETURN_IF_ERROR(stop_status("compile"));
-  Constants constants;
-  Lowering lowering(graph, store, target, out.plan, constants);
-  QR_RETURN_IF_ERROR(lowering.run(out.refused));
-  lowering.report_paths(names, late);
-  if (is_refused(out)) return out;
-  QR_RETURN_IF_ERROR(assign_offsets(out.plan));
-
+// What is large and lies in a segment stays there, the rest is packed. Only what a step reads.
+void place_constants(const Constants &constants, std::span<const qir::Bytes> segments, Compiled &out) {
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
   const auto segment_of = [&](const qir::Bytes &contents) {
@@ -222,6 +201,62 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
     out.packed.insert(out.packed.end(), bytes, bytes + entry.contents.size);
     out.packed.resize((out.packed.size() + 63) / 64 * 64);
   }
+}
+
+}  // namespace
+
+bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept {
+  return passes::has_contractions(rest) ||
+         std::ranges::any_of(region.inputs, [&](std::int32_t id) { return !passes::known(qir::at(region, id).shape); });
+}
+
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
+                         HostRegion host_region, std::size_t sources) {
+  Compiled out;
+  for (const auto &[ids, list] :
+       {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
+    for (const std::int32_t id : *ids) {
+      const qir::Tensor &tensor = qir::at(graph, id);
+      list->push_back({tensor.dtype, tensor.shape, tensor.name});
+      out.io_bytes += bytes_of(tensor);
+    }
+  if (sources == 0) qir::number_sources(graph);
+  Vector<String> names(std::max(sources, graph.nodes.size()));
+  for (const qir::Node &node : graph.nodes)
+    if (node.source >= 0) names[index_of(node.source)] = node.name;
+  out.refused.resize(names.size());
+  Vector<NodePathRow> late(names.size());  // of nodes of the dynamic region
+  qir::Store store;
+  const bool chooses = std::ranges::any_of(graph.nodes, passes::is_control_flow);
+  passes::unfold_control_flow(graph, store, kMostSteps);
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  const bool has_region =
+      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
+      std::ranges::any_of(graph.nodes, is_late);
+  if (has_region) {
+    passes::Parts parts = passes::cut(graph, passes::plannable(graph, is_late));
+    const qir::Graph &region = parts.second.graph;
+    Vector<bool> by_host = passes::telling(region);
+    if (!is_planned(region, passes::cut(region, by_host).second.graph)) by_host.assign(region.nodes.size(), true);
+    check_dynamic_region(region, by_host, host_region, out.refused);
+    for (std::size_t n = 0; n < region.nodes.size(); ++n)
+      if (region.nodes[n].source >= 0)
+        late[index_of(region.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+    QR_RETURN_IF_ERROR(write_region(graph, parts, out));
+    graph = std::move(parts.first.graph);
+  }
+  Vector<passes::Composed> composed;
+  QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
+  QR_RETURN_IF_ERROR(stop_status("compile"));
+  Constants constants;
+  Lowering lowering(graph, store, target, out.plan, constants);
+  if (chooses) lowering.leave_indices_unchecked();
+  QR_RETURN_IF_ERROR(lowering.run(out.refused));
+  lowering.report_paths(names, late);
+  if (is_refused(out)) return out;
+  QR_RETURN_IF_ERROR(assign_offsets(out.plan));
+
+  place_constants(constants, segments, out);
   return out;
 }
 

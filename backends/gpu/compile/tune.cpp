@@ -94,15 +94,14 @@ struct Candidate {
 // The time of the quicker of two runs behind a first one.
 Result<double> time_of(const Engine &engine, cl_command_queue queue, cl_kernel kernel, const Bounds &bounds) {
   const opencl::Library &cl = engine.library();
-  std::size_t global[3], local[3];
-  for (std::size_t d = 0; d < 3; ++d)
-    global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
+  const WorkItems items(bounds);
   double best = 0;
   for (int i = 0; i < 3; ++i) {
     const auto begun = std::chrono::steady_clock::now();
-    QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel",
-                             cl->EnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr),
-                             "a trial"));
+    QR_RETURN_IF_ERROR(
+        check("EnqueueNDRangeKernel",
+              cl->EnqueueNDRangeKernel(queue, kernel, 3, nullptr, items.global, items.local, 0, nullptr, nullptr),
+              "a trial"));
     QR_RETURN_IF_ERROR(check("Finish", cl->Finish(queue)));
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (i == 1 || (i > 1 && took < best)) best = took;
@@ -118,7 +117,7 @@ class TrialImages {
     if (made_[o]) return made_[o].get();
     const auto dtype = static_cast<DType>(plan.operands[step.first_operand + o].dtype);
     const ImageSize &size = candidate.bounds.images[o];
-    if ((candidate.tile.images & kLineImages & images_of_operand(o)) != 0) {
+    if ((candidate.tile.images & kRowImages & images_of_operand(o)) != 0) {
       QR_ASSIGN_OR_RETURN(made_[o], engine_.image(size, dtype, nullptr, buffer));
     } else {
       const Vector<std::uint8_t> zeros(static_cast<std::uint64_t>(size.width * size.height) * 16);
@@ -145,7 +144,7 @@ Result<Found> quickest(const Engine &engine, const String &source, const Plan &p
   Vector<opencl::Memory> memory;
   for (std::uint32_t o = 0; o < step.operand_count; ++o) {
     // Whole rows, where it is seen as an image too.
-    const std::uint64_t bytes = line_bytes(plan.values[plan.operands[step.first_operand + o].value].bytes, 4);
+    const std::uint64_t bytes = row_image_bytes(plan.values[plan.operands[step.first_operand + o].value].bytes, 4);
     QR_ASSIGN_OR_RETURN(opencl::Memory made, engine.memory(bytes, "a trial"));
     const Vector<std::uint8_t> zeros(bytes);
     QR_RETURN_IF_ERROR(check("EnqueueWriteBuffer", cl->EnqueueWriteBuffer(queue.get(), made.get(), CL_TRUE, 0, bytes,

@@ -33,8 +33,8 @@ class Engine {
                                 void *host = nullptr) const;
   // Of a dma-buf, from its beginning on.
   Result<opencl::Memory> imported(int descriptor, std::uint64_t bytes) const;
-  // Texels of four f32 or f16. `contents`: the image is one of its own, filled; else a view of a buffer, its rows kLine
-  // texels.
+  // Texels of four f32 or f16. `contents`: the image is one of its own, filled; else a view of a buffer, its rows
+  // kRowTexels texels.
   Result<opencl::Memory> image(const ImageSize &size, DType dtype, const void *contents, cl_mem view_of) const;
   Result<opencl::Memory> part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const;
 

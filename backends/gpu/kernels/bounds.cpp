@@ -21,8 +21,8 @@ void items(Bounds &out, std::int64_t count, std::int64_t y = 1, std::int64_t z =
   out.global[2] = static_cast<std::uint64_t>(z);
 }
 
-// A line by each item, or by a group of LANES.
-Status lines(const Form &form, Bounds &out, std::int64_t lanes, std::int64_t count) {
+// A row by each item, or by a group of LANES.
+Status rows_by_items(const Form &form, Bounds &out, std::int64_t lanes, std::int64_t count) {
   if (lanes != 1 && lanes != kGroup) return bad_form(form, "a group that is none");
   items(out, count);
   if (lanes > 1) out.local[0] = kGroup, out.global[0] = static_cast<std::uint64_t>(count * kGroup);
@@ -39,7 +39,7 @@ std::int64_t count_of(const Form &form, std::uint32_t first, std::uint32_t end) 
 bool is_small(std::int64_t count) { return count >= 1 && count <= (1 << 28); }
 
 // Along an axis that the kernel walks by itself.
-Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t count, std::int64_t step) {
+Status touch_row(const Form &form, Bounds &out, std::size_t operand, std::int64_t count, std::int64_t step) {
   if (count < 1) return bad_form(form, "a dimension that is none");
   add_distance(out.ranges[operand], count, step);
   return {};
@@ -72,8 +72,8 @@ Status bounds_matmul(const Form &form, Bounds &out) {
   const auto f = read_params<MatMulParams>(form);
   const std::uint32_t rank = form.nest.rank;
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.K, f.A_K));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.K, f.B_K));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.K, f.A_K));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.K, f.B_K));
   items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
   return {};
 }
@@ -89,7 +89,7 @@ Status bounds_conv(const Form &form, Bounds &out) {
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.CHANNELS, f.X_CHANNEL));
   const std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1] * f.window.KERNEL[2];
   if (taps > INT32_MAX || f.CHANNELS > INT32_MAX / taps) return bad_form(form, "a window that is none");
   add_distance(out.ranges[1], f.CHANNELS * taps * (f.PACKED ? blocks * tile : channels), 1);
@@ -107,7 +107,7 @@ Status bounds_conv_integer(const Form &form, Bounds &out) {
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.CHANNELS, f.X_CHANNEL));
   std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1];
   if (taps > INT32_MAX || (taps *= f.window.KERNEL[2]) > INT32_MAX || f.CHANNELS > INT32_MAX / taps)
     return bad_form(form, "a window that is none");
@@ -121,8 +121,8 @@ Status bounds_matmul_integer(const Form &form, Bounds &out) {
   const std::uint32_t rank = form.nest.rank;
   if (rank < 2) return bad_form(form, "too few coordinates");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.K, f.A_K));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.K, f.B_K));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.K, f.A_K));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.K, f.B_K));
   items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
   return {};
 }
@@ -137,9 +137,9 @@ Status transpose_bounds(const Form &form, Bounds &out) {
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.CHANNELS, f.X_CHANNEL));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.CHANNELS, f.W_CHANNEL));
-  QR_RETURN_IF_ERROR(line(form, out, 1, form.nest.dims[rank - 2], f.W_OUT));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.CHANNELS, f.X_CHANNEL));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.CHANNELS, f.W_CHANNEL));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, form.nest.dims[rank - 2], f.W_OUT));
   const std::int64_t taps = f.window.KERNEL[0] * f.window.KERNEL[1];
   if (taps > INT32_MAX || taps * f.window.KERNEL[2] > INT32_MAX) return bad_form(form, "a window that is none");
   add_distance(out.ranges[1], taps * f.window.KERNEL[2], 1);
@@ -169,20 +169,29 @@ Status bounds_pool(const Form &form, Bounds &out) {
 Status bounds_reduce(const Form &form, Bounds &out) {
   const auto f = read_params<ReduceParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT[i], f.STEP[i]));
+  for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.EXTENT[i], f.STEP[i]));
   std::int64_t total = 1;
   for (std::size_t i = 0; i < 4; ++i)
     if (__builtin_mul_overflow(total, f.EXTENT[i], &total) || total > INT32_MAX)
       return bad_form(form, "a dimension that is none");
   if (!is_one_of<Reduction>(f.HOW)) return bad_form(form, "a reduction that is not known");
   if (f.HOW == field_of(Reduction::LogSumExp) && f.LANES != 1) return bad_form(form, "a group that is none");
-  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
+  return rows_by_items(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_arg_reduce(const Form &form, Bounds &out) {
   const auto f = read_params<ArgReduceParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT, f.STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.EXTENT, f.STEP));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_distance(const Form &form, Bounds &out) {
+  const auto f = read_params<DistanceParams>(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.K, f.A_K));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.K, f.B_K));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -190,9 +199,9 @@ Status bounds_arg_reduce(const Form &form, Bounds &out) {
 Status bounds_softmax(const Form &form, Bounds &out) {
   const auto f = read_params<SoftmaxParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, f.X_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.LENGTH, f.Y_STEP));
-  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.LENGTH, f.X_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.LENGTH, f.Y_STEP));
+  return rows_by_items(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_normalize(const Form &form, Bounds &out) {
@@ -200,17 +209,17 @@ Status bounds_normalize(const Form &form, Bounds &out) {
   if (!is_one_of<Normalization>(f.HOW)) return bad_form(form, "a normalisation that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (f.PIECE < 1 || f.LENGTH < 1) return bad_form(form, "a dimension that is none");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, 1));
-  QR_RETURN_IF_ERROR(line(form, out, 1, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.SCALE_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 2, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.BIAS_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 3, f.LENGTH, 1));
-  return lines(form, out, f.LANES, count_of(form, 0, form.nest.rank));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.LENGTH, 1));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.SCALE_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 2, (f.LENGTH + f.PIECE - 1) / f.PIECE, f.BIAS_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 3, f.LENGTH, 1));
+  return rows_by_items(form, out, f.LANES, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_gather(const Form &form, Bounds &out) {
   const auto f = read_params<GatherParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT, f.STEP));  // the kernel keeps indices inside
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.EXTENT, f.STEP));  // the kernel keeps indices inside
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -219,8 +228,8 @@ Status bounds_gather_nd(const Form &form, Bounds &out) {
   const auto f = read_params<GatherNDParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (f.COUNT_OF < 1 || f.COUNT_OF > 8) return bad_form(form, "a number of axes");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.I_STEP));
-  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.EXTENT[i], f.STEP[i]));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.COUNT_OF, f.I_STEP));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.EXTENT[i], f.STEP[i]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -234,9 +243,9 @@ Status bounds_scatter(const Form &form, Bounds &out) {
   for (std::int64_t d = 0; d < f.COUNT_OF; ++d)
     if (f.EXTENT[index_of(d)] != form.nest.dims[f.AXIS + d])
       return bad_form(form, "dimensions that are not those of the nest");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.UPDATES, f.I_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 2, f.UPDATES, f.U_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.UPDATES, f.I_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.COUNT_OF, f.TUPLE_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 2, f.UPDATES, f.U_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -248,8 +257,8 @@ Status bounds_scatter_winner(const Form &form, Bounds &out) {
     return bad_form(form, "a number of axes");
   if (form.operands.size() != 2 || form.operands[1].dtype != DType::I32 || !form.code.empty())
     return bad_form(form, "winners that are not i32");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.COUNT_OF, f.TUPLE_STEP));
-  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 1, f.EXTENT[i], f.STEP[i]));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.COUNT_OF, f.TUPLE_STEP));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.EXTENT[i], f.STEP[i]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -258,7 +267,7 @@ Status bounds_scatter_take(const Form &form, Bounds &out) {
   const auto f = read_params<ScatterTakeParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (form.operands[1].dtype != DType::I32) return bad_form(form, "winners that are not i32");
-  QR_RETURN_IF_ERROR(line(form, out, 2, f.UPDATES, f.U_STEP));  // the kernel looks at each winner
+  QR_RETURN_IF_ERROR(touch_row(form, out, 2, f.UPDATES, f.U_STEP));  // the kernel looks at each winner
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -268,9 +277,9 @@ Status bounds_roi_align(const Form &form, Bounds &out) {
   if (!is_one_of<RoiMode>(f.HOW)) return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (form.nest.rank != 4 || f.RATIO < 0 || f.RATIO > 4096) return bad_form(form, "regions that are none");
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.IMAGES, f.X_IMAGE));
-  for (std::size_t i = 0; i < 2; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.X[i]));
-  QR_RETURN_IF_ERROR(line(form, out, 1, 4, f.ROI_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.IMAGES, f.X_IMAGE));
+  for (std::size_t i = 0; i < 2; ++i) QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.IN[i], f.X[i]));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, 4, f.ROI_STEP));
   items(out, count_of(form, 0, 4));
   return {};
 }
@@ -280,7 +289,7 @@ Status bounds_pad(const Form &form, Bounds &out) {
   if (!is_one_of<Padding>(f.MODE)) return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   out.ranges[0] = {};
-  for (std::uint32_t d = 0; d < form.nest.rank; ++d) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[d], f.X[d]));
+  for (std::uint32_t d = 0; d < form.nest.rank; ++d) QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.IN[d], f.X[d]));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -289,7 +298,7 @@ Status bounds_resize(const Form &form, Bounds &out) {
   const auto f = read_params<ResizeParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   for (std::size_t i = 0; i < 4; ++i) {
-    QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.STEP[i]));  // indices of the table are kept inside
+    QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.IN[i], f.STEP[i]));  // indices of the table are kept inside
     if (f.TAPS[i] < 1 || f.TAPS[i] > (1 << 16) || f.TABLE[i] < 0 || f.AXIS[i] < 0 || f.AXIS[i] >= form.nest.rank)
       return bad_form(form, "a table that is none");
     const std::int64_t end = f.TABLE[i] + f.TAPS[i] * form.nest.dims[f.AXIS[i]] - 1;
@@ -314,7 +323,7 @@ Status bounds_rank(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (f.TOP < 1 || f.TOP > form.nest.dims[last] || form.nest.strides[0][last] != f.STEP)
     return bad_form(form, "a rank beyond the elements");
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.TOP, f.Y_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.TOP, f.Y_STEP));
   items(out, form.nest.dims[last], count_of(form, 0, last));
   return {};
 }
@@ -325,8 +334,8 @@ Status bounds_grid_sample(const Form &form, Bounds &out) {
     return bad_form(form, "a mode that is not known");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (f.SPACE < 1 || f.SPACE > 3) return bad_form(form, "a number of axes");
-  for (std::size_t i = 0; i < 3; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f.IN[i], f.X[i]));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.SPACE, f.GRID_STEP));
+  for (std::size_t i = 0; i < 3; ++i) QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.IN[i], f.X[i]));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.SPACE, f.GRID_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }
@@ -334,8 +343,8 @@ Status bounds_grid_sample(const Form &form, Bounds &out) {
 Status bounds_scan(const Form &form, Bounds &out) {
   const auto f = read_params<ScanParams>(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
-  QR_RETURN_IF_ERROR(line(form, out, 0, f.LENGTH, f.X_STEP));
-  QR_RETURN_IF_ERROR(line(form, out, 1, f.LENGTH, f.Y_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 0, f.LENGTH, f.X_STEP));
+  QR_RETURN_IF_ERROR(touch_row(form, out, 1, f.LENGTH, f.Y_STEP));
   items(out, count_of(form, 0, form.nest.rank));
   return {};
 }

@@ -8,35 +8,10 @@ namespace quarry::gpu {
 
 struct WindowParams;
 
-Status bounds_elementwise(const Form &form, Bounds &out);
-Status bounds_matmul(const Form &form, Bounds &out);
-Status bounds_matmul_tile(const Form &form, Bounds &out);  // bounds_tiles.cpp
-Status bounds_conv_tile(const Form &form, Bounds &out);
-Status bounds_winograd_input(const Form &form, Bounds &out);
-Status bounds_winograd_output(const Form &form, Bounds &out);
-Status bounds_conv_dot(const Form &form, Bounds &out);
-Status bounds_matmul_dot(const Form &form, Bounds &out);
-Status bounds_conv(const Form &form, Bounds &out);
-Status bounds_conv_integer(const Form &form, Bounds &out);
-Status bounds_matmul_integer(const Form &form, Bounds &out);
-Status bounds_conv_transpose(const Form &form, Bounds &out);
-Status bounds_pool(const Form &form, Bounds &out);
-Status bounds_reduce(const Form &form, Bounds &out);
-Status bounds_arg_reduce(const Form &form, Bounds &out);
-Status bounds_softmax(const Form &form, Bounds &out);
-Status bounds_normalize(const Form &form, Bounds &out);
-Status bounds_gather(const Form &form, Bounds &out);
-Status bounds_gather_nd(const Form &form, Bounds &out);
-Status bounds_scatter(const Form &form, Bounds &out);
-Status bounds_scatter_winner(const Form &form, Bounds &out);
-Status bounds_scatter_take(const Form &form, Bounds &out);
-Status bounds_roi_align(const Form &form, Bounds &out);
-Status bounds_pad(const Form &form, Bounds &out);
-Status bounds_resize(const Form &form, Bounds &out);
-Status bounds_lrn(const Form &form, Bounds &out);
-Status bounds_rank(const Form &form, Bounds &out);
-Status bounds_grid_sample(const Form &form, Bounds &out);
-Status bounds_scan(const Form &form, Bounds &out);
+// The functions that rows of kernels.inc name: bounds.cpp, those of tiles in bounds_tiles.cpp.
+#define QR_GPU_KERNEL(name, file, base, value, inner, fields, bounds) Status bounds(const Form &form, Bounds &out);
+#include "backends/gpu/kernels/kernels.inc"
+#undef QR_GPU_KERNEL
 
 // What windows of an image may touch of operand 0.
 Status window_bounds(const Form &form, Bounds &out, const WindowParams &w);
@@ -44,7 +19,7 @@ Status window_bounds(const Form &form, Bounds &out, const WindowParams &w);
 // Channels that a work item of `conv` computes, where weights are packed; columns of a panel of packed weights.
 inline constexpr std::int64_t kTile = 8, kPanel = 16;
 inline constexpr std::int64_t kMostInGroup = 64;  // work items; every device has so many
-// Of a line of so many elements: one work item, or a group of them where it is long.
+// Of a row of so many elements: one work item, or a group of them where it is long.
 constexpr std::int64_t lanes_for(std::int64_t length) { return length >= 4 * kMostInGroup ? kMostInGroup : 1; }
 
 }  // namespace quarry::gpu

@@ -60,7 +60,7 @@ Status images(const Form &form, std::int64_t layouts, std::int64_t local, std::i
   if (layouts == 0) return {};
   const bool is_matmul = product != nullptr;
   const DType dtype = form.operands[0].dtype;
-  if ((layouts & ~(is_matmul ? kConstantImages | kLineImages : kPanelsOfRight)) != 0 || local != 0 ||
+  if ((layouts & ~(is_matmul ? kConstantImages | kRowImages : kPanelsOfRight)) != 0 || local != 0 ||
       (dtype != DType::F32 && dtype != DType::F16))
     return bad_form(form, "images of what can be none");
   for (std::size_t o = 0; o < 2; ++o) {
@@ -71,7 +71,7 @@ Status images(const Form &form, std::int64_t layouts, std::int64_t local, std::i
     bool fits =
         (layout & (layout - 1)) == 0 && form.operands[o].offset == 0 && out.ranges[o].low == 0 && elements <= INT32_MAX;
     if (o == 0) fits = fits && product->A_K == 1 && (layout == kRowsOfLeft || steps % 4 == 0);
-    else fits = fits && cols >= 4 && (!is_matmul || layout == kLineOfRight || product->PANEL == kPanel);
+    else fits = fits && cols >= 4 && (!is_matmul || layout == kRightAsRows || product->PANEL == kPanel);
     std::uint32_t rank = form.nest.rank;
     if (o == 1 && is_matmul && product->PANEL == 0) {
       // Its columns lie side by side, and the last vector of them begins at a whole texel.
@@ -83,7 +83,7 @@ Status images(const Form &form, std::int64_t layouts, std::int64_t local, std::i
     if (!fits) return bad_form(form, "images of what does not lie so");
     if (layout == kRowsOfLeft) out.images[o] = {(steps + 3) / 4, elements / steps};
     else if (layout == kPanelsOfRight) out.images[o] = {elements / unit * (kPanel / 4), steps};
-    else out.images[o] = {kLine, (elements + kLine * 4 - 1) / (kLine * 4)};
+    else out.images[o] = {kRowTexels, (elements + kRowTexels * 4 - 1) / (kRowTexels * 4)};
   }
   return {};
 }
@@ -181,7 +181,7 @@ Status bounds_matmul_dot(const Form &form, Bounds &out) {
   return tiles(form, f.tile, out, (columns + f.tile.COLS - 1) / f.tile.COLS, (rows + f.tile.ROWS - 1) / f.tile.ROWS);
 }
 
-// Patches of the result's pixels: [numbers of a patch][panels of 16 patches][channels][16], as one line.
+// Patches of the result's pixels: [numbers of a patch][panels of 16 patches][channels][16], as one row.
 Status bounds_winograd_input(const Form &form, Bounds &out) {
   const auto f = read_params<WinogradInputParams>(form);
   if (form.nest.rank != 3) return bad_form(form, "a number of coordinates");

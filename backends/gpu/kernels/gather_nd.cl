@@ -1,6 +1,6 @@
 // Each place is named by COUNT_OF indices, which count from the end where they are negative; those outside are taken at
-// the edge.
-#define GATHER_AXIS(axis) { const int i = (int)LOAD1(from + axis * I_STEP); at += clamp(i + (i < 0 ? EXTENT_##axis : 0), 0, EXTENT_##axis - 1) * STEP_##axis; }
+// the edge, and reported where CHECKED.
+#define GATHER_AXIS(axis) { CHECK_INDEX(LOAD1(from + axis * I_STEP), EXTENT_##axis) const int i = (int)LOAD1(from + axis * I_STEP); at += clamp(i + (i < 0 ? EXTENT_##axis : 0), 0, EXTENT_##axis - 1) * STEP_##axis; }
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;

@@ -19,7 +19,8 @@ float FN(place)(float at, int extent) {
 #endif
   if (x < GRID_LOW || x > GRID_HIGH(extent)) {
 #if PADDING == GRID_PADDING_BORDER
-    x = clamp(x, 0.0f, max(length - 1, 0.0f));
+    const float reach = MODE == GRID_MODE_CUBIC ? 4.0f : 0.0f;  // cubic taps go to the border each by itself
+    x = clamp(x, -reach, max(length - 1, 0.0f) + reach);
 #elif PADDING == GRID_PADDING_REFLECTION
     x = FN(reflect)(x, GRID_LOW, GRID_HIGH(extent));
 #endif

@@ -74,15 +74,15 @@ struct Form {
 enum ImageLayout : std::int32_t {
   kRowsOfLeft = 1,     // operand 0, a constant: a row of the image for each of the matrix
   kPanelsOfRight = 2,  // operand 1, a constant: its panels beside each other, a row for each step of the sum
-  kLineOfRight = 4,    // operand 1: as it lies in memory, cut into rows of kLine texels: a view of the buffer
+  kRightAsRows = 4,    // operand 1: as it lies in memory, cut into rows of kRowTexels texels: a view of the buffer
   kLineOfLeft = 8,     // operand 0 likewise
   kConstantImages = kRowsOfLeft | kPanelsOfRight,
-  kLineImages = kLineOfRight | kLineOfLeft,
+  kRowImages = kRightAsRows | kLineOfLeft,
 };
-inline constexpr std::int64_t kLine = 1024;
+inline constexpr std::int64_t kRowTexels = 1024;
 // The layouts of an operand.
 constexpr std::int32_t images_of_operand(std::size_t operand) noexcept {
-  return operand == 0 ? kRowsOfLeft | kLineOfLeft : operand == 1 ? kPanelsOfRight | kLineOfRight : 0;
+  return operand == 0 ? kRowsOfLeft | kLineOfLeft : operand == 1 ? kPanelsOfRight | kRightAsRows : 0;
 }
 
 // In texels; none: no image.
@@ -98,6 +98,15 @@ struct Bounds {
   Range ranges[kMaxOperands];
   std::uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
   ImageSize images[2];
+};
+
+// The work items of a kernel as OpenCL takes them.
+struct WorkItems {
+  std::size_t global[3], local[3];
+  explicit WorkItems(const Bounds &bounds) noexcept {
+    for (std::size_t d = 0; d < 3; ++d)
+      global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
+  }
 };
 
 struct KernelRow {

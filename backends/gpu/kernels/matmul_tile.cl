@@ -3,7 +3,7 @@
 // brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit. With FLOAT16_STEPS, products
 // of f16 are multiplied and so many of them (or LOCAL) summed in 16 bits, and those sums in 32, where the device does that.
 // IMAGES (kernel.h): 1: the rows of a are those of an image; 2: the panels of b lie beside each other in one, a row for each k; 4: b,
-// and 8: a, as it lies in memory, cut into rows of LINE texels.
+// and 8: a, as it lies in memory, cut into rows of ROW_TEXELS texels.
 #if FLOAT16_STEPS && defined(cl_khr_fp16)
 #define IN_HALVES 1
 #define NEAR half

@@ -1,4 +1,4 @@
-// A line of LENGTH elements by each work item, or by a group of LANES of them. HOW: around the mean, or around zero. Scale
+// A row of LENGTH elements by each work item, or by a group of LANES of them. HOW: around the mean, or around zero. Scale
 // and bias change every PIECE elements.
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0) / LANES;

@@ -5,15 +5,15 @@
 #define QR_JOIN_NOW(a, b) a##b
 #define QR_JOIN(a, b) QR_JOIN_NOW(a, b)
 #define VECTOR(type, n) QR_JOIN(type, n)
-// Operands as images (kernel.h): texels of four elements, zeros outside; vectors of them by the place of the first. A line is
-// LINE texels in each row.
+// Operands as images (kernel.h): texels of four elements, zeros outside; vectors of them by the place of the first. A row is
+// ROW_TEXELS texels in each row.
 #define QR_SAMPLER (CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST)
 #define QR_AT(read, p, x, y) read(p, texels, (int2)(x, y))
 #define QR_TEXELS_4(type, read, p, x, y) QR_AT(read, p, x, y)
 #define QR_TEXELS_8(type, read, p, x, y) ((VECTOR(type, 8))(QR_AT(read, p, x, y), QR_AT(read, p, (x) + 1, y)))
 #define QR_TEXELS_16(type, read, p, x, y) \
   ((VECTOR(type, 16))(QR_AT(read, p, x, y), QR_AT(read, p, (x) + 1, y), QR_AT(read, p, (x) + 2, y), QR_AT(read, p, (x) + 3, y)))
-#define QR_ON(read, p, t) QR_AT(read, p, (t) % LINE, (t) / LINE)
+#define QR_ON(read, p, t) QR_AT(read, p, (t) % ROW_TEXELS, (t) / ROW_TEXELS)
 #define QR_LINE_4(type, read, p, t) QR_ON(read, p, t)
 #define QR_LINE_8(type, read, p, t) ((VECTOR(type, 8))(QR_ON(read, p, t), QR_ON(read, p, (t) + 1)))
 #define QR_LINE_16(type, read, p, t) \
@@ -50,6 +50,12 @@
 #define WINDOW_TAPS (KERNEL_0 * KERNEL_1 * KERNEL_2)
 #define QR_LEAVES(d) (PAD_##d > 0 || (OUT_##d - 1) * STRIDE_##d - PAD_##d + (KERNEL_##d - 1) * DILATION_##d >= IN_##d)
 #define WINDOW_LEAVES (QR_LEAVES(0) || QR_LEAVES(1) || QR_LEAVES(2))
+// An index that names no element is reported (kernel.h, checks_indices): that there is one, and one of them.
+#define CHECK_INDEX(index, extent)                                                \
+  if (CHECKED) {                                                                  \
+    const long found = (long)(index);                                             \
+    if (found < -(long)(extent) || found >= (extent)) REPORT_INDEX(found);        \
+  }
 // Stores what a work item has for a row of the result, where the result has that row.
 #define STORE_ROW(row, type, sum)     \
   {                                   \
@@ -67,6 +73,11 @@ ushort qr_to_bf16(float v) {
   uint bits = as_uint(v);
   if (v != v) return 0x7fc0;
   return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+float qr_as_f16(float v) {
+  ushort bits[1];
+  vstore_half_rte(v, 0, (half *)bits);
+  return vload_half(0, (const half *)bits);
 }
 // A real as an integer of a scale, without its zero point; NaN: that. Halves go to the even one.
 int qr_stored(float v, float scale, int low, int high) {

@@ -1,4 +1,4 @@
-// Where each element of a line comes when the line is sorted: of the first TOP, the element's index is stored there.
+// Where each element of a row comes when the row is sorted: of the first TOP, the element's index is stored there.
 // NaN is greater than all; of equal ones the first comes first.
 #define RANK_GREATER(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
 __kernel GROUP void KERNEL(ARGUMENTS) {

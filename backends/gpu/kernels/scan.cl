@@ -1,4 +1,4 @@
-// Sums (or products) of all that comes before, along a line.
+// Sums (or products) of all that comes before, along a row.
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;

@@ -1,7 +1,7 @@
 // Each element of the result takes the updates that go to it, in their order: of several the last counts, or all do.
 // HOW: replaces, adds, multiplies, the greatest, the least. UPDATES updates lie U_STEP apart; each is named by
 // COUNT_OF indices, of the coordinates from AXIS on, which count from the end where they are negative; those outside go
-// nowhere.
+// nowhere, and are reported where CHECKED.
 __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
@@ -13,6 +13,7 @@ __kernel void KERNEL(ARGUMENTS) {
   for (int p = 0; p < UPDATES; ++p) {
     int hit = 1;
     for (int d = 0; d < COUNT_OF; ++d) {
+      CHECK_INDEX(LOAD1(indices + p * I_STEP + d * TUPLE_STEP), extents[d])
       const int index = (int)LOAD1(indices + p * I_STEP + d * TUPLE_STEP);
       hit &= index + (index < 0 ? extents[d] : 0) == all[AXIS + d];
     }

@@ -1,4 +1,4 @@
-// A line by each work item, or by a group of LANES of them: the greatest, the sum, the result.
+// A row by each work item, or by a group of LANES of them: the greatest, the sum, the result.
 __kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0) / LANES;
   const int lane = (int)get_local_id(0) % LANES;

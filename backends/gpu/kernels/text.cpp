@@ -12,6 +12,13 @@ namespace quarry::gpu {
 
 namespace {
 
+// Functions as functions.inc writes them; t makes a number of the element's type.
+constexpr char kExpressions[] = ""
+#define QR_EXPRESSION(op, p_name, p_value, q_name, q_value, range, types, expression) \
+  "#define QR_" #op "(t, a, p, q) (" #expression ")\n"
+#include "graph/ops/functions.inc"
+    ;
+
 const char *spelled(Number number) {
   constexpr const char *kNames[] = {"float", "double", "int", "uint", "long", "ulong", "int"};
   return kNames[index_of(number)];
@@ -162,6 +169,9 @@ void define_operands(const Form &form, const Bounds &bounds, const KernelRow &ro
     }
     macros.define("AT" + name, at.empty() ? String("0") : "(" + at + ")");
   }
+  const bool checks = checks_indices(form);
+  if (checks) arguments += ", __global long *faults";
+  macros.define("REPORT_INDEX(i)", checks ? "{ faults[0] = 1; faults[1] = (i); }" : "{}");
   macros.define("ARGUMENTS", arguments);
 }
 
@@ -186,6 +196,20 @@ void define_coordinates(const Form &form, const KernelRow &row, Macros &macros) 
   if (row.inner >= 1) macros.define("INNER_LAST", format("%d", form.nest.dims[form.nest.rank - 1]));
   if (row.inner == 2) macros.define("INNER_FIRST", format("%d", form.nest.dims[form.nest.rank - 2]));
 }
+
+}  // namespace
+
+bool checks_indices(const Form &form) {
+  switch (form.kernel) {
+    case Kernel::Gather: return read_params<GatherParams>(form).CHECKED != 0;
+    case Kernel::GatherND: return read_params<GatherNDParams>(form).CHECKED != 0;
+    case Kernel::Scatter: return read_params<ScatterParams>(form).CHECKED != 0;
+    case Kernel::ScatterWinner: return read_params<ScatterWinnerParams>(form).CHECKED != 0;
+    default: return false;
+  }
+}
+
+namespace {
 
 // The ends of the type of operand 0, and what rounds a real to it.
 void define_type(const StepOperand &operand, Macros &macros) {
@@ -293,7 +317,7 @@ std::uint32_t ProgramText::kernel(const Form &form) {
     macros.define("TILE", format("%d", static_cast<int>(kTile)));
   if (form.kernel == Kernel::MatMulDot || form.kernel == Kernel::ConvDot)
     macros.define("SIGNED(four)", form.operands[0].dtype == DType::I8 ? "(four)" : "((four) ^ 0x80808080u)");
-  if (form.kernel == Kernel::MatMulTile) macros.define("LINE", format("%d", static_cast<int>(kLine)));
+  if (form.kernel == Kernel::MatMulTile) macros.define("ROW_TEXELS", format("%d", static_cast<int>(kRowTexels)));
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);
@@ -308,7 +332,7 @@ std::uint32_t ProgramText::kernel(const Form &form) {
 
 String ProgramText::text() const {
   return String(doubles_ ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define QR_DOUBLES\n" : "") + kPrelude +
-         kernels_;
+         kExpressions + kernels_;
 }
 
 }  // namespace quarry::gpu

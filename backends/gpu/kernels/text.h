@@ -7,6 +7,10 @@
 
 namespace quarry::gpu {
 
+// Whether its kernel has one more argument, where it reports an index that names no element: two numbers of 64 bits,
+// whether there was one, and which.
+bool checks_indices(const Form &form);
+
 class ProgramText {
  public:
   // The number of the kernel that runs the form; it is called "k<number>".

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/cpu-reference/folder.h"
 #include "backends/gpu/lower/rules.h"
 #include "graph/infer/infer.h"
 
@@ -16,11 +17,13 @@ namespace {
 std::int32_t bits(float value) { return std::bit_cast<std::int32_t>(value); }
 
 // Views without an axis, and the distance along it.
-struct Line {
+struct AxisRow {
   View x;
   std::int64_t length = 0, step = 0;
 };
-Line line_of(const View &v, std::size_t axis) { return {strided::without(v, axis, 0), v.dims[axis], v.strides[axis]}; }
+AxisRow row_of(const View &v, std::size_t axis) {
+  return {strided::without(v, axis, 0), v.dims[axis], v.strides[axis]};
+}
 
 std::optional<Reduction> reduction_of(Op op) {
   switch (op) {
@@ -41,8 +44,35 @@ std::optional<Reduction> reduction_of(Op op) {
 }
 
 // Of elements that lie `step` apart.
-ReduceParams reduce_line(Reduction how, std::int64_t length, std::int64_t step) {
+ReduceParams reduce_row(Reduction how, std::int64_t length, std::int64_t step) {
   return {.HOW = field_of(how), .EXTENT = {length, 1, 1, 1}, .STEP = {step}, .LANES = lanes_for(length)};
+}
+
+}  // namespace
+
+namespace {
+
+// What cpu-reference makes of no elements: the same in every run.
+Status reduce_nothing(Lowering &l, const qir::Node &node) {
+  qir::Graph alone;
+  qir::Node copy = node;
+  const auto take = [&](std::int32_t id) {
+    alone.tensors.push_back(l.tensor(id));
+    return static_cast<std::int32_t>(alone.tensors.size() - 1);
+  };
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == qir::kAbsent) continue;
+    copy.inputs.set(i, take(node.inputs[i]));
+    alone.tensors.back().is_constant = true;
+  }
+  const std::int32_t yi = node.outputs[0];
+  copy.outputs.set(0, take(yi));
+  reference::ReferenceFolder folder;
+  Vector<qir::Constant> results;
+  if (l.tensor(yi).quant || l.tensor(node.inputs[0]).quant || !folder.fold(alone, copy, l.store(), &results))
+    return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  l.define(yi, l.constant(results[0].data, l.shape(yi)));
+  return {};
 }
 
 }  // namespace
@@ -58,7 +88,7 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
     QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> axes, l.integers(node, 1, "axes"));
     QR_RETURN_IF_ERROR(qir::resolve_reduce(node, axes, x.rank(), &reduced));
   }
-  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  if (strided::count_of(x.dims) == 0) return reduce_nothing(l, node);
   // Axes that go, walked as few as they can be.
   View kept{x.value, x.offset, {}, {}}, gone{x.value, x.offset, {}, {}};
   for (std::size_t d = 0; d < x.rank(); ++d) {
@@ -98,7 +128,7 @@ Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
     const Arg base[] = {{{x.value, x.offset, {}, {}}, DType::F32}};
     FusedExpression elements;
     elements.at = elements.code.add(element, Code::kValue, elements.code.constant(Number::Float, 0));
-    return l.emit(reduce_line(how, count, 1), {}, base, elements, {*out, DType::F32});
+    return l.emit(reduce_row(how, count, 1), {}, base, elements, {*out, DType::F32});
   };
   View low, high;
   QR_RETURN_IF_ERROR(end(Reduction::Min, Element::AtMost, &low));
@@ -130,15 +160,15 @@ Status lower_arg_reduce(Lowering &l, const qir::Node &node) {
   std::size_t axis = 0;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.rank(), &axis));
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
-  const Line line = line_of(x, axis);
+  const AxisRow row = row_of(x, axis);
   const ArgReduceParams p{.GREATEST = node.op == Op::ArgMax,
                           .LAST = node.get_int("select_last_index", 0) != 0,
-                          .EXTENT = line.length,
-                          .STEP = line.step};
+                          .EXTENT = row.length,
+                          .STEP = row.step};
   FusedExpression elements;
-  const Arg base[] = {{line.x, l.dtype(node.inputs[0])}};
+  const Arg base[] = {{row.x, l.dtype(node.inputs[0])}};
   const View y = l.result(node.outputs[0]);
-  return l.emit(p, line.x.dims, base, elements, {y, l.dtype(node.outputs[0])});
+  return l.emit(p, row.x.dims, base, elements, {y, l.dtype(node.outputs[0])});
 }
 
 Status lower_scan(Lowering &l, const qir::Node &node) {
@@ -148,7 +178,7 @@ Status lower_scan(Lowering &l, const qir::Node &node) {
   if (given.size() != 1) return refuse(ErrorId::backend_limit, node, "found no axis");
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, given[0], x.rank(), &axis));
   const View y = l.result(node.outputs[0]);
-  const Line from = line_of(x, axis), to = line_of(y, axis);
+  const AxisRow from = row_of(x, axis), to = row_of(y, axis);
   const ScanParams p{.PRODUCT = node.op == Op::CumProd,
                      .EXCLUSIVE = node.get_int("exclusive", 0) != 0,
                      .REVERSE = node.get_int("reverse", 0) != 0,
@@ -159,7 +189,7 @@ Status lower_scan(Lowering &l, const qir::Node &node) {
   return l.emit(p, from.x.dims, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
 
-// The norm of each line, then the division; a line of zeros stays zeros.
+// The norm of each row, then the division; a row of zeros stays zeros.
 Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
   const View x = l.view(xi);
@@ -170,10 +200,10 @@ Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
   Dims dims = x.dims;
   dims[axis] = 1;
   const View norm = l.between(dims, between);
-  const Line line = line_of(x, axis);
-  const ReduceParams p = reduce_line(node.get_int("p", 2) == 1 ? Reduction::L1 : Reduction::L2, line.length, line.step);
-  const Arg base[] = {{line.x, l.dtype(xi)}};
-  QR_RETURN_IF_ERROR(l.emit(p, line.x.dims, base, {}, {norm, between}));
+  const AxisRow row = row_of(x, axis);
+  const ReduceParams p = reduce_row(node.get_int("p", 2) == 1 ? Reduction::L1 : Reduction::L2, row.length, row.step);
+  const Arg base[] = {{row.x, l.dtype(xi)}};
+  QR_RETURN_IF_ERROR(l.emit(p, row.x.dims, base, {}, {norm, between}));
   FusedExpression elements;
   elements.operands = {{x, l.dtype(xi)}, {norm, between}};
   const std::uint32_t zero = elements.code.constant(type, 0);
@@ -194,15 +224,15 @@ Status lower_top_k(Lowering &l, const qir::Node &node) {
   Dims dims = x.dims;
   dims[axis] = k[0];
   const View indices = ii == qir::kAbsent ? l.between(dims, DType::I64) : l.result(ii);
-  const Line from = line_of(x, axis), to = line_of(indices, axis);
+  const AxisRow from = row_of(x, axis), to = row_of(indices, axis);
   const RankParams rank{.TOP = k[0], .GREATEST = node.get_int("largest", 1) != 0, .STEP = from.step, .Y_STEP = to.step};
   const auto whole = [](View v, std::int64_t extent, std::int64_t step) {
     v.dims.push_back(extent), v.strides.push_back(step);
     return v;
   };
-  const View lines = whole(from.x, from.length, from.step);
-  const Arg base[] = {{lines, l.dtype(node.inputs[0])}};
-  QR_RETURN_IF_ERROR(l.emit(rank, lines.dims, base, {}, {whole(to.x, from.length, 0), DType::I64}));
+  const View rows = whole(from.x, from.length, from.step);
+  const Arg base[] = {{rows, l.dtype(node.inputs[0])}};
+  QR_RETURN_IF_ERROR(l.emit(rank, rows.dims, base, {}, {whole(to.x, from.length, 0), DType::I64}));
   if (vi == qir::kAbsent) return {};
   View rest{x.value, x.offset, dims, x.strides};
   rest.strides[axis] = 0;
@@ -216,7 +246,7 @@ Status lower_softmax(Lowering &l, const qir::Node &node) {
   std::size_t axis = 0;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
   const View y = l.result(node.outputs[0]);
-  const Line from = line_of(x, axis), to = line_of(y, axis);
+  const AxisRow from = row_of(x, axis), to = row_of(y, axis);
   const SoftmaxParams p{.LOGARITHM = node.op == Op::LogSoftmax,
                         .LENGTH = from.length,
                         .X_STEP = from.step,
@@ -242,11 +272,11 @@ Status emit_moments(Lowering &l, const qir::Node &node, const View &x, std::size
   if (mi == qir::kAbsent && ii == qir::kAbsent) return {};
   std::int64_t rows = 1, length = 1;
   for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
-  const Dims lines{rows};
-  const ReduceParams p = reduce_line(Reduction::Mean, length, 1);
+  const Dims outer{rows};
+  const ReduceParams p = reduce_row(Reduction::Mean, length, 1);
   const auto mean_of = [&](const View &v, DType dtype, const View &to, const FusedExpression &elements, DType result) {
-    const Arg base[] = {{{v.value, v.offset, lines, {length}}, dtype}};
-    return l.emit(p, lines, base, elements, {to, result});
+    const Arg base[] = {{{v.value, v.offset, outer, {length}}, dtype}};
+    return l.emit(p, outer, base, elements, {to, result});
   };
   const View mean = l.between({rows, 1}, DType::F32);
   QR_RETURN_IF_ERROR(mean_of(x, l.dtype(node.inputs[0]), mean, {}, DType::F32));
@@ -266,6 +296,41 @@ Status emit_moments(Lowering &l, const qir::Node &node, const View &x, std::size
   return mean_of(squares, DType::F32, l.result(ii), root, l.dtype(ii));
 }
 
+// Scale or bias as a row of its own that every row, the axes from `axis` on, shares.
+Status as_shared_row(Lowering &l, const Dims &dims, std::size_t axis, DType dtype, View &v) {
+  const View whole = strided::broadcast(v, dims);
+  const auto from = static_cast<std::ptrdiff_t>(axis);
+  const View inner{whole.value, whole.offset, Dims(dims.begin() + from, dims.end()),
+                   Dims(whole.strides.begin() + from, whole.strides.end())};
+  const Dims row{strided::count_of(inner.dims)};
+  auto flat = strided::reshaped(inner, row);
+  if (!flat) {
+    const View made = l.between(inner.dims, dtype);
+    QR_RETURN_IF_ERROR(l.copy({inner, dtype}, {made, dtype}));
+    flat = strided::reshaped(made, row);
+  }
+  v = *flat;
+  return {};
+}
+
+// Rows of one length, or groups of channels that divide it; each row has one scale and bias.
+Status check_normalize(const Lowering &l, const qir::Node &node, std::size_t *axis) {
+  const qir::Shape &shape = l.shape(node.inputs[0]);
+  const std::size_t rank = shape.size();
+  if (node.op == Op::InstanceNormalization || node.op == Op::GroupNormalization) {
+    const std::int64_t channels = rank > 1 ? shape[1] : 1,
+                       groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
+    if (rank < 2 || groups < 1 || channels % groups != 0)
+      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
+    return {};
+  }
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, axis));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+    if (const std::int32_t id = node.inputs[i]; id != qir::kAbsent && !is_one_row(l.layout(id), shape, *axis))
+      return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
+  return {};
+}
+
 }  // namespace
 
 Status lower_normalize(Lowering &l, const qir::Node &node) {
@@ -276,15 +341,7 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int64_t channels = rank > 1 ? shape[1] : 1,
                      groups = node.op == Op::GroupNormalization ? node.get_int("num_groups", 1) : channels;
   std::size_t axis = 0;
-  if (by_channel) {
-    if (rank < 2 || groups < 1 || channels % groups != 0)
-      return refuse(ErrorId::backend_limit, node, "found channels that do not divide into groups");
-  } else {
-    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), rank, &axis));
-    for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
-      if (const std::int32_t id = node.inputs[i]; id != qir::kAbsent && !is_one_row(l.layout(id), shape, axis))
-        return refuse(ErrorId::backend_limit, node, "found scales that differ from row to row, expected one for all");
-  }
+  QR_RETURN_IF_ERROR(check_normalize(l, node, &axis));
   const View x = l.dense(xi);
   const float epsilon = node.get_float("epsilon", 1e-5f);
   if (!by_channel) QR_RETURN_IF_ERROR(emit_moments(l, node, x, axis, epsilon));
@@ -304,22 +361,12 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
   } else {
     for (std::size_t d = 0; d < rank; ++d) (d < axis ? rows : length) *= x.dims[d];
     dims = {rows};
-    // Scale and bias as rows of their own that every row shares.
-    const auto line = [&](View &v, DType dtype, std::int64_t &step, Dims &strides) -> Status {
-      View whole = strided::broadcast(v, x.dims);
-      View inner{whole.value, whole.offset, Dims(x.dims.begin() + static_cast<std::ptrdiff_t>(axis), x.dims.end()),
-                 Dims(whole.strides.begin() + static_cast<std::ptrdiff_t>(axis), whole.strides.end())};
-      auto flat = strided::reshaped(inner, {length});
-      if (!flat) {
-        const View made = l.between(inner.dims, dtype);
-        QR_RETURN_IF_ERROR(l.copy({inner, dtype}, {made, dtype}));
-        flat = strided::reshaped(made, {length});
-      }
-      v = *flat, step = v.strides[0], strides = {0};
-      return {};
-    };
-    QR_RETURN_IF_ERROR(line(scale, l.dtype(node.inputs[1]), scale_step, scale_strides));
-    if (bi != qir::kAbsent) QR_RETURN_IF_ERROR(line(bias, l.dtype(bi), bias_step, bias_strides));
+    QR_RETURN_IF_ERROR(as_shared_row(l, x.dims, axis, l.dtype(node.inputs[1]), scale));
+    scale_step = scale.strides[0], scale_strides = {0};
+    if (bi != qir::kAbsent) {
+      QR_RETURN_IF_ERROR(as_shared_row(l, x.dims, axis, l.dtype(bi), bias));
+      bias_step = bias.strides[0], bias_strides = {0};
+    }
   }
   DType bias_type = bi == qir::kAbsent ? DType::F32 : l.dtype(bi);
   if (bi == qir::kAbsent) {
@@ -336,12 +383,12 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
       .BIAS_STEP = bias_step,
       .LANES = lanes_for(length)};
   const View y = l.result(node.outputs[0]);
-  Dims lines = strided::row_major(dims);
-  for (std::int64_t &stride : lines) stride *= length;
-  const Arg base[] = {{{x.value, x.offset, dims, lines}, l.dtype(xi)},
+  Dims starts = strided::row_major(dims);
+  for (std::int64_t &stride : starts) stride *= length;
+  const Arg base[] = {{{x.value, x.offset, dims, starts}, l.dtype(xi)},
                       {{scale.value, scale.offset, dims, scale_strides}, l.dtype(node.inputs[1])},
                       {{bias.value, bias.offset, dims, bias_strides}, bias_type}};
-  return l.emit(p, dims, base, {}, {{y.value, y.offset, dims, lines}, l.dtype(node.outputs[0])});
+  return l.emit(p, dims, base, {}, {{y.value, y.offset, dims, starts}, l.dtype(node.outputs[0])});
 }
 
 }  // namespace quarry::gpu

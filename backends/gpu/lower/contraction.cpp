@@ -238,6 +238,24 @@ Status lower_matmul(Lowering &l, const qir::Node &node) {
   return product(l, dims, av, a_k, bv, b_k, g.k, l.dtype(ai), elements);
 }
 
+Status lower_distances(Lowering &l, const qir::Node &node) {
+  const View a = l.view(node.inputs[0]), b = l.view(node.inputs[1]);
+  if (a.dims[1] == 0) return refuse(ErrorId::backend_limit, node, "found rows of no elements, expected some");
+  const Dims dims{a.dims[0], b.dims[0]};
+  const DistanceParams p{.EUCLIDEAN = node.get_string("metric", "sqeuclidean") == "euclidean",
+                         .K = a.dims[1],
+                         .A_K = a.strides[1],
+                         .B_K = b.strides[1]};
+  FusedExpression elements;
+  elements.result = node.outputs[0];
+  l.fuse(elements, [](const View &) { return true; });
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const Arg base[] = {{{a.value, a.offset, dims, {a.strides[0], 0}}, l.dtype(node.inputs[0])},
+                      {{b.value, b.offset, dims, {0, b.strides[0]}}, l.dtype(node.inputs[1])}};
+  const View y = l.result(elements.result);
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
+}
+
 Status lower_gemm(Lowering &l, const qir::Node &node) {
   if (is_integer_contraction(l, node)) return lower_integer_contraction(l, node);
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1], ci = node.inputs[2];

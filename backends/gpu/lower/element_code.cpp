@@ -38,6 +38,7 @@ class Writer {
   }
   float real(const char *name, float fallback) const { return node_.get_float(name, fallback); }
   Status is(std::uint32_t r) {
+    if (!means_real(node_.outputs[0])) r = narrowed(r);
     elements_.at = means_real(node_.outputs[0]) ? stored_of(code(), l_.tensor(node_.outputs[0]), r) : r;
     elements_.result = node_.outputs[0];
     return {};
@@ -62,6 +63,36 @@ class Writer {
   // Stored integers of the tensor stand for reals here; a QuantizeLinear or DequantizeLinear says so by itself.
   bool means_real(std::int32_t id) const {
     return l_.tensor(id).quant && node_.op != Op::QuantizeLinear && node_.op != Op::DequantizeLinear;
+  }
+  // A register may hold more than the type of the result: what is next in a chain reads what would have been stored.
+  // Reals of 16 bits are computed in f32 on purpose, but a cast to one rounds.
+  std::uint32_t narrowed(std::uint32_t r) {
+    const DType dtype = l_.dtype(node_.outputs[0]);
+    switch (node_.op) {
+      case Op::Cast:
+        if (dtype == DType::F16) return code().add(Element::AsF16, r);
+        if (dtype == DType::BF16) return code().add(Element::AsBf16, r);
+        break;
+      case Op::Add:
+      case Op::Sub:
+      case Op::Mul:
+      case Op::Div:
+      case Op::Neg:
+      case Op::Abs:
+      case Op::Sum:
+      case Op::Mean:
+      case Op::Pow:
+      case Op::BitShift:
+      case Op::BitwiseNot: break;
+      default: return r;
+    }
+    const Number type = *number_of(dtype);
+    const unsigned bits = dtype_bits(dtype), wide = type == Number::Int || type == Number::Uint ? 32 : 64;
+    if (is_real(type) || type == Number::Truth || bits == wide) return r;
+    if (dtype_kind(dtype) != DTypeKind::Signed)
+      return code().add(Element::BitAnd, r, code().constant_bits(type, (std::uint64_t{1} << bits) - 1));
+    const std::uint32_t by = code().constant_bits(type, wide - bits);
+    return code().add(Element::ShiftRight, code().add(Element::ShiftLeft, r, by), by);
   }
   std::uint32_t loaded(std::int32_t id, const View &view) {
     const qir::Tensor &t = l_.tensor(id);
@@ -219,18 +250,13 @@ Status element_code(Lowering &l, const qir::Node &node, FusedExpression &element
   Writer w(l, node, elements);
   const auto real = [&](Element element, double p = 0, double q = 0) { return w.unary(element, p, q); };
   if (node.op == Op::Gelu && node.get_string("approximate", "none") == "tanh") return real(Element::GeluTanh);
-  if (node.op == Op::Shrink && !is_real(w.number(0)))
-    return refuse(ErrorId::backend_type, node, "found integers, expected reals");
   // (A default of a parameter that has no name is for cpu's function alone.)
   const auto parameter = [&](const char *name, float value) { return *name ? w.real(name, value) : 0.0f; };
   switch (node.op) {
 #define QR_FUNCTION(op, cpu, p, p_value, q, q_value, ...) \
   case Op::op:                                            \
     return real(Element::op, parameter(p, p_value), parameter(q, q_value));
-#define QR_FUNCTION_FORM(...)
 #include "graph/ops/functions.inc"
-#undef QR_FUNCTION
-#undef QR_FUNCTION_FORM
     case Op::IsNaN: return real(Element::IsNaN);
     case Op::IsInf:
       return real(Element::IsInf, node.get_int("detect_negative", 1) != 0, node.get_int("detect_positive", 1) != 0);

@@ -66,11 +66,51 @@ Result<Scatter> match_scatter(const Lowering &l, const qir::Node &node) {
   return out;
 }
 
+// What kernels that scatter walk: the result, the indices and the updates of each of its elements.
+struct ScatterViews {
+  View x, to, indices, index, update;
+  std::int64_t i_step = 0, u_step = 1, tuple_step = 0;
+
+  std::int64_t extent(const Scatter &s, std::size_t d) const {
+    return d < static_cast<std::size_t>(s.of) ? x.dims[s.axis + d] : 1;
+  }
+};
+
+// Each update gives its element its number, of which the greatest stays; then every element reads one.
+Status emit_winners(Lowering &l, const qir::Node &node, const Scatter &s, ScatterViews v) {
+  const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
+  // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
+  const Dims named =
+      s.tuples ? Dims(v.to.dims.begin(), v.to.dims.begin() + static_cast<std::ptrdiff_t>(s.of)) : v.to.dims;
+  const View winners = l.between(named, DType::I32);
+  FusedExpression none;
+  none.at = none.code.constant(Number::Int, -1);
+  QR_RETURN_IF_ERROR(l.emit_elements(none, {winners, DType::I32}));
+  ScatterWinnerParams p{.COUNT_OF = s.of, .TUPLE_STEP = v.tuple_step, .AXIS = static_cast<std::int64_t>(s.axis)};
+  p.CHECKED = checked(l);
+  for (std::size_t d = 0; d < kMaxRank; ++d) {
+    p.EXTENT[d] = v.extent(s, d);
+    p.STEP[d] = d < static_cast<std::size_t>(s.of) ? winners.strides[s.axis + d] : 0;
+  }
+  View from{v.indices.value, v.indices.offset, {s.count}, {v.i_step}},
+      slot{winners.value, winners.offset, {s.count}, {0}};
+  if (!s.tuples) {
+    from = v.indices, slot = {winners.value, winners.offset, v.indices.dims, winners.strides};
+    slot.strides[s.axis] = 0;
+  }
+  const Arg number[] = {{from, l.dtype(ii)}};
+  QR_RETURN_IF_ERROR(l.emit(p, from.dims, number, {}, {slot, DType::I32}));
+  View winner{winners.value, winners.offset, v.to.dims, winners.strides};
+  winner.strides.resize(v.x.rank(), 0);
+  v.update.dims = v.to.dims;
+  const Arg take[] = {{v.x, l.dtype(xi)}, {winner, DType::I32}, {v.update, l.dtype(ui)}};
+  return l.emit(ScatterTakeParams{.UPDATES = s.count, .U_STEP = v.u_step}, v.to.dims, take, {}, {v.to, l.dtype(yi)});
+}
+
 }  // namespace
 
 // Results are the same from run to run. Where there are few updates, and where they are joined, every element of the
-// result looks for its own: no two work items write one element. Of many that replace, each gives its element its
-// number, of which the greatest stays; then every element reads one.
+// result looks for its own: no two work items write one element. Of many that replace only the last is read.
 Status lower_scatter(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
   const bool nothing = strided::count_of(l.shape(ii)) == 0 || strided::count_of(l.shape(xi)) == 0;
@@ -78,67 +118,41 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
   if (!nothing) {
     QR_ASSIGN_OR_RETURN(s, match_scatter(l, node));
   }
-  View x = l.view(xi);
-  const std::size_t rank = x.rank();
-  const bool tuples = s.tuples;
-  const View indices = tuples ? l.dense(ii) : l.view(ii), updates = tuples ? l.dense(ui) : l.view(ui);
+  ScatterViews v;
+  v.x = l.view(xi);
+  const std::size_t rank = v.x.rank();
+  v.indices = s.tuples ? l.dense(ii) : l.view(ii);
+  const View updates = s.tuples ? l.dense(ui) : l.view(ui);
   if (nothing) {
-    l.define(yi, x);
+    l.define(yi, v.x);
     return {};
   }
-  const bool whole = s.whole;
-  const std::size_t axis = s.axis;
-  const std::int64_t of = s.of, count = s.count;
-  std::int64_t i_step = 0, u_step = 1, tuple_step = 0;
-  View y = l.result(yi), to = y, index{indices.value, indices.offset, {}, Dims(rank, 0)},
-       update{updates.value, updates.offset, {}, Dims(rank, 0)};
-  if (tuples) {
-    i_step = of, tuple_step = 1;
-    for (std::size_t d = rank; d-- > static_cast<std::size_t>(of);) update.strides[d] = u_step, u_step *= x.dims[d];
+  const View y = l.result(yi);
+  v.to = y, v.index = {v.indices.value, v.indices.offset, {}, Dims(rank, 0)};
+  v.update = {updates.value, updates.offset, {}, Dims(rank, 0)};
+  if (s.tuples) {
+    v.i_step = s.of, v.tuple_step = 1;
+    for (std::size_t d = rank; d-- > static_cast<std::size_t>(s.of);)
+      v.update.strides[d] = v.u_step, v.u_step *= v.x.dims[d];
   } else {
-    i_step = indices.strides[axis], u_step = updates.strides[axis];
+    v.i_step = v.indices.strides[s.axis], v.u_step = updates.strides[s.axis];
     for (std::size_t d = 0; d < rank; ++d)
-      if (d != axis) index.strides[d] = indices.strides[d], update.strides[d] = updates.strides[d];
+      if (d != s.axis) v.index.strides[d] = v.indices.strides[d], v.update.strides[d] = updates.strides[d];
     // Elements that no index can name are copied; the others then read what is copied, each its own.
-    if (!whole) {
-      QR_RETURN_IF_ERROR(l.copy({x, l.dtype(xi)}, {y, l.dtype(yi)}));
+    if (!s.whole) {
+      QR_RETURN_IF_ERROR(l.copy({v.x, l.dtype(xi)}, {y, l.dtype(yi)}));
       for (std::size_t d = 0; d < rank; ++d)
-        if (d != axis) to = strided::sliced(to, d, 0, indices.dims[d]);
-      x = to;
+        if (d != s.axis) v.to = strided::sliced(v.to, d, 0, v.indices.dims[d]);
+      v.x = v.to;
     }
   }
-  const auto extent = [&](std::size_t d) { return d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1; };
-  if (s.how == Scattering::Replace && count > kFewUpdates) {
-    // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
-    const Dims named = tuples ? Dims(to.dims.begin(), to.dims.begin() + static_cast<std::ptrdiff_t>(of)) : to.dims;
-    const View winners = l.between(named, DType::I32);
-    FusedExpression none;
-    none.at = none.code.constant(Number::Int, -1);
-    QR_RETURN_IF_ERROR(l.emit_elements(none, {winners, DType::I32}));
-    ScatterWinnerParams p{.COUNT_OF = of, .TUPLE_STEP = tuple_step, .AXIS = static_cast<std::int64_t>(axis)};
-    for (std::size_t d = 0; d < kMaxRank; ++d) {
-      p.EXTENT[d] = extent(d);
-      p.STEP[d] = d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0;
-    }
-    View from{indices.value, indices.offset, {count}, {i_step}}, place{winners.value, winners.offset, {count}, {0}};
-    if (!tuples) {
-      from = indices, place = {winners.value, winners.offset, indices.dims, winners.strides};
-      place.strides[axis] = 0;
-    }
-    const Arg number[] = {{from, l.dtype(ii)}};
-    QR_RETURN_IF_ERROR(l.emit(p, from.dims, number, {}, {place, DType::I32}));
-    View winner{winners.value, winners.offset, to.dims, winners.strides};
-    winner.strides.resize(rank, 0);
-    update.dims = to.dims;
-    const Arg take[] = {{x, l.dtype(xi)}, {winner, DType::I32}, {update, l.dtype(ui)}};
-    return l.emit(ScatterTakeParams{.UPDATES = count, .U_STEP = u_step}, to.dims, take, {}, {to, l.dtype(yi)});
-  }
-  ScatterParams p{.HOW = field_of(s.how), .UPDATES = count, .I_STEP = i_step, .U_STEP = u_step};
-  p.COUNT_OF = of, p.TUPLE_STEP = tuple_step, p.AXIS = static_cast<std::int64_t>(axis);
-  for (std::size_t d = 0; d < kMaxRank; ++d) p.EXTENT[d] = extent(d);
-  index.dims = update.dims = to.dims;
-  const Arg base[] = {{x, l.dtype(xi)}, {index, l.dtype(ii)}, {update, l.dtype(ui)}};
-  return l.emit(p, to.dims, base, {}, {to, l.dtype(yi)});
+  if (s.how == Scattering::Replace && s.count > kFewUpdates) return emit_winners(l, node, s, std::move(v));
+  ScatterParams p{.HOW = field_of(s.how), .UPDATES = s.count, .I_STEP = v.i_step, .U_STEP = v.u_step};
+  p.COUNT_OF = s.of, p.TUPLE_STEP = v.tuple_step, p.AXIS = static_cast<std::int64_t>(s.axis), p.CHECKED = checked(l);
+  for (std::size_t d = 0; d < kMaxRank; ++d) p.EXTENT[d] = v.extent(s, d);
+  v.index.dims = v.update.dims = v.to.dims;
+  const Arg base[] = {{v.x, l.dtype(xi)}, {v.index, l.dtype(ii)}, {v.update, l.dtype(ui)}};
+  return l.emit(p, v.to.dims, base, {}, {v.to, l.dtype(yi)});
 }
 
 Status lower_roi_align(Lowering &l, const qir::Node &node) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/common/node_event.h"
+#include "backends/common/op_types.h"
 #include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "base/checked.h"
@@ -17,9 +18,14 @@ namespace quarry::gpu {
 
 namespace {
 
+using enum OperatorRow::Types;
 constexpr OperatorRow kOperators[] = {
 #define QR_GPU_OPERATOR(op, rule, types, refuses, remark) \
-  {qir::Op::op, rule, OperatorRow::Types::types, sizeof(refuses) > 1 ? "not: " refuses : remark},
+  {qir::Op::op, rule, types,                              \
+   sizeof(refuses) == 1  ? remark                         \
+   : sizeof(remark) == 1 ? "not: " refuses                \
+                         : remark "; not: " refuses,      \
+   refuses},
 #include "backends/gpu/lower/operators.inc"
 #undef QR_GPU_OPERATOR
 };
@@ -39,38 +45,35 @@ const OperatorRow *find_operator(qir::Op op) noexcept {
 }
 
 bool takes(const OperatorRow &row, DType dtype) noexcept {
-  return number_of(dtype) && (row.types != OperatorRow::Types::NoF64 || dtype != DType::F64);
+  const std::optional<Number> number = number_of(dtype);
+  if (!number) return false;
+  return row.types == Any || (row.types == NoF64 ? dtype != DType::F64 : is_real(*number));
 }
 
 String types_text(const OperatorRow &row) {
-  constexpr DType kFloats[] = {DType::F16, DType::BF16, DType::F32, DType::F64};
-  constexpr DType kIntegers[] = {DType::I8, DType::I16, DType::I32, DType::I64,
-                                 DType::U8, DType::U16, DType::U32, DType::U64};
-  constexpr DType kBool[] = {DType::Bool};
-  const qir::TypeSpec spec(qir::op_row(row.op).types);
-  std::string_view list = spec.inputs().empty() ? spec.outputs() : spec.inputs();
-  qir::TypeSlot slot;
-  const std::uint32_t mask = qir::TypeSpec::next(&list, &slot) ? spec.mask(slot.type) : 0;
-  String text;
-  const auto add = [&](std::span<const DType> types, const char *all) {
-    const auto has = [&](DType dtype) { return (mask & qir::dtype_bit(dtype)) != 0 && takes(row, dtype); };
-    if (std::ranges::all_of(types, has)) text += (text.empty() ? "" : " ") + String(all);
-    else
-      for (const DType dtype : types)
-        if (has(dtype)) text += (text.empty() ? "" : " ") + String(dtype_name(dtype));
-  };
-  add(kFloats, "floats"), add(kIntegers, "integers"), add(kBool, "bool");
-  return text;
+  std::uint32_t taken = 0;
+  for (std::int64_t number = 1; number < 32; ++number)
+    if (const auto dtype = dtype_from_number(number); dtype && takes(row, *dtype)) taken |= qir::dtype_bit(*dtype);
+  return plugin::types_text(row.op, taken);
 }
 
 Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint) {
   return Status::error(id, qir::op_text(node) + ": " + reason, hint);
 }
 
-Status lower_rewritten(Lowering &, const qir::Node &node) {
+Status lower_rewritten(Lowering &lowering, const qir::Node &node) {
+  String found;
+  for (const std::int32_t id : node.inputs) {
+    if (id == qir::kAbsent) continue;
+    const qir::Tensor &tensor = lowering.tensor(id);
+    found += format("%s%s%s%s", found.empty() ? "" : ", ", tensor.is_constant ? "a constant " : "",
+                    dtype_name(tensor.dtype), shape_text(tensor.shape.data(), tensor.shape.size()));
+  }
+  const OperatorRow *const row = find_operator(node.op);
+  const std::string_view limits = row ? row->refuses : "";
   return refuse(ErrorId::backend_limit, node,
-                "found a form of it that cannot be decomposed (shapes, lengths or parameters that are not constant, a "
-                "type)");
+                format("found %s, expected a form that can be decomposed", found) +
+                    (limits.empty() ? String() : "; not: " + String(limits)));
 }
 Status lower_late(Lowering &, const qir::Node &node) {
   return refuse(
@@ -404,7 +407,7 @@ void Lowering::fuse_with(FusedExpression &elements, bool (*fits)(const void *, c
     // All of its readers are one node: x * x reads twice.
     const auto users = uses_.users(id);
     if (users.empty() || std::ranges::any_of(users, [&](std::int32_t user) { return user != users[0]; })) return;
-    const auto n = static_cast<std::size_t>(users[0]);
+    const auto n = index_of(users[0]);
     const qir::Node &node = graph_.nodes[n];
     if (done_[n] || !is_elementwise(node.op) || node.outputs.size() != 1 || shape(node.outputs[0]) != shape(id) ||
         !check_types(node).ok())
@@ -450,6 +453,11 @@ Status Lowering::check_types(const qir::Node &node) const {
   };
   for (const std::int32_t id : node.inputs) QR_RETURN_IF_ERROR(check(id));
   for (const std::int32_t id : node.outputs) QR_RETURN_IF_ERROR(check(id));
+  const OperatorRow *const row = find_operator(node.op);
+  for (const std::int32_t id : node.inputs)  // (stored integers of a quantised tensor are reals)
+    if (row && id != qir::kAbsent && !takes(*row, tensor(id).quant ? DType::F32 : dtype(id)))
+      return refuse(ErrorId::backend_type, node,
+                    format("found %s, expected %s", dtype_name(dtype(id)), types_text(*row)));
   return {};
 }
 
@@ -457,9 +465,6 @@ Status Lowering::lower(const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   if (!row) return refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
   QR_RETURN_IF_ERROR(check_types(node));
-  for (const std::int32_t id : node.inputs)
-    if (id != qir::kAbsent && !takes(*row, dtype(id)))
-      return refuse(ErrorId::backend_type, node, format("found %s, expected f32 or f16", dtype_name(dtype(id))));
   bool empty = true;
   for (const std::int32_t id : node.outputs) empty = empty && (id == qir::kAbsent || strided::count_of(shape(id)) == 0);
   if (empty) {
@@ -498,7 +503,7 @@ void Lowering::rewind(const Mark &mark) {
 
 // By what the node's steps run, and where the nodes went that they took in.
 void Lowering::report_kernels(const qir::Node &node, const Mark &mark) {
-  if (node.source >= 0 && static_cast<std::size_t>(node.source) < kernels_.size()) {
+  if (node.source >= 0 && index_of(node.source) < kernels_.size()) {
     String &text = kernels_[index_of(node.source)];
     for (std::size_t i = mark.steps; i < plan_.steps.size(); ++i) {
       const char *const file = kernel_row(static_cast<Kernel>(plan_.steps[i].kernel)).file;
@@ -548,7 +553,7 @@ Status Lowering::run(Vector<Status> &refused) {
     at_ = &node;
     done_[n] = true;
     if (Status status = lower(node); !status.ok()) {
-      if (node.source < 0 || static_cast<std::size_t>(node.source) >= refused.size()) return status;
+      if (node.source < 0 || index_of(node.source) >= refused.size()) return status;
       Status &told = refused[index_of(node.source)];
       if (told.ok()) told = std::move(status);
       for (const std::int32_t id : node.outputs)

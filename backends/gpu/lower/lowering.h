@@ -5,7 +5,8 @@
 //
 // Every tensor is a view of a value (backends/common/view.h): Reshape, Transpose, Slice and the like are other views
 // and cost nothing; kernels read by strides, and a rule that needs a tensor row by row asks for `dense`. Elementwise
-// operators behind a step that somebody else does not read become code of that step (element_code.h).
+// operators behind a step that somebody else does not read become code of that step (`fuse` below;
+// element_code.cpp writes it).
 #pragma once
 
 #include <span>
@@ -76,6 +77,10 @@ class Lowering {
 
   const qir::Graph &graph() const noexcept { return graph_; }
   const Target &target() const noexcept { return target_; }
+  // Whether an index that names no element is an error of the run. Not so where nodes are computed that the model does
+  // not choose.
+  bool checks_indices() const noexcept { return checks_indices_; }
+  void leave_indices_unchecked() noexcept { checks_indices_ = false; }
   const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
   DType dtype(std::int32_t id) const { return tensor(id).dtype; }
   const qir::Shape &shape(std::int32_t id) const { return tensor(id).shape; }
@@ -163,6 +168,7 @@ class Lowering {
   // What the rule that runs has changed: views as they were before, nodes that it fused.
   Vector<std::pair<std::int32_t, View>> views_before_;
   Vector<std::size_t> fused_;
+  bool checks_indices_ = true;
   bool emission_refused_ = false;                            // a limit that only `emit` finds
   bool scales_ = false;                                      // it does scales_stored
   HashMap<std::int32_t, const qir::Quantization *> quants_;  // per value of stored integers
@@ -183,8 +189,9 @@ using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {
   qir::Op op;
   Rule rule;
-  enum class Types : std::uint8_t { Any, NoF64 } types;
-  const char *note;  // "not: " and what it refuses, or a remark; empty: nothing
+  enum class Types : std::uint8_t { Any, NoF64, Reals } types;
+  const char *note;  // a remark, "not: " and what it refuses, both, or nothing
+  const char *refuses;
 };
 const OperatorRow *find_operator(qir::Op op) noexcept;
 // Whether the row's node may have an input of the type, and as a text all types that its first input may have.

@@ -168,14 +168,14 @@ Status lower_gather(Lowering &l, const qir::Node &node) {
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Arg base[] = {{from, l.dtype(xi)}, {index, l.dtype(ii)}};
   const View y = l.result(elements.result);
-  return l.emit(GatherParams{.EXTENT = x.dims[axis], .STEP = x.strides[axis]}, dims, base, elements,
-                {y, l.dtype(elements.result)});
+  const GatherParams p{.EXTENT = x.dims[axis], .STEP = x.strides[axis], .CHECKED = checked(l)};
+  return l.emit(p, dims, base, elements, {y, l.dtype(elements.result)});
 }
 
 Status lower_gather_nd(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1];
   const View x = l.view(xi), indices = l.view(ii);
-  const auto batch = static_cast<std::size_t>(node.get_int("batch_dims", 0));
+  const auto batch = node.get_count("batch_dims");
   if (indices.rank() == 0 || strided::count_of(x.dims) == 0)
     return refuse(ErrorId::backend_limit, node, "found nothing to take from");
   const auto axes = static_cast<std::size_t>(indices.dims.back());
@@ -186,6 +186,7 @@ Status lower_gather_nd(Lowering &l, const qir::Node &node) {
     p.EXTENT[d] = d < axes ? x.dims[batch + d] : 1;
     p.STEP[d] = d < axes ? x.strides[batch + d] : 0;
   }
+  p.CHECKED = checked(l);
   // [batch, indices, what an index names]
   Dims dims;
   View from{x.value, x.offset, {}, {}}, index{indices.value, indices.offset, {}, {}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on tensors of quantised types (graph/graph.h): which of them work on the stored integers here, and
 // how integers become reals and back inside a step. What is not taken so is dequantised before
-// (passes::take_apart_quantized).
+// (passes::dequantize_nodes).
 #pragma once
 
 #include "backends/gpu/lower/lowering.h"

@@ -151,9 +151,8 @@ std::uint32_t real_of(Lowering &l, FusedExpression &elements, const qir::Tensor 
     return code.add(Element::Mul, r, code.constant(Number::Float, static_cast<double>(quant.scales[0])));
   }
   const auto vector = [&](const Vector<float> &values) {
-    return add_operand(
-        elements, along_axis(constant_floats(l, values), tensor.shape.size(), static_cast<std::size_t>(quant.axis)),
-        DType::F32);
+    return add_operand(elements, along_axis(constant_floats(l, values), tensor.shape.size(), index_of(quant.axis)),
+                       DType::F32);
   };
   if (has_zero)
     r = code.add(Element::Sub, r, vector(Vector<float>(quant.zero_points.begin(), quant.zero_points.end())));
@@ -236,7 +235,7 @@ View packed_integers(Lowering &l, const qir::Tensor &w, std::int64_t groups, std
   std::fill_n(to, count, T{0});
   const Vector<std::int32_t> &zeros = w.quant->zero_points;
   for (std::int64_t m = 0; m < groups * channels; ++m) {
-    const std::int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
+    const std::int32_t zero = zeros[zeros.size() == 1 ? 0 : index_of(m)];
     T *const block = to + (m / channels * blocks + m % channels / kTile) * row * kTile + m % channels % kTile;
     for (std::int64_t i = 0; i < row; ++i)
       block[i * kTile] =
@@ -290,7 +289,7 @@ View plain_integers(Lowering &l, const qir::Tensor &w, std::int64_t channels, st
   const Vector<std::int32_t> &zeros = w.quant->zero_points;
   for (std::int64_t i = 0; i < count; ++i)
     to[i] = static_cast<T>(qir::stored_integer(w.dtype, w.data.data, static_cast<std::uint64_t>(i)) -
-                           zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(i / taps % channels)]);
+                           zeros[zeros.size() == 1 ? 0 : index_of(i / taps % channels)]);
   return l.constant({to, bytes}, {count});
 }
 
@@ -334,7 +333,7 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
         l, c.group, per_out, per_in, taps, x_tensor, [&](std::int64_t m, std::int64_t channel, std::int64_t tap) {
           return qir::stored_integer(w_tensor.dtype, w_tensor.data.data,
                                      static_cast<std::uint64_t>(m * row + channel * taps + tap)) -
-                 zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
+                 zeros[zeros.size() == 1 ? 0 : index_of(m)];
         });
     const Arg base[] = {images, {{w.value, 0, dims, {0, w.dims[0] / c.group, 0, 0}}, DType::I8}};
     const ConvDotParams p{

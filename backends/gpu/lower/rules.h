@@ -7,22 +7,12 @@
 
 namespace quarry::gpu {
 
-Status lower_rewritten(Lowering &l, const qir::Node &node);    // what no pass could decompose
-Status lower_late(Lowering &l, const qir::Node &node);         // results of data-dependent shapes (dynamic_region.h)
-Status lower_elementwise(Lowering &l, const qir::Node &node);  // element_code.cpp
-Status lower_view(Lowering &l, const qir::Node &node);         // movement.cpp, and so on
-Status lower_tile(Lowering &l, const qir::Node &node);
-Status lower_concat(Lowering &l, const qir::Node &node);
-Status lower_blocks(Lowering &l, const qir::Node &node);
-Status lower_gather(Lowering &l, const qir::Node &node);
-Status lower_gather_nd(Lowering &l, const qir::Node &node);
-Status lower_scatter(Lowering &l, const qir::Node &node);  // indexing.cpp
-Status lower_roi_align(Lowering &l, const qir::Node &node);
-Status lower_pad(Lowering &l, const qir::Node &node);
-Status lower_coordinates(Lowering &l, const qir::Node &node);
-Status lower_conv(Lowering &l, const qir::Node &node);  // contraction.cpp
-Status lower_matmul(Lowering &l, const qir::Node &node);
-Status lower_gemm(Lowering &l, const qir::Node &node);
+#define QR_GPU_OPERATOR(op, rule, types, refuses, remark) Status rule(Lowering &l, const qir::Node &node);
+#include "backends/gpu/lower/operators.inc"
+#undef QR_GPU_OPERATOR
+
+// The field CHECKED of kernels that read indices.
+inline std::int64_t checked(const Lowering &l) { return l.checks_indices() ? 1 : 0; }
 // Whether a view of a contraction's result can be walked as [..., pixels].
 struct Reshapes {
   const Dims &dims;
@@ -48,17 +38,5 @@ WindowParams window_of(const Geometry &g, const View &x) {
 std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c);
 Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry &c, std::int64_t step,
                      const Dims &dims, const FusedExpression &elements);
-Status lower_pool(Lowering &l, const qir::Node &node);  // resize.cpp
-Status lower_lrn(Lowering &l, const qir::Node &node);
-Status lower_grid_sample(Lowering &l, const qir::Node &node);
-Status lower_resize(Lowering &l, const qir::Node &node);
-Status lower_reduce(Lowering &l, const qir::Node &node);  // axis_scans.cpp
-Status lower_dynamic_quantize(Lowering &l, const qir::Node &node);
-Status lower_arg_reduce(Lowering &l, const qir::Node &node);
-Status lower_scan(Lowering &l, const qir::Node &node);
-Status lower_lp_normalization(Lowering &l, const qir::Node &node);
-Status lower_top_k(Lowering &l, const qir::Node &node);
-Status lower_softmax(Lowering &l, const qir::Node &node);
-Status lower_normalize(Lowering &l, const qir::Node &node);
 
 }  // namespace quarry::gpu

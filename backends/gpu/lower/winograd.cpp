@@ -20,6 +20,21 @@ constexpr double kFour[6][3] = {{1.0 / 4, 0, 0},
                                 {1.0 / 24, -1.0 / 12, 1.0 / 6},
                                 {0, 0, 1}};
 
+// A filter of 3 x 3 with its columns turned: [number][x].
+void turn_columns(const double (*rows)[3], std::int64_t side, const float *filter, double (*to)[3]) {
+  for (std::int64_t i = 0; i < side; ++i)
+    for (int x = 0; x < 3; ++x) {
+      to[i][x] = 0;
+      for (int y = 0; y < 3; ++y) to[i][x] += rows[i][y] * static_cast<double>(filter[y * 3 + x]);
+    }
+}
+
+double dot_of_three(const double *a, const double *b) {
+  double sum = 0;
+  for (int x = 0; x < 3; ++x) sum += a[x] * b[x];
+  return sum;
+}
+
 // Filters [M, C, 3, 3] as [number][M][C].
 qir::Bytes turned_filters(Lowering &l, const float *from, std::int64_t filters, std::int64_t step) {
   const auto *const rows = step == 2 ? kTwo : kFour;
@@ -27,19 +42,11 @@ qir::Bytes turned_filters(Lowering &l, const float *from, std::int64_t filters, 
   const auto bytes = static_cast<std::uint64_t>(side * side * filters) * sizeof(float);
   auto *const to = static_cast<float *>(l.store().allocate(bytes));
   for (std::int64_t f = 0; f < filters; ++f) {
-    const float *const w = from + f * 9;
     double half_way[6][3];
+    turn_columns(rows, side, from + f * 9, half_way);
     for (std::int64_t i = 0; i < side; ++i)
-      for (int x = 0; x < 3; ++x) {
-        half_way[i][x] = 0;
-        for (int y = 0; y < 3; ++y) half_way[i][x] += rows[i][y] * static_cast<double>(w[y * 3 + x]);
-      }
-    for (std::int64_t i = 0; i < side; ++i)
-      for (std::int64_t j = 0; j < side; ++j) {
-        double number = 0;
-        for (int x = 0; x < 3; ++x) number += half_way[i][x] * rows[j][x];
-        to[(i * side + j) * filters + f] = static_cast<float>(number);
-      }
+      for (std::int64_t j = 0; j < side; ++j)
+        to[(i * side + j) * filters + f] = static_cast<float>(dot_of_three(half_way[i], rows[j]));
   }
   return {to, bytes};
 }
@@ -48,7 +55,7 @@ qir::Bytes turned_filters(Lowering &l, const float *from, std::int64_t filters, 
 
 std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c) {
   const Target &target = l.target();
-  const auto source = static_cast<std::size_t>(node.source);
+  const auto source = index_of(node.source);
   const std::int64_t step =
       node.source >= 0 && source < target.winograd_of.size() ? target.winograd_of[source] : target.winograd;
   const qir::Tensor &weights = l.tensor(node.inputs[1]);

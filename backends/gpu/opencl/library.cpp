@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/library.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
-#include "base/paths.h"
+#include "base/os/library.h"
 
 namespace quarry::opencl {
 
@@ -38,7 +36,7 @@ const ErrorRow *find_error(cl_int number) {
 
 }  // namespace
 
-void *Library::find(const char *name) const noexcept { return dlsym(handle_, name); }
+void *Library::find(const char *name) const noexcept { return os::find_symbol(handle_, name); }
 
 String error_text(cl_int error) {
   const ErrorRow *const row = find_error(error);
@@ -67,18 +65,19 @@ Result<std::shared_ptr<const Library>> Library::open() {
   String path;
   if (named && *named) {
     path = named;
-    handle = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    handle = os::open_library(named);
   } else {
     for (const char *const name : kNames) {
-      handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      handle = os::open_library(name);
       path = name;
       if (handle) break;
     }
   }
   if (!handle) {
-    const char *const why = named && *named ? dlerror() : nullptr;
+    const String why = named && *named ? os::library_error() : String();
     return Status::error(ErrorId::backend_library,
-                         why ? format("%s: the loader says: %s; expected the OpenCL library", printable(path, 1000),
+                         !why.empty()
+                             ? format("%s: the loader says: %s; expected the OpenCL library", printable(path, 1000),
                                       printable(why, 1000))
                              : String("libOpenCL.so.1: not found in the system's library path; expected the OpenCL "
                                       "library"),
@@ -88,8 +87,8 @@ Result<std::shared_ptr<const Library>> Library::open() {
   library->path_ = path;
   library->handle_ = handle;
   const char *missing = nullptr;
-#define QR_CL_FUNCTION(name, needed)                                                              \
-  library->api_.name = reinterpret_cast<decltype(library->api_.name)>(dlsym(handle, "cl" #name)); \
+#define QR_CL_FUNCTION(name, needed)                                                                        \
+  library->api_.name = reinterpret_cast<decltype(library->api_.name)>(os::find_symbol(handle, "cl" #name)); \
   if ((needed) && !library->api_.name && !missing) missing = "cl" #name;
 #include "backends/gpu/opencl/functions.inc"
 #undef QR_CL_FUNCTION
@@ -98,9 +97,7 @@ Result<std::shared_ptr<const Library>> Library::open() {
         ErrorId::backend_library,
         format("%s: found no function %s, expected the OpenCL library, 1.2 or later", printable(path, 1000), missing),
         kHowToGet);
-  Dl_info info;
-  const auto *const in_it = reinterpret_cast<void *>(library->api_.GetPlatformIDs);
-  if (String file; dladdr(in_it, &info) != 0 && !(file = library_file(info.dli_fname, in_it)).empty())
+  if (String file = os::file_of(reinterpret_cast<void *>(library->api_.GetPlatformIDs)); !file.empty())
     library->path_ = std::move(file);
   return std::shared_ptr<const Library>(std::move(library));
 }

@@ -6,10 +6,9 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
-#include <unistd.h>
-
 #include <memory>
 
+#include "base/os/process.h"
 #include "base/status.h"
 
 namespace quarry::opencl {
@@ -30,13 +29,13 @@ class Library {
   void *find(const char *name) const noexcept;
   const String &path() const noexcept { return path_; }
   // Not in a child of fork(): there the library must not be called, and objects are left to themselves.
-  bool is_ours() const noexcept { return process_ == getpid(); }
+  bool is_ours() const noexcept { return process_ == os::process_id(); }
 
  private:
   Api api_;
   void *handle_ = nullptr;
   String path_;
-  pid_t process_ = getpid();
+  std::uint32_t process_ = os::process_id();
 };
 
 // "-5 CL_OUT_OF_RESOURCES".

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/pocl.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +8,8 @@
 #include <memory>
 
 #include "base/checked.h"
+#include "base/os/file_lock.h"
+#include "base/os/path.h"
 
 namespace quarry::opencl {
 
@@ -174,7 +171,7 @@ const char *why_pocl_would_abort() noexcept {
   for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
     if (std::getenv(elsewhere)) return nullptr;
   for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})
-    if (access(place, X_OK) == 0) return nullptr;
+    if (os::allows(place, os::Access::Enter)) return nullptr;
   return "found no /sys/devices/system/cpu/cpu0/topology, expected the processors there, without which PoCL ends the "
          "process that asks for drivers of OpenCL: mount /sys, or take PoCL's file out of /etc/OpenCL/vendors";
 }
@@ -186,11 +183,11 @@ bool pocl_is_installed() {
   if (!place) place = std::getenv("OPENCL_VENDOR_PATH");
   if (!place) place = "/etc/OpenCL/vendors";
   if (std::strstr(place, "pocl")) return true;
-  const std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir(place), closedir);
-  if (!folder) return names_pocl(place);
-  while (const dirent *const entry = readdir(folder.get()))
-    if (std::strstr(entry->d_name, ".icd") && names_pocl(String(place) + "/" + entry->d_name)) return true;
-  return false;
+  bool is_there = false;
+  const int error = os::for_each_name(place, [&](const char *name) {
+    is_there |= std::strstr(name, ".icd") && names_pocl(String(place) + "/" + name);
+  });
+  return error == 0 ? is_there : names_pocl(place);
 }
 
 String flaw_of_binary(std::span<const std::uint8_t> binary) {
@@ -230,27 +227,20 @@ String flaw_of_binary(std::span<const std::uint8_t> binary) {
 BuildLock BuildLock::of(const Device &device, std::uint64_t hash) {
   if (device.platform_name != kPocl) return {};
   const String path = folder() + format("/quarry-%02llu.lock", hash % kLocks);
-  return BuildLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return BuildLock(os::open_lock(path.c_str()));
 }
 
 bool BuildLock::hold() noexcept {
-  if (file_ < 0 || held_) return true;
-  while (flock(file_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno == EWOULDBLOCK) return false;
-    release();  // a file system without locks
-    return true;
-  }
-  held_ = true;
-  return true;
+  if (file_.get() < 0 || held_) return true;
+  const os::LockTaken taken = os::try_lock(file_.get());
+  held_ = taken == os::LockTaken::Yes;
+  if (taken == os::LockTaken::Impossible) release();
+  return taken != os::LockTaken::Busy;
 }
 
-// By name, for a child that was forked meanwhile has the file open as well.
 void BuildLock::release() noexcept {
-  if (file_ < 0) return;
-  if (held_) (void)flock(file_, LOCK_UN);
-  (void)close(file_);
-  file_ = -1, held_ = false;
+  if (held_) os::unlock(file_.get());
+  file_ = OpenFd(), held_ = false;
 }
 
 }  // namespace quarry::opencl

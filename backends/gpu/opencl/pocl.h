@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backends/gpu/opencl/device.h"
+#include "base/open_fd.h"
 
 namespace quarry::opencl {
 
@@ -21,10 +22,10 @@ bool pocl_is_installed();
 class BuildLock {
  public:
   BuildLock() noexcept = default;
-  BuildLock(BuildLock &&other) noexcept : file_(std::exchange(other.file_, -1)), held_(other.held_) {}
+  BuildLock(BuildLock &&other) noexcept : file_(std::move(other.file_)), held_(std::exchange(other.held_, false)) {}
   BuildLock &operator=(BuildLock &&other) noexcept {
     release();
-    file_ = std::exchange(other.file_, -1), held_ = other.held_;
+    file_ = std::move(other.file_), held_ = std::exchange(other.held_, false);
     return *this;
   }
   ~BuildLock() { release(); }
@@ -36,8 +37,8 @@ class BuildLock {
   void release() noexcept;
 
  private:
-  explicit BuildLock(int file) noexcept : file_(file) {}
-  int file_ = -1;
+  explicit BuildLock(OpenFd file) noexcept : file_(std::move(file)) {}
+  OpenFd file_;
   bool held_ = false;
 };
 

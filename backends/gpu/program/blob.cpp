@@ -194,6 +194,30 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
   return writer.take();
 }
 
+namespace {
+
+// Inputs and outputs of the plan, then those of its dynamic region.
+Status read_io(const Header &header, const Vector<IoRow> &io, Plan &plan, DynamicRegion &region) {
+  for (std::size_t i = 0; i < io.size(); ++i) {
+    const IoRow &row = io[i];
+    const auto dtype = dtype_from_number(row.dtype);
+    if (!dtype || row.rank > qir::kMaxRank || row.name >= plan.names.size())
+      return bad("an input or output that is none");
+    for (std::uint32_t d = 0; d < row.rank; ++d)
+      if (row.dims[d] < (i < header.inputs + header.outputs ? 0 : qir::kUnknownDim))
+        return bad("a dimension that is none");
+    const std::size_t plans = header.inputs + header.outputs;
+    (i < header.inputs                  ? plan.inputs
+     : i < plans                        ? plan.outputs
+     : i < plans + header.region_inputs ? region.inputs
+                                        : region.outputs)
+        .push_back({*dtype, qir::Shape(row.dims, row.dims + row.rank), plan.names.data() + row.name});
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
   Reader reader(bytes);
   Header header;
@@ -226,21 +250,7 @@ Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
   blob.source_hash = header.source_hash, blob.binary_hash = header.binary_hash, blob.binary_bytes = header.binary_bytes;
   if (blob.binary_bytes > 0 && (segments.empty() || segments.back().size != blob.binary_bytes))
     return bad("a binary of another size");
-  for (std::size_t i = 0; i < io.size(); ++i) {
-    const IoRow &row = io[i];
-    const auto dtype = dtype_from_number(row.dtype);
-    if (!dtype || row.rank > qir::kMaxRank || row.name >= plan.names.size())
-      return bad("an input or output that is none");
-    for (std::uint32_t d = 0; d < row.rank; ++d)
-      if (row.dims[d] < (i < header.inputs + header.outputs ? 0 : qir::kUnknownDim))
-        return bad("a dimension that is none");
-    const std::size_t plans = header.inputs + header.outputs;
-    (i < header.inputs                  ? plan.inputs
-     : i < plans                        ? plan.outputs
-     : i < plans + header.region_inputs ? region.inputs
-                                        : region.outputs)
-        .push_back({*dtype, qir::Shape(row.dims, row.dims + row.rank), plan.names.data() + row.name});
-  }
+  QR_RETURN_IF_ERROR(read_io(header, io, plan, region));
   region.segment = header.region_segment;
   QR_RETURN_IF_ERROR(check_region(plan, region, segments));
   for (const std::uint64_t piece : plan.pieces)

@@ -7,7 +7,7 @@
 
 namespace quarry::gpu {
 
-inline constexpr std::uint32_t kBlobVersion = 6;
+inline constexpr std::uint32_t kBlobVersion = 7;
 
 struct Blob {
   Plan plan;

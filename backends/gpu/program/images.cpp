@@ -14,7 +14,7 @@ namespace quarry::gpu {
 
 namespace {
 
-constexpr std::int32_t kLayouts[] = {kRowsOfLeft, kPanelsOfRight, kLineOfRight, kLineOfLeft};
+constexpr std::int32_t kLayouts[] = {kRowsOfLeft, kPanelsOfRight, kRightAsRows, kLineOfLeft};
 // What every device with images has (OpenCL 1.2, full profile).
 constexpr std::size_t kSmallestLimit = 8192;
 
@@ -35,7 +35,7 @@ std::uint64_t element_of(DType dtype) { return dtype == DType::F16 ? 2 : 4; }
 bool takes(const opencl::Device *device, std::int32_t layout, const ImageSize &size, String *why) {
   const std::size_t width = device ? device->image_width : kSmallestLimit,
                     height = device ? device->image_height : kSmallestLimit;
-  if ((layout & kLineImages) != 0 && device && (!device->views_images() || kLine % device->image_pitch != 0))
+  if ((layout & kRowImages) != 0 && device && (!device->views_images() || kRowTexels % device->image_pitch != 0))
     return false;
   if (static_cast<std::uint64_t>(size.width) <= width && static_cast<std::uint64_t>(size.height) <= height) return true;
   if (why)
@@ -46,9 +46,9 @@ bool takes(const opencl::Device *device, std::int32_t layout, const ImageSize &s
 
 }  // namespace
 
-ImageSize line_of(std::uint64_t bytes, DType dtype) {
-  return {kLine, static_cast<std::int64_t>(line_bytes(bytes, element_of(dtype)) /
-                                           (static_cast<std::uint64_t>(kLine) * 4 * element_of(dtype)))};
+ImageSize row_image_size(std::uint64_t bytes, DType dtype) {
+  return {kRowTexels, static_cast<std::int64_t>(row_image_bytes(bytes, element_of(dtype)) /
+                                                (static_cast<std::uint64_t>(kRowTexels) * 4 * element_of(dtype)))};
 }
 
 std::int32_t *image_field(Plan &plan, const Step &step) {
@@ -79,9 +79,9 @@ std::int32_t possible_images(const Plan &plan, const Step &step, const opencl::D
     const std::size_t o = operand_of(layout);
     if (!form_with_images(plan, step, layout, operands, fields, form) || !find_bounds(form, bounds).ok()) continue;
     const Value &value = plan.values[plan.operands[step.first_operand + o].value];
-    const bool is_line = (layout & kLineImages) != 0;
-    if (value.storage != (is_line ? StorageKind::Arena : StorageKind::Constant)) continue;
-    if (takes(device, layout, is_line ? line_of(value.bytes, operands[o].dtype) : bounds.images[o], why))
+    const bool as_rows = (layout & kRowImages) != 0;
+    if (value.storage != (as_rows ? StorageKind::Arena : StorageKind::Constant)) continue;
+    if (takes(device, layout, as_rows ? row_image_size(value.bytes, operands[o].dtype) : bounds.images[o], why))
       found |= layout;
   }
   return found;
@@ -92,14 +92,14 @@ std::int32_t images_on(const Plan &plan, const Step &step, const opencl::Device 
   if (layouts == 0) return 0;
   layouts &= possible_images(plan, step, &device);
   for (std::size_t o = 0; o < 2; ++o) {
-    if ((layouts & kLineImages & images_of_operand(o)) == 0) continue;
+    if ((layouts & kRowImages & images_of_operand(o)) == 0) continue;
     const Operand &operand = plan.operands[step.first_operand + o];
     const Value &value = plan.values[operand.value];
     const std::uint64_t element = element_of(static_cast<DType>(operand.dtype));
     // A view that does not begin or end where it has to: the buffer is read.
     if (value.offset % (4 * element * std::max<std::uint32_t>(device.image_base, 1)) != 0 ||
         value.index >= plan.pieces.size() ||
-        !range_fits(value.offset, line_bytes(value.bytes, element), plan.pieces[value.index]))
+        !range_fits(value.offset, row_image_bytes(value.bytes, element), plan.pieces[value.index]))
       layouts &= ~images_of_operand(o);
   }
   return layouts;
@@ -111,8 +111,8 @@ Status finish_images(Plan &plan) {
   for (const Step &step : plan.steps) {
     if (image_layouts(plan, step) == 0) continue;
     any = true;
-    if (step.source < 0 || static_cast<std::size_t>(step.source) >= told.size()) continue;
-    const auto source = static_cast<std::size_t>(step.source);
+    if (step.source < 0 || index_of(step.source) >= told.size()) continue;
+    const auto source = index_of(step.source);
     if (told[source]) continue;
     told[source] = true;
     const String text = String(plan.names.data() + plan.paths[source].text) + ", images";

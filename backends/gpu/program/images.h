@@ -15,7 +15,7 @@ std::int32_t *image_field(Plan &plan, const Step &step);
 std::int32_t image_layouts(const Plan &plan, const Step &step);
 
 // The view of a value of the arena.
-ImageSize line_of(std::uint64_t bytes, DType dtype);
+ImageSize row_image_size(std::uint64_t bytes, DType dtype);
 
 // A step's form with other images than it says; `operands` and `fields` keep what the form points to.
 bool form_with_images(const Plan &plan, const Step &step, std::int32_t layouts, Vector<StepOperand> &operands,

@@ -83,9 +83,9 @@ inline constexpr std::uint64_t kAlign = 1024;
 // A piece of the arena; devices of OpenCL 1.2 give a quarter of their memory, or 128 MB, in one.
 inline constexpr std::uint64_t kLargestPiece = std::uint64_t{1} << 30;
 
-// What a value that is read as a line of texels takes: whole rows.
-constexpr std::uint64_t line_bytes(std::uint64_t bytes, std::uint64_t element) noexcept {
-  const std::uint64_t row = static_cast<std::uint64_t>(kLine) * 4 * element;
+// What a value that is read as a row of texels takes: whole rows.
+constexpr std::uint64_t row_image_bytes(std::uint64_t bytes, std::uint64_t element) noexcept {
+  const std::uint64_t row = static_cast<std::uint64_t>(kRowTexels) * 4 * element;
   return (bytes + row - 1) / row * row;
 }
 

@@ -51,10 +51,10 @@ Status assign_offsets(Plan &plan) {
   for (const Value &value : plan.values) room.push_back(value.bytes);
   for (const Step &step : plan.steps)
     for (std::size_t o = 0; o < 2; ++o)
-      if (image_layouts(plan, step) & kLineImages & images_of_operand(o)) {
+      if (image_layouts(plan, step) & kRowImages & images_of_operand(o)) {
         const Operand &operand = plan.operands[step.first_operand + o];
-        room[operand.value] = line_bytes(plan.values[operand.value].bytes,
-                                         operand.dtype == static_cast<std::uint32_t>(DType::F16) ? 2 : 4);
+        room[operand.value] = row_image_bytes(plan.values[operand.value].bytes,
+                                              operand.dtype == static_cast<std::uint32_t>(DType::F16) ? 2 : 4);
       }
   Vector<std::uint32_t> order;
   for (std::uint32_t v = 0; v < plan.values.size(); ++v)

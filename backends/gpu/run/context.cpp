@@ -41,6 +41,7 @@ PlanSource source_of(const Plan &plan, const opencl::Device *device) {
     if (!form_with_images(plan, step, images, operands, fields, form) || !find_bounds(form, bounds).ok())
       continue;  // was checked before
     out.images.push_back(images);
+    out.checks.push_back(checks_indices(form));
     out.kernels.push_back(text.kernel(form));
     out.bounds.push_back(bounds);
   }

@@ -16,6 +16,7 @@ struct PlanSource {
   Vector<std::uint32_t> kernels;  // per step
   Vector<Bounds> bounds;
   Vector<std::int32_t> images;  // per step: those that the device reads
+  Vector<bool> checks;          // per step: whether it reports indices that name no element
 };
 // Without a device: of one without images.
 PlanSource source_of(const Plan &plan, const opencl::Device *device = nullptr);

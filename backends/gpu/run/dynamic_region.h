@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole model: a plan on the device and, where shapes are data-dependent, the dynamic region behind it
 // (backends/dynamic). The host runs operators whose results have such shapes. What depends on them is planned for the
-// device once for each combination of dimensions, if it has matrix multiplications or inputs of any length; else the
-// host runs it too: a driver's compiler takes longer than a handful of boxes.
+// device once for each combination of dimensions, if it has matrix multiplications or inputs of unknown dimensions;
+// else the host runs it too: a driver's compiler takes longer than a handful of boxes.
 #pragma once
 
 #include "backends/dynamic/dynamic_region.h"
@@ -29,15 +29,14 @@ class ModelExecution : public HeapObject, private dynamic::Planner {
                  const qr_host &host)
       : context_(context), region_(region), options_(options), host_(host) {}
   Status run(const qr_run_request &request);
-  Status reopen();
+  Status reopen();  // behind a device that was lost and is open again
 
   // Runs end in the order in which they were submitted. Without a region they go to the device as they come; with one,
   // who waits does them.
   Result<std::uint64_t> submit(const qr_run_request &request);
   Status wait(std::uint64_t ticket);
   const qr_run_request &request_of(std::uint64_t ticket) noexcept;
-  // In place of waiting, also while the device is opened again: whether nothing was begun of the run, which nobody will
-  // begin then.
+  // In place of waiting, also while the device is opened again: gives the run up. True where nothing of it was begun.
   bool drop(std::uint64_t ticket);
 
  private:

@@ -46,6 +46,7 @@ Status Execution::reopen() {
   last_queue_ = nullptr;
   recorder_.close();
   kernels_.clear(), bindings_.clear(), parts_.clear(), pieces_.clear();
+  faults_ = opencl::Memory();
   queue_ = opencl::Queue(), profiled_queue_ = opencl::Queue();
   engine_ = nullptr;
   QR_RETURN_IF_ERROR(prepare());
@@ -60,9 +61,9 @@ Result<cl_mem> Execution::view_of(const Operand &operand, Views &known) {
   const Engine &engine = context_.engine();
   const Value &value = context_.plan().values[operand.value];
   const auto dtype = static_cast<DType>(operand.dtype);
-  const ImageSize size = line_of(value.bytes, dtype);
-  QR_ASSIGN_OR_RETURN(opencl::Memory part,
-                      engine.part(pieces_[value.index], value.offset, line_bytes(value.bytes, dtype_bits(dtype) / 8)));
+  const ImageSize size = row_image_size(value.bytes, dtype);
+  QR_ASSIGN_OR_RETURN(opencl::Memory part, engine.part(pieces_[value.index], value.offset,
+                                                       row_image_bytes(value.bytes, dtype_bits(dtype) / 8)));
   QR_ASSIGN_OR_RETURN(opencl::Memory made, engine.image(size, dtype, nullptr, part.get()));
   view = made.get();
   parts_.push_back(std::move(part)), parts_.push_back(std::move(made));
@@ -71,16 +72,26 @@ Result<cl_mem> Execution::view_of(const Operand &operand, Views &known) {
 
 Status Execution::prepare() {
   const Engine &engine = context_.engine();
-  const Plan &plan = context_.plan();
-  const opencl::Library &cl = engine.library();
   QR_ASSIGN_OR_RETURN(queue_, engine.queue(false, options_.priority));
+  QR_RETURN_IF_ERROR(make_values());
+  QR_RETURN_IF_ERROR(make_kernels());
+  for (const Vector<std::uint32_t> *list : {&inputs_, &outputs_})
+    for (const std::uint32_t v : *list) list_readers(v, bindings_.emplace_back());
+  bound_.resize(bindings_.size());
+  if (!options_.record) return {};
+  return recorder_.open(engine, kernels_, context_.source().bounds, bindings_.size(), options_.depth);
+}
+
+// Values of one storage are one buffer for OpenCL, whoever lives there.
+Status Execution::make_values() {
+  const Engine &engine = context_.engine();
+  const Plan &plan = context_.plan();
   for (const std::uint64_t bytes : plan.pieces) {
     QR_ASSIGN_OR_RETURN(opencl::Memory piece, engine.memory(bytes, "values between steps"));
     pieces_.push_back(std::move(piece));
   }
   inputs_.assign(plan.inputs.size(), kNone), outputs_.assign(plan.outputs.size(), kNone);
   memory_.assign(plan.values.size(), nullptr);
-  // Values of one storage are one buffer for OpenCL, whoever lives there.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, cl_mem, std::less<>,
            Alloc<std::pair<const std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, cl_mem>>>
       known;
@@ -110,6 +121,13 @@ Status Execution::prepare() {
       }
     }
   }
+  return {};
+}
+
+Status Execution::make_kernels() {
+  const Engine &engine = context_.engine();
+  const Plan &plan = context_.plan();
+  const opencl::Library &cl = engine.library();
   Views views;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const Step &step = plan.steps[s];
@@ -122,29 +140,35 @@ Status Execution::prepare() {
     for (std::uint32_t o = 0; o < step.operand_count; ++o) {
       cl_mem memory = memory_[plan.operands[step.first_operand + o].value];
       if (const cl_mem image = context_.image(s, o)) memory = image;
-      if ((context_.source().images[s] & kLineImages & images_of_operand(o)) != 0) {
+      if ((context_.source().images[s] & kRowImages & images_of_operand(o)) != 0) {
         QR_ASSIGN_OR_RETURN(memory, view_of(plan.operands[step.first_operand + o], views));
       }
       QR_RETURN_IF_ERROR(
           check("SetKernelArg", cl->SetKernelArg(made, o, sizeof memory, &memory), plan.names.data() + step.name));
     }
-  }
-  for (const Vector<std::uint32_t> *list : {&inputs_, &outputs_})
-    for (const std::uint32_t v : *list) {
-      IoBinding &binding = bindings_.emplace_back();
-      binding.value = v;
-      if (v == kNone) continue;
-      binding.own = memory_[v];
-      for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
-        for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
-          const Value &value = plan.values[plan.operands[plan.steps[s].first_operand + o].value];
-          if (value.storage == plan.values[v].storage && value.index == plan.values[v].index)
-            binding.readers.emplace_back(s, o);
-        }
+    if (!context_.source().checks[s]) continue;
+    if (!faults_) {
+      QR_ASSIGN_OR_RETURN(faults_, engine.memory(sizeof(Run::faults), "faults"));
     }
-  bound_.resize(bindings_.size());
-  if (!options_.record) return {};
-  return recorder_.open(engine, kernels_, context_.source().bounds, bindings_.size(), options_.depth);
+    const cl_mem memory = faults_.get();
+    QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(made, step.operand_count, sizeof memory, &memory),
+                             plan.names.data() + step.name));
+  }
+  return {};
+}
+
+// Which operands of steps read the input or output that is value `v`.
+void Execution::list_readers(std::uint32_t v, IoBinding &binding) {
+  const Plan &plan = context_.plan();
+  binding.value = v;
+  if (v == kNone) return;
+  binding.own = memory_[v];
+  for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
+    for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
+      const Value &value = plan.values[plan.operands[plan.steps[s].first_operand + o].value];
+      if (value.storage == plan.values[v].storage && value.index == plan.values[v].index)
+        binding.readers.emplace_back(s, o);
+    }
 }
 
 // ---- the caller's memory ------------------------------------------------------------------------
@@ -206,6 +230,7 @@ void Execution::set(Run &run, const qr_run_request &request, const qr_host &host
   run.stop.emplace(request.signal, host);
   run.next = 0, run.engine = nullptr;
   run.kept = nullptr, run.launches = 0;
+  run.faults[0] = 0;
   run.profiled = plugin::wants_nodes(request.profile);
   run.begun = run.handed = false;
   run.status = {};
@@ -254,6 +279,12 @@ Status Execution::begin(Run &run) {
         cl->EnqueueWriteBuffer(queue, memory_[v], CL_FALSE, 0, plan.values[v].bytes, buffer.data, 0, nullptr, nullptr),
         "an input"));
   }
+  if (faults_) {
+    static constexpr std::int64_t none[2] = {};
+    QR_RETURN_IF_ERROR(check(
+        "EnqueueWriteBuffer",
+        cl->EnqueueWriteBuffer(queue, faults_.get(), CL_FALSE, 0, sizeof none, none, 0, nullptr, nullptr), "faults"));
+  }
   for (std::size_t i = 0; i < bindings_.size(); ++i)
     bound_[i] = {bindings_[i].id, bindings_[i].offset, bindings_[i].parts};
   if (!run.profiled) run.kept = recorder_.take(bound_);
@@ -262,15 +293,12 @@ Status Execution::begin(Run &run) {
 
 Status Execution::enqueue(Run &run, std::size_t s) {
   const opencl::Library &cl = context_.engine().library();
-  const Bounds &bounds = context_.source().bounds[s];
-  std::size_t global[3], local[3];
-  for (std::size_t d = 0; d < 3; ++d)
-    global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
+  const WorkItems items(context_.source().bounds[s]);
   const bool wants_event = run.profiled || (s + 1) % kBatch == 0;
   cl_event event = nullptr;
   QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel",
-                           cl->EnqueueNDRangeKernel(queue_of(run), kernels_[s].get(), 3, nullptr, global, local, 0,
-                                                    nullptr, wants_event ? &event : nullptr),
+                           cl->EnqueueNDRangeKernel(queue_of(run), kernels_[s].get(), 3, nullptr, items.global,
+                                                    items.local, 0, nullptr, wants_event ? &event : nullptr),
                            context_.plan().names.data() + context_.plan().steps[s].name));
   if (event) run.events[s] = opencl::Event(cl, event);
   return {};
@@ -352,6 +380,11 @@ Status Execution::take_results(Run &run) {
           cl->EnqueueReadBuffer(queue, memory_[outputs_[i]], CL_FALSE, 0, bytes, buffer.data, 0, nullptr, nullptr),
           "an output"));
   }
+  if (faults_)
+    QR_RETURN_IF_ERROR(check(
+        "EnqueueReadBuffer",
+        cl->EnqueueReadBuffer(queue, faults_.get(), CL_FALSE, 0, sizeof run.faults, run.faults, 0, nullptr, nullptr),
+        "faults"));
   return {};
 }
 
@@ -379,6 +412,11 @@ Status Execution::finish(Run &run, Status status) {
   Recorder::give_back(std::exchange(run.kept, nullptr));
   give_back(run, status);
   if (status.code() == QR_DEVICE_LOST && is_here) run.engine->report_lost();
+  if (status.ok() && run.faults[0] != 0)
+    status = Status::error(ErrorId::run_value,
+                           format("gpu: an index of a Gather or Scatter (their kinds too) is %lld, expected one of an "
+                                  "element of its axis",
+                                  run.faults[1]));
   for (std::size_t i = 0; status.ok() && i < outputs_.size(); ++i) {
     qr_io_buffer &buffer = run.request->outputs[i];
     if (!buffer.wanted) continue;

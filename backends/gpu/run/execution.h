@@ -61,11 +61,15 @@ class Execution : public HeapObject {
     std::size_t next = 0;            // step
     Recorder::Kept *kept = nullptr;  // null: kernels go one by one
     std::uint64_t launches = 0;      // calls that handed kernels over
+    std::int64_t faults[2] = {};     // whether a kernel met an index that names no element, and which
     bool profiled = false, begun = false, handed = false;
     Status status;  // why it was not handed over
   };
 
   Status prepare();
+  Status make_values();
+  Status make_kernels();
+  void list_readers(std::uint32_t v, IoBinding &binding);
   // Images that are views of values between steps, by value and element type.
   using Views = std::map<std::pair<std::uint32_t, std::uint32_t>, cl_mem, std::less<>,
                          Alloc<std::pair<const std::pair<std::uint32_t, std::uint32_t>, cl_mem>>>;
@@ -94,6 +98,7 @@ class Execution : public HeapObject {
   std::atomic<cl_command_queue> last_queue_ = nullptr;  // of the run that was begun last
   Vector<opencl::Memory> pieces_;
   opencl::Parts parts_;
+  opencl::Memory faults_;                   // Run::faults on the device; none: no kernel reports any
   Vector<cl_mem> memory_;                   // per value
   Vector<IoBinding> bindings_;              // inputs, then outputs
   Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone

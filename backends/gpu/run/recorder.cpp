@@ -127,20 +127,17 @@ Status Recorder::record(std::size_t first, std::size_t count, cl_command_queue q
   Recording made(*engine_, object);
   opencl::SyncPoint before = 0;
   for (std::size_t i = first; i < first + count; ++i) {
-    std::size_t global[3], local[3];
-    for (std::size_t d = 0; d < 3; ++d)
-      global[d] = static_cast<std::size_t>(bounds_[i].global[d]),
-      local[d] = static_cast<std::size_t>(bounds_[i].local[d]);
+    const WorkItems items(bounds_[i]);
     // A command buffer is without order but for what is stated.
     opencl::SyncPoint after = 0;
     if (is_buffer)
       QR_RETURN_IF_ERROR(check("CommandNDRangeKernelKHR",
-                               replay.kernel(object, nullptr, nullptr, kernels_[i].get(), 3, nullptr, global, local,
-                                             i > first, i > first ? &before : nullptr, &after, nullptr)));
+                               replay.kernel(object, nullptr, nullptr, kernels_[i].get(), 3, nullptr, items.global,
+                                             items.local, i > first, i > first ? &before : nullptr, &after, nullptr)));
     else
       QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel of a recording",
-                               cl->EnqueueNDRangeKernel(recording_queue_.get(), kernels_[i].get(), 3, nullptr, global,
-                                                        local, 0, nullptr, nullptr)));
+                               cl->EnqueueNDRangeKernel(recording_queue_.get(), kernels_[i].get(), 3, nullptr,
+                                                        items.global, items.local, 0, nullptr, nullptr)));
     before = after;
   }
   QR_RETURN_IF_ERROR(is_buffer ? check("FinalizeCommandBufferKHR", replay.finalize(object))

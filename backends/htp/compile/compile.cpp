@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu-reference/folder.h"
 #include "backends/htp/compile/dlc.h"
 #include "backends/htp/compile/dump.h"
+#include "backends/htp/engine/emulated_vtcm.h"
 #include "backends/htp/lower/bool_forms.h"
+#include "backends/htp/lower/divisors.h"
 #include "backends/htp/lower/doubles.h"
 #include "backends/htp/lower/fewer_axes.h"
-#include "backends/htp/lower/half_forms.h"
+#include "backends/htp/lower/float16_forms.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/overflow.h"
 #include "backends/htp/lower/quantized.h"
@@ -21,6 +24,7 @@
 #include "base/hash.h"
 #include "base/stop.h"
 #include "passes/passes.h"
+#include "passes/shapes/cut.h"
 
 namespace quarry::htp {
 
@@ -49,7 +53,7 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
       BlobTensor &tensor = out.emplace_back();
       tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
       const auto *const bytes = static_cast<const std::uint8_t *>(border.constant.data);
-      tensor.place = bytes ? BlobPlace::Constant : BlobPlace::Unused;
+      tensor.storage = bytes ? BlobStorage::Constant : BlobStorage::Unused;
       if (bytes) tensor.constant.assign(bytes, bytes + border.constant.size);
       continue;
     }
@@ -93,6 +97,76 @@ Result<Vector<std::uint8_t>> binary_of(const qnn::Api &api, qnn::Handle context)
   return binary;
 }
 
+// Whether the results of 64-bit integers may need more than 32 bits where the operands do not.
+bool computes_wide(const qir::Graph &graph, const qir::Node &node) {
+  using qir::Op;
+  const DType dtype = node.outputs[0] == qir::kAbsent ? DType::Unknown : qir::at(graph, node.outputs[0]).dtype;
+  if (dtype != DType::I64 && dtype != DType::U64) return false;
+  switch (node.op) {
+    case Op::Abs:
+    case Op::Add:
+    case Op::CumSum:
+    case Op::Einsum:
+    case Op::Mul:
+    case Op::Neg:
+    case Op::Pow:
+    case Op::ReduceL1:
+    case Op::ReduceProd:
+    case Op::ReduceSum:
+    case Op::ReduceSumSquare:
+    case Op::Sub: return true;
+    case Op::BitShift: return node.get_string("direction", "") == "LEFT";
+    case Op::BitwiseNot: return dtype == DType::U64;
+    case Op::Cast: return is_float(qir::at(graph, node.inputs[0]).dtype);
+    case Op::ScatterElements:
+    case Op::ScatterND: {
+      const std::string_view how = node.get_string("reduction", "none");
+      return how == "add" || how == "mul";
+    }
+    default: return false;
+  }
+}
+
+// Control flow as its bodies, with the shapes that follow behind it.
+Status unfold(qir::Graph &graph, qir::Store &store) {
+  const auto left = std::ranges::count_if(graph.nodes, passes::is_control_flow);
+  if (left == 0) return {};
+  reference::ReferenceFolder folder;
+  passes::unfold_control_flow(graph, store, kMostTimes, &folder);
+  if (std::ranges::count_if(graph.nodes, passes::is_control_flow) == left) return {};
+  const auto is_open = [](const qir::Tensor &tensor) { return !passes::known(tensor.shape); };
+  Vector<qir::Shape> inputs;
+  for (const std::int32_t id : graph.inputs) inputs.push_back(qir::at(graph, id).shape);
+  const bool bound = std::ranges::all_of(inputs, passes::known);
+  if (!bound || std::ranges::none_of(graph.tensors, is_open) || stop_asked()) return {};
+  return passes::bind_dimensions(graph, inputs, folder, store);
+}
+
+// Nodes whose operands are all constant: the library has no graph of such alone, and the reference kernels are exact.
+// Random numbers are those that every other run gives.
+void compute_constants(qir::Graph &graph, qir::Store &store) {
+  passes::dequantize_nodes(graph, store, [](const qir::Graph &g, const qir::Node &node) {
+    return std::ranges::any_of(node.inputs,
+                               [&](std::int32_t id) { return id != qir::kAbsent && !qir::at(g, id).is_constant; });
+  });
+  reference::ReferenceFolder folder;
+  passes::fold_constants(graph, store, folder, {.may_grow = graph.inputs.empty(), .outputs = true, .random = true});
+}
+
+// Rewrites what the library has an operation for less for, or a wrong one, and refuses what it would not take.
+void give_forms(Draft &draft, qir::Store &store, const CompileOptions &options, Vector<Status> &refused) {
+  bound_operands(draft);
+  if (options.soc->arch > 68 || options.half_precision) scale_divisions(draft, store);
+  give_bool_forms(draft, store);
+  give_fewer_axes(draft, store, refused);
+  keep_stretched_apart(draft, *options.soc, store);
+  give_float16_forms(draft, *options.soc, options.half_precision, store);
+  if (options.settings.flag("htp_bf16_enable")) give_brain_forms(draft, store);
+  if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(draft);
+  if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(draft, refused);
+  refuse_without_inputs(draft, refused);
+}
+
 }  // namespace
 
 Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &options) {
@@ -101,7 +175,11 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   qir::number_sources(g);
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
-  passes::unfold_control_flow(g, made->store_, kMostTimes);
+  made->narrow_.resize(g.nodes.size());
+  QR_RETURN_IF_ERROR(unfold(g, made->store_));
+  for (const qir::Node &node : g.nodes)
+    if (node.source >= 0 && computes_wide(g, node)) made->narrow_[index_of(node.source)] = true;
+  compute_constants(g, made->store_);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_region());
   made->reals_ = take_reals_as_floats(g, made->store_, *options.soc);
@@ -113,14 +191,17 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   const auto stopped = [] { return stop_status("compile"); };
   passes::scale_integer_products(g, made->store_);
   QR_RETURN_IF_ERROR(stopped());
-  passes::take_apart_quantized(g, made->store_, computes_quantized);
+  passes::dequantize_nodes(g, made->store_, computes_quantized);
   QR_RETURN_IF_ERROR(stopped());
   BlockSources blocks;
   ConstantDequantizer folder(blocks);
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
   QR_RETURN_IF_ERROR(stopped());
+  passes::join_signed_shifts(g, made->store_);
   passes::decompose_unsupported(g, made->store_, is_decomposed);
+  QR_RETURN_IF_ERROR(stopped());
+  compute_constants(g, made->store_);
   QR_RETURN_IF_ERROR(stopped());
   passes::fold_batch_normalization(g, made->store_);
   passes::steady_variances(g, made->store_);
@@ -141,15 +222,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   lowering.take_custom(options.packages);
   lowering.take_block_sources(blocks);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
-  bound_operands(made->draft_);
-  give_bool_forms(made->draft_, made->store_);
-  give_fewer_axes(made->draft_, made->store_, made->refused_);
-  keep_stretched_apart(made->draft_, *options.soc);
-  give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
-  if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
-  if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
-  if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
-  refuse_without_inputs(made->draft_, made->refused_);
+  give_forms(made->draft_, made->store_, options, made->refused_);
   // Lowering stops at a refused node whose shapes are unknown: the draft then has no outputs, and is for the verdicts
   // alone.
   if (made->draft_.outputs.size() == g.outputs.size()) made->give_borders();
@@ -172,7 +245,7 @@ Status Prepared::take_region() {
     for (const std::int32_t id : ids) {
       BlobTensor &tensor = list.emplace_back();
       tensor.name = qir::at(graph_, id).name, tensor.dtype = qir::at(graph_, id).dtype,
-      tensor.shape = qir::at(graph_, id).shape, tensor.place = BlobPlace::Staged;
+      tensor.shape = qir::at(graph_, id).shape, tensor.storage = BlobStorage::Staged;
     }
   };
   tell(graph_.inputs, whole_inputs_), tell(graph_.outputs, whole_outputs_);
@@ -245,6 +318,8 @@ Vector<BlobNode> Prepared::nodes() const {
     if (!at.text.empty()) at.text += ", ";
     at.text += node.type;
   }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (narrow_[i] && out[i].path == kNative) out[i].text += kNarrowed;
   return out;
 }
 
@@ -272,7 +347,8 @@ void put_regions_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
     const auto stand_for = [&](const Vector<BlobTensor> &from, Vector<BlobTensor> &to, Vector<std::uint32_t> &places) {
       for (const BlobTensor &tensor : from) {
         BlobTensor &made = to.emplace_back();
-        made.name = tensor.name, made.dtype = tensor.dtype, made.shape = tensor.shape, made.place = BlobPlace::Staged;
+        made.name = tensor.name, made.dtype = tensor.dtype, made.shape = tensor.shape,
+        made.storage = BlobStorage::Staged;
         places.push_back(place++);
       }
     };
@@ -283,12 +359,33 @@ void put_regions_behind(Vector<Unique<Prepared>> &prepared, Blob &blob) {
   blob = std::move(whole);
 }
 
+// What the blob says of one graph. info: of the binary, nullptr where the graph has no nodes.
+Status describe_graph(Prepared &prepared, const qnn::GraphInfo *info, BlobGraph &graph) {
+  const Draft &draft = prepared.draft();
+  graph.name = draft.name, graph.nodes = prepared.nodes(), graph.layout_copies = draft.layout_copies;
+  if (!info && !draft.nodes.empty())
+    return Status::error(ErrorId::backend_library_call,
+                         format("the binary says nothing of graph %s", printable(draft.name)));
+  graph.on_device = info != nullptr;
+  QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
+  return describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs);
+}
+
+std::uint64_t io_bytes_of(const Draft &draft) {
+  std::uint64_t bytes = 0;
+  for (const auto *list : {&draft.inputs, &draft.outputs})
+    for (const IoBinding &border : *list)
+      if (border.tensor >= 0) bytes += tensor_bytes(draft.tensors[index_of(border.tensor)]);
+  return bytes;
+}
+
 }  // namespace
 
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
                                 const CompileOptions &options, const Writer::Step &step, const CompileCall &call) {
   QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine,
                       Engine::make(library, *options.soc, options.signed_domain, options.packages));
+  QR_ASSIGN_OR_RETURN(const EmulatedVtcm vtcm, EmulatedVtcm::hold(*options.soc, EmulatedVtcm::For::Compile));
   const qnn::Api &api = engine->api();
   ScopedContext context{api};
   qnn::LogLines lines;
@@ -329,22 +426,11 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
   for (const Unique<Prepared> &one : prepared) {
     const Draft &draft = one->draft();
     BlobGraph &graph = blob.graphs.emplace_back();
-    graph.name = draft.name, graph.nodes = one->nodes(), graph.layout_copies = draft.layout_copies;
     const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
-    if (!info && !draft.nodes.empty())
-      return Status::error(ErrorId::backend_library_call,
-                           format("the binary says nothing of graph %s", printable(draft.name)));
-    graph.on_device = info != nullptr;
+    QR_RETURN_IF_ERROR(describe_graph(*one, info, graph));
     if (info) metadata->figures(draft.name, graph);
     out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
-    std::uint64_t io_bytes = 0;
-    for (const auto *list : {&draft.inputs, &draft.outputs})
-      for (const IoBinding &border : *list)
-        if (border.tensor >= 0) io_bytes += tensor_bytes(draft.tensors[index_of(border.tensor)]);
-    out.io_bytes = std::max(out.io_bytes, io_bytes);
-    QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
-    QR_RETURN_IF_ERROR(
-        describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));
+    out.io_bytes = std::max(out.io_bytes, io_bytes_of(draft));
   }
   if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_region(); }))
     put_regions_behind(prepared, out.blob);

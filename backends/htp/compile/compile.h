@@ -38,6 +38,7 @@ class Prepared {
   Draft draft_;
   Vector<Status> refused_;
   Vector<String> names_;  // of the nodes that were given
+  Vector<bool> narrow_;   // which of them compute with 64-bit integers, which have 32 bits on the device
   Vector<passes::Composed> composed_;
   HostReals reals_;
   HostBorders host_;

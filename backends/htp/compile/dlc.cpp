@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/compile/dlc.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 
 #include "backends/htp/compile/dump.h"
 #include "backends/htp/qnn/ir_abi.h"
+#include "base/os/path.h"
 #include "base/os_error.h"
 
 namespace quarry::htp {
@@ -32,7 +31,7 @@ Status dump_dlc(const Engine &engine, const Draft &draft, const CompileOptions &
   if (!settings.flag("dump_qnn_ir_dlc") || draft.nodes.empty()) return {};
   QR_ASSIGN_OR_RETURN(const qnn::Api api, qnn::open_ir_library(engine.library(), settings.text("qnn_ir_backend_path")));
   const String path = dump_path(settings.text("dump_qnn_ir_dlc_dir"), draft, *options.soc, ".dlc");
-  (void)unlink(path.c_str());  // so that what is there afterwards is this graph
+  os::remove_file(path.c_str());  // so that what is there afterwards is this graph
   qnn::LogLines lines;
   IrObjects made(api);
   const auto failed = [&](const char *call, qnn::Error error) {
@@ -63,7 +62,7 @@ Status dump_dlc(const Engine &engine, const Draft &draft, const CompileOptions &
   Writer writer(engine, named);
   QR_RETURN_IF_ERROR(writer.add(api, made.graph, step));
   if (const qnn::Error error = api.graphFinalize(made.graph, nullptr, nullptr)) return failed("graphFinalize", error);
-  if (access(path.c_str(), R_OK) == 0) return {};
+  if (os::allows(path.c_str(), os::Access::Read)) return {};
   const int error = errno;
   return Status::error(
       os_error_id(error, ErrorId::io_error),

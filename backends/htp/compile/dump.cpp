@@ -96,7 +96,7 @@ String trace_json(const Draft &draft, const Vector<String> &sources) {
   json.begin_object().field("graph_name", draft.name).key("nodes").begin_array();
   UniqueNames names;
   for (const DraftNode &node : draft.nodes) {
-    const auto source = static_cast<std::size_t>(node.source);
+    const auto source = index_of(node.source);
     json.begin_object().field("qnn_node", names.of(node.name)).field("qnn_type", node.type).key("onnx_node");
     if (node.source >= 0 && source < sources.size()) json.value(sources[source]);
     else json.null();

@@ -61,26 +61,55 @@ Message scalar(std::string_view name, DType dtype, const void *data) {
       Message().number(2, static_cast<std::uint64_t>(dtype)).text(8, name).bytes(9, data, dtype_bits(dtype) / 8));
 }
 
+// TensorProto: dims 1.
+Message constant(const BlobTensor &tensor) {
+  Message made;
+  for (const std::int64_t extent : tensor.shape) made.number(1, static_cast<std::uint64_t>(extent));
+  return std::move(made.number(2, static_cast<std::uint64_t>(tensor.dtype))
+                       .text(8, tensor.name)
+                       .bytes(9, tensor.constant.data(), tensor.constant.size()));
+}
+
 class ModelWriter {
  public:
-  // The name by which the EPContext node knows the tensor.
+  // Names of the model's own inputs and outputs: no value between may have them.
+  Status take_names(const BlobGraph &graph) {
+    for (const BlobTensor &tensor : graph.inputs) taken_.emplace(tensor.name, true);
+    for (const BlobTensor &tensor : graph.outputs)
+      if (!taken_.emplace(tensor.name, true).second)
+        return Status::error(ErrorId::backend_limit,
+                             format("EPContext: output %s: found an input of that name, expected one of its own: an "
+                                    "ONNX model gives no value twice",
+                                    printable(tensor.name)),
+                             "write a .qrm, or leave the output out");
+    return {};
+  }
+  // The name by which the EPContext node knows the tensor; empty: it has none, as the device neither reads nor makes
+  // it.
   Result<String> border(const BlobTensor &tensor, bool is_output) {
-    if (tensor.place != BlobPlace::Device)
+    if (tensor.storage == BlobStorage::Staged)
       return Status::error(
           ErrorId::backend_limit,
           format("EPContext: %s %s: found one that the device does not %s, expected inputs and outputs of its own",
                  is_output ? "output" : "input", printable(tensor.name), is_output ? "compute" : "read"),
           "write a .qrm");
+    if (tensor.storage != BlobStorage::Device) {
+      graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
+      if (is_output) graph_.message(5, constant(tensor));
+      return String();
+    }
     graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
     // The host narrows 64-bit integers, gives f32 for other reals, and quantises.
     const bool is_real = tensor.device_dtype == qnn::DataType::F32 && tensor.dtype != DType::F32;
-    const DType narrow = tensor.dtype == DType::I64   ? DType::I32
-                         : tensor.dtype == DType::U64 ? DType::U32
-                         : is_real                    ? DType::F32
-                                                      : DType::Unknown;
+    const DType narrow = tensor.device_dtype == qnn::DataType::I32 && tensor.dtype == DType::I64   ? DType::I32
+                         : tensor.device_dtype == qnn::DataType::U32 && tensor.dtype == DType::U64 ? DType::U32
+                         : is_real                                                                 ? DType::F32
+                                                                                                   : DType::Unknown;
     if (tensor.scale == 0 && narrow == DType::Unknown && tensor.device_name == tensor.name) return String(tensor.name);
-    const bool is_taken = tensor.device_name == tensor.name;
-    const String inner = is_taken ? tensor.name + "_stored" : tensor.device_name;
+    const bool is_taken = !taken_.emplace(tensor.device_name, true).second;
+    String inner = tensor.device_name;
+    if (is_taken) inner = tensor.name + "_stored";
+    while (is_taken && !taken_.emplace(inner, true).second) inner += "_";
     if (is_taken) overrides_ += inner + "=" + tensor.device_name + ";";
     // Who reads the model may take out an Identity, and the node then has the model's name.
     else if (tensor.scale == 0 && narrow == DType::Unknown) overrides_ += tensor.name + "=" + tensor.device_name + ";";
@@ -147,6 +176,7 @@ class ModelWriter {
   Message graph_;  // GraphProto: node 1, name 2, initializer 5, input 11, output 12, value_info 13
   Vector<Message> before_, contexts_, after_;
   String overrides_;
+  StringMap<bool> taken_;
 };
 
 }  // namespace
@@ -160,11 +190,12 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t inde
                                 printable(graph.name)),
                          "write a .qrm");
   ModelWriter writer;
+  QR_RETURN_IF_ERROR(writer.take_names(graph));
   const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) -> Result<Vector<String>> {
     Vector<String> names;
     for (const BlobTensor &tensor : tensors) {
       QR_ASSIGN_OR_RETURN(String name, writer.border(tensor, is_output));
-      names.push_back(std::move(name));
+      if (!name.empty()) names.push_back(std::move(name));
     }
     return names;
   };

@@ -104,8 +104,19 @@ class Reader {
   }
   // The tensor of the session, or between two nodes.
   std::int32_t outer(std::int32_t id) const { return replaced(id) ? replaced(id)->session : id; }
+  // What an output always is: an initializer, by itself or behind the Identity that the importer puts there. Null: it
+  // is none.
+  const qir::Tensor *constant_of(const qir::Graph &graph, std::int32_t output) const {
+    const qir::Tensor &tensor = qir::at(graph, output);
+    if (tensor.is_constant) return &tensor;
+    for (const auto &[inner, to] : replaced_) {
+      const qir::Tensor &from = qir::at(graph, inner);
+      if (to.session == output && to.scale == 0 && from.is_constant && from.dtype == tensor.dtype) return &from;
+    }
+    return nullptr;
+  }
   void at(const qir::Node &node) {
-    if (failed_ && node.source >= 0) *failed_ = static_cast<std::size_t>(node.source);
+    if (failed_ && node.source >= 0) *failed_ = index_of(node.source);
   }
 
   const qnn::Library &library_;
@@ -327,10 +338,23 @@ Status Reader::take(const qir::Graph &graph, BlobGraph &made) {
   const auto border = [&](std::int32_t id, Vector<BlobTensor> &list) {
     const qir::Tensor &tensor = qir::at(graph, id);
     values[id] = count++;
-    list.push_back({tensor.name, tensor.dtype, tensor.shape, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
+    list.push_back({tensor.name, tensor.dtype, tensor.shape, BlobStorage::Staged, {}, 0, qnn::DataType::Undef, {}});
   };
   for (const std::int32_t id : graph.inputs) border(id, made.inputs);
-  for (const std::int32_t id : graph.outputs) border(id, made.outputs);
+  for (const std::int32_t id : graph.outputs) {
+    const qir::Tensor &tensor = qir::at(graph, id);
+    if (std::ranges::find(graph.inputs, id) != graph.inputs.end())
+      return Status::error(ErrorId::backend_limit,
+                           format("graph %s: found output %s, which is an input too, expected one that a node makes",
+                                  printable(graph.name), printable(tensor.name)),
+                           "read it from the input, and leave the output out");
+    border(id, made.outputs);
+    const qir::Tensor *const constant = constant_of(graph, id);
+    if (!constant) continue;
+    const auto *const bytes = static_cast<const std::uint8_t *>(constant->data.data);
+    made.outputs.back().storage = BlobStorage::Constant;
+    made.outputs.back().constant.assign(bytes, bytes + constant->data.size);
+  }
   for (const qir::Node &node : graph.nodes) {
     if (!is_ep_context(node)) continue;
     at(node);
@@ -366,6 +390,45 @@ Status Reader::take(const qir::Graph &graph, BlobGraph &made) {
   return {};
 }
 
+// Nothing else would be written into it.
+Status every_output_is_made(const BlobGraph &graph) {
+  for (const BlobTensor &tensor : graph.outputs)
+    if (tensor.storage == BlobStorage::Unused || (tensor.storage == BlobStorage::Constant && !graph.on_device))
+      return Status::error(ErrorId::backend_limit,
+                           format("graph %s: found output %s, which no EPContext node makes, expected one for each",
+                                  printable(graph.name), printable(tensor.name)),
+                           "leave the output out");
+  return {};
+}
+
+// The device's tensors in the place of the session's values; what no value names is unused.
+void settle(Vector<BlobTensor> &session, Vector<BlobTensor> &device, const Vector<std::uint32_t> &values,
+            std::size_t first) {
+  for (BlobTensor &tensor : session)
+    if (tensor.storage != BlobStorage::Constant) tensor.storage = BlobStorage::Unused;
+  for (std::size_t i = 0; i < values.size(); ++i) session[values[i] - first] = std::move(device[i]);
+}
+
+// The session's graph is the binary's, whose only node it is.
+Status take_over(BlobGraph &graph, BlobGraph &step) {
+  const BlobStage stage = std::move(graph.stages[0]);
+  settle(graph.inputs, step.inputs, stage.inputs, 0);
+  // An output of the node that the model does not give out has a value behind them.
+  for (const std::uint32_t value : stage.outputs)
+    if (value >= graph.inputs.size() + graph.outputs.size())
+      return Status::error(ErrorId::backend_limit,
+                           format("graph %s: found an output of the context that is none of the model, expected all of "
+                                  "them",
+                                  printable(graph.name)),
+                           "give the model every output of its EPContext node");
+  settle(graph.outputs, step.outputs, stage.outputs, graph.inputs.size());
+  QR_RETURN_IF_ERROR(every_output_is_made(graph));
+  graph.name = step.name, graph.stages.clear();
+  graph.spill_bytes = step.spill_bytes, graph.vtcm_bytes = step.vtcm_bytes, graph.hvx_threads = step.hvx_threads;
+  graph.optimization = step.optimization;
+  return {};
+}
+
 Result<ForeignContexts> Reader::finish() {
   Blob &blob = out_.blob;
   for (const BlobGraph &graph : blob.graphs)
@@ -380,32 +443,14 @@ Result<ForeignContexts> Reader::finish() {
                                                            [](const BlobGraph &g) { return g.stages.size() == 1; });
   if (direct) {
     blob.binary_bytes = binaries_[0].blob.binary_bytes, blob.binary_hash = binaries_[0].blob.binary_hash;
-    for (BlobGraph &graph : blob.graphs) {
-      BlobGraph &step = binaries_[0].blob.graphs[graph.stages[0].graph];
-      const auto settle = [](Vector<BlobTensor> &session, Vector<BlobTensor> &device,
-                             const Vector<std::uint32_t> &values, std::size_t first) {
-        for (BlobTensor &tensor : session) tensor.place = BlobPlace::Unused;
-        for (std::size_t i = 0; i < values.size(); ++i) session[values[i] - first] = std::move(device[i]);
-      };
-      const BlobStage stage = std::move(graph.stages[0]);
-      settle(graph.inputs, step.inputs, stage.inputs, 0);
-      // An output of the node that the model does not give out has a value behind them.
-      for (const std::uint32_t value : stage.outputs)
-        if (value >= graph.inputs.size() + graph.outputs.size())
-          return Status::error(
-              ErrorId::backend_limit,
-              format("graph %s: found an output of the context that is none of the model, expected all of "
-                     "them",
-                     printable(graph.name)),
-              "give the model every output of its EPContext node");
-      settle(graph.outputs, step.outputs, stage.outputs, graph.inputs.size());
-      graph.name = step.name, graph.stages.clear();
-      graph.spill_bytes = step.spill_bytes, graph.vtcm_bytes = step.vtcm_bytes, graph.hvx_threads = step.hvx_threads;
-      graph.optimization = step.optimization;
-    }
+    for (BlobGraph &graph : blob.graphs)
+      QR_RETURN_IF_ERROR(take_over(graph, binaries_[0].blob.graphs[graph.stages[0].graph]));
   } else {
     blob.binary_hash = binary_hash({});
-    for (BlobGraph &graph : blob.graphs) graph.on_device = false;
+    for (BlobGraph &graph : blob.graphs) {
+      graph.on_device = false;
+      QR_RETURN_IF_ERROR(every_output_is_made(graph));
+    }
     for (Binary &binary : binaries_) blob.parts.push_back(std::move(binary.blob));
   }
   // What is written must be what a container is read by.

@@ -40,15 +40,13 @@ Result<BlobTensor> tensor_of(const qnn::Tensor &from, const String &graph) {
 // Graphs of shape buckets have the same names: "graph/tensor" then.
 void make_names_unique(Vector<BlobGraph> &graphs) {
   StringMap<std::uint32_t> count;
-  const auto each = [&](auto &&visit) {
-    for (BlobGraph &graph : graphs)
-      for (auto *list : {&graph.inputs, &graph.outputs})
-        for (BlobTensor &tensor : *list) visit(graph, tensor);
-  };
-  each([&](const BlobGraph &, const BlobTensor &tensor) { ++count.emplace(tensor.name, 0).first->second; });
-  each([&](const BlobGraph &graph, BlobTensor &tensor) {
-    if (count.find(tensor.device_name)->second > 1) tensor.name = graph.name + "/" + tensor.device_name;
-  });
+  Vector<std::pair<const BlobGraph *, BlobTensor *>> all;
+  for (BlobGraph &graph : graphs)
+    for (auto *list : {&graph.inputs, &graph.outputs})
+      for (BlobTensor &tensor : *list) all.emplace_back(&graph, &tensor);
+  for (const auto &[graph, tensor] : all) ++count.emplace(tensor->name, 0).first->second;
+  for (const auto &[graph, tensor] : all)
+    if (count.find(tensor->device_name)->second > 1) tensor->name = graph->name + "/" + tensor->device_name;
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ class Writer {
   Result<qnn::Handle> write(qnn::Handle context, GraphConfigs &configs, const Step &step, const CompileCall &call);
 
  private:
+  std::size_t work() const noexcept;  // as `step` counts it
+  // As QNN says the encoding of tensor i: what it points at stays here, or in the draft.
+  qnn::Quant quant_of(std::size_t i, Encoding &encoding);
   qnn::Op op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<qnn::Tensor> &inputs,
                 Vector<qnn::Tensor> &outputs);
 

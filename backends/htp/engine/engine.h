@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A QNN backend object with a device for one SoC: what contexts are made in. Ids of tensors are counted per engine, so
-// a compilation has one of its own and gives the same binary every time.
+// A QNN backend object with a device for one SoC: what contexts are made in. A compilation has one of its own; the
+// library numbers tensors and graphs for the process, so two compilations of one process differ in these.
 #pragma once
 
 #include <atomic>
@@ -32,6 +32,7 @@ class Engine {
   const qnn::Api &api() const noexcept { return library_->api(); }
   qnn::Handle backend() const noexcept { return backend_; }
   qnn::Handle device() const noexcept { return device_; }
+  const Soc &soc() const noexcept { return *soc_; }  // not of a probe
   Interrupter &interrupter() const noexcept { return *interrupter_; }
   // Runs on the library's own threads: until it has refused one.
   bool may_run_async() const noexcept { return library_->api().graphExecuteAsync && !refused_async_; }

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/inspect/doctor.h"
 
-#include <link.h>
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "backends/htp/soc/soc.h"
+#include "base/os/library.h"
+#include "base/os/path.h"
 
 namespace quarry::htp {
 
 namespace {
 
-bool is_there(const String &path) { return access(path.c_str(), R_OK) == 0; }
+bool is_there(const String &path) { return os::allows(path.c_str(), os::Access::Read); }
 
 // Which C++ library the process has for Qualcomm's: of their own, beside them, or the system's.
 String bundled_runtime() {
   String found;
-  dl_iterate_phdr(
-      [](dl_phdr_info *info, std::size_t, void *self) {
-        const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
-        if (path.find("/libc++") != path.npos && path.find("libc++abi") == path.npos)
-          *static_cast<String *>(self) = path;
-        return 0;
+  os::for_each_library(
+      [](void *self, std::string_view file) {
+        if (file.find("/libc++") != file.npos && file.find("libc++abi") == file.npos)
+          *static_cast<String *>(self) = file;
       },
       &found);
   return found.empty() ? String("no libc++ of their own: they use the system's C++ library")
@@ -43,9 +40,9 @@ String device_nodes() {
   String found;
   for (const char *const node :
        {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd", "/dev/adsprpc-smd-secure"})
-    if (access(node, F_OK) == 0)
-      found +=
-          format("%s%s%s", found.empty() ? "" : ", ", node, access(node, R_OK | W_OK) == 0 ? "" : " (no permission)");
+    if (os::allows(node, os::Access::Exists))
+      found += format("%s%s%s", found.empty() ? "" : ", ", node,
+                      os::allows(node, os::Access::ReadAndWrite) ? "" : " (no permission)");
   return found.empty() ? String("none of /dev/fastrpc-cdsp, /dev/adsprpc-smd") : found;
 }
 

@@ -176,7 +176,7 @@ std::int32_t half_weights(Lowering &l, std::string_view name, BlockMatrix m) {
 std::int32_t half_bias(Lowering &l, const qir::Tensor &bias, std::uint32_t count) {
   const auto *const from = static_cast<const float *>(bias.data.data);
   auto *const to = static_cast<std::uint16_t *>(l.store().allocate(std::uint64_t{count} * 2));
-  std::transform(from, from + count, to, [](float v) { return f32_to_f16(std::clamp(v, -65504.0f, 65504.0f)); });
+  std::transform(from, from + count, to, [](float v) { return f32_to_f16(std::clamp(v, -kLargestF16, kLargestF16)); });
   return l.constant(bias.name, DataType::F16, {count}, {to, std::uint64_t{count} * 2});
 }
 

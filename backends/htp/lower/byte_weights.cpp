@@ -36,8 +36,40 @@ bool passes_byte(const qir::Tensor &weights) {
   return false;
 }
 
+namespace {
+
+// The data with copies of some channels behind its own.
+std::int32_t with_channels(Lowering &l, std::int32_t id, std::int32_t x, const Vector<std::uint32_t> &channels) {
+  const DraftTensor data = l.drafted(x);
+  Vector<std::int32_t> parts{x};
+  for (std::size_t i = data.dims[3]; i < channels.size(); ++i) {
+    const Vector<std::uint32_t> &dims = data.dims;
+    const std::int32_t part = l.between(id, "~channel", {dims[0], dims[1], dims[2], 1});
+    Vector<std::int32_t> ranges;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      const auto channel = static_cast<std::int32_t>(channels[i]);
+      ranges.push_back(axis == 3 ? channel : 0);
+      ranges.push_back(axis == 3 ? channel + 1 : static_cast<std::int32_t>(dims[axis]));
+      ranges.push_back(1);
+    }
+    DraftNode &slice = l.node("StridedSlice", {x}, {part});
+    l.param(slice, "ranges", ranges, {4, 3});
+    for (const char *const mask : {"begin_mask", "end_mask", "shrink_axes", "new_axes_mask"})
+      l.param(slice, mask, std::uint32_t{0});
+    parts.push_back(part);
+  }
+  const std::int32_t wide = l.between(
+      id, "~channels", {data.dims[0], data.dims[1], data.dims[2], static_cast<std::uint32_t>(channels.size())});
+  DraftNode &concat = l.node("Concat", {}, {wide});
+  concat.inputs = std::move(parts);
+  l.param(concat, "axis", std::uint32_t{3});
+  return wide;
+}
+
+}  // namespace
+
 ProductOperands within_bytes(Lowering &l, const qir::Node &node, ProductOperands given) {
-  const DraftTensor from = l.drafted(given.weights), data = l.drafted(given.x);
+  const DraftTensor from = l.drafted(given.weights);
   const qir::Tensor &x = l.tensor(node.inputs[0]);
   if (!x.quant || dtype_bits(x.dtype) != 8 || from.type != qnn::TensorType::Static || from.dims.size() != 4 ||
       from.encoding.bits != 0 || !passes_byte(l.tensor(node.inputs[1])))
@@ -79,28 +111,7 @@ ProductOperands within_bytes(Lowering &l, const qir::Node &node, ProductOperands
   const auto width = static_cast<std::uint32_t>(all);
   const std::int32_t weights = l.constant(from.name, qnn::DataType::SQ8, {from.dims[0], from.dims[1], width, outs},
                                           {bytes, window * all * outs}, std::move(encoding));
-  Vector<std::int32_t> parts{given.x};
-  for (std::size_t i = ins; i < channels.size(); ++i) {
-    const Vector<std::uint32_t> &dims = data.dims;
-    const std::int32_t part = l.between(node.inputs[0], "~channel", {dims[0], dims[1], dims[2], 1});
-    Vector<std::int32_t> ranges;
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      const auto channel = static_cast<std::int32_t>(channels[i]);
-      ranges.push_back(axis == 3 ? channel : 0);
-      ranges.push_back(axis == 3 ? channel + 1 : static_cast<std::int32_t>(dims[axis]));
-      ranges.push_back(1);
-    }
-    DraftNode &slice = l.node("StridedSlice", {given.x}, {part});
-    l.param(slice, "ranges", ranges, {4, 3});
-    for (const char *const mask : {"begin_mask", "end_mask", "shrink_axes", "new_axes_mask"})
-      l.param(slice, mask, std::uint32_t{0});
-    parts.push_back(part);
-  }
-  const std::int32_t wide = l.between(node.inputs[0], "~channels", {data.dims[0], data.dims[1], data.dims[2], width});
-  DraftNode &concat = l.node("Concat", {}, {wide});
-  concat.inputs = std::move(parts);
-  l.param(concat, "axis", std::uint32_t{3});
-  return {wide, weights};
+  return {with_channels(l, node.inputs[0], given.x, channels), weights};
 }
 
 }  // namespace quarry::htp

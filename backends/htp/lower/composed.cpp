@@ -140,9 +140,13 @@ Status reduce_composed(Lowering &l, const qir::Node &node) {
 
 // The library's own of floats is off where x is more than 88 below the largest, as its exponential is: by 85 in a row
 // of 0 to -10000. So it gets no number further below than 64, which is nothing in the sum, and the rest is added behind
-// it.
+// it. Of one element it gives what lay in memory.
 void log_softmax(Lowering &l, const qir::Node &node, std::int32_t x, std::uint32_t axis, std::int32_t y) {
   const Vector<std::uint32_t> dims = l.drafted(x).dims;
+  if (dims[axis] == 1) {
+    l.node("ElementWiseSubtract", {x, x}, {y});
+    return;
+  }
   Vector<std::uint32_t> kept = dims;
   kept[axis] = 1;
   const auto made = [&](const Vector<std::uint32_t> &shape) { return l.between(node.inputs[0], "~", shape); };
@@ -268,8 +272,8 @@ Status recurrent(Lowering &, const qir::Node &node) {
 Status rewritten(Lowering &, const qir::Node &node) {
   const OperatorRow *const row = find_operator(node.op);
   return refuse(ErrorId::backend_limit,
-                format("%s in a form that cannot be written as simpler operators, expected floats and known shapes%s%s",
-                       qir::op_text(node), row->refuses[0] ? "; " : "", row->refuses));
+                format("%s in a form that cannot be written as simpler operators, expected known shapes of %s%s%s",
+                       qir::op_text(node), types_text(*row), row->refuses[0] ? "; " : "", row->refuses));
 }
 
 }  // namespace quarry::htp::rules

@@ -76,8 +76,7 @@ struct Image {
   std::int32_t x;
   Vector<std::uint32_t> dims;
 };
-Image image_of(Lowering &l, std::int32_t id) {
-  const Order order = channels_last(l.rank(id));
+Image image_of(Lowering &l, std::int32_t id, const Order &order) {
   const std::int32_t x = l.stored(id, order);
   Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(id).shape, order);
   if (dims.size() != 3) return {x, dims};
@@ -88,8 +87,7 @@ Image image_of(Lowering &l, std::int32_t id) {
 }
 // The result in the same way; `write` gets the tensor that the product is written to.
 template <class Write>
-void give_image(Lowering &l, std::int32_t id, Write &&write) {
-  const Order order = channels_last(l.rank(id));
+void give_image(Lowering &l, std::int32_t id, const Order &order, Write &&write) {
   if (l.rank(id) != 3) {
     write(l.result(id, order));
     return;
@@ -154,6 +152,48 @@ std::int32_t exact_weights(Lowering &l, std::int32_t x, std::int32_t weights, bo
                     std::move(encoding));
 }
 
+// The sum of a convolution of two axes for each position of the kernel's depth: of three axes of floats v68 has none,
+// and no other SoC one that is dilated.
+void conv_by_depth(Lowering &l, const ProductOperands &of, std::int32_t bias, const qir::ConvGeometry &g,
+                   std::int32_t y) {
+  qir::Window depth = g;
+  depth.kernel[0] = depth.dilation[0] = 1;
+  for (const std::uint32_t i : {1u, 2u}) depth.pad_begin[i] = depth.pad_end[i] = 0;
+  const bool pads = g.pad_begin[0] > 0 || g.pad_end[0] > 0;
+  const std::int32_t x = pads ? padded_apart(l, of.x, depth) : of.x;
+  const DraftTensor from = l.drafted(x), to = l.drafted(y), weights = l.drafted(of.weights);
+  const auto flat = [](const Vector<std::uint32_t> &dims) {
+    return Vector<std::uint32_t>{dims[0] * dims[1], dims[2], dims[3], dims[4]};
+  };
+  const auto places = static_cast<std::int32_t>(to.dims[1]), stride = static_cast<std::int32_t>(g.stride[0]);
+  const auto extent = [&](std::size_t axis) { return static_cast<std::int32_t>(from.dims[axis]); };
+  Vector<std::uint32_t> part_dims = from.dims;
+  part_dims[1] = to.dims[1];
+  std::int32_t sum = -1;
+  for (std::uint32_t k = 0; k < g.kernel[0]; ++k) {
+    const auto first = static_cast<std::int32_t>(k * g.dilation[0]);
+    const std::int32_t part = l.between(from.name, from.dtype, part_dims);
+    strided_slice(l, x,
+                  {0, extent(0), 1, first, first + (places - 1) * stride + 1, stride, 0, extent(2), 1, 0, extent(3), 1,
+                   0, extent(4), 1},
+                  0, part);
+    const std::int32_t plane = l.reshaped(part_of(l, of.weights, 0, k, k + 1),
+                                          {weights.dims[1], weights.dims[2], weights.dims[3], weights.dims[4]});
+    const std::int32_t product = l.between(to.name, to.dtype, flat(to.dims));
+    DraftNode &made = l.node("Conv2d", {l.reshaped(part, flat(part_dims)), plane, k == 0 ? bias : -1}, {product});
+    l.param(made, "stride", unsigned_of({g.stride + 1, 2}));
+    const Vector<std::uint32_t> amounts = pads_of(g);
+    l.param(made, "pad_amount", std::span(amounts).subspan(2), {2, 2});
+    l.param(made, "dilation", unsigned_of({g.dilation + 1, 2}));
+    l.param(made, "group", static_cast<std::uint32_t>(g.group));
+    const std::int32_t before = std::exchange(sum, product);
+    if (k == 0) continue;
+    sum = l.between(to.name, to.dtype, flat(to.dims));
+    l.node("ElementWiseAdd", {before, product}, {sum});
+  }
+  l.node("Reshape", {sum}, {y});
+}
+
 void widen(qir::ConvGeometry &g) {
   if (g.rank != 1) return;
   g.in[1] = g.in[0], g.kernel[1] = g.kernel[0], g.stride[1] = g.stride[0], g.dilation[1] = g.dilation[0];
@@ -210,7 +250,20 @@ Status conv(Lowering &l, const qir::Node &node) {
   Order order;
   for (std::size_t i = 2; i < rank; ++i) order.push_back(static_cast<std::uint8_t>(i));
   order.push_back(1), order.push_back(0);
-  ProductOperands of{image_of(l, node.inputs[0]).x, weights_of(l, node.inputs[1], order)};
+  Order images = channels_last(l.rank(node.inputs[0]));
+  const bool is_column = is_column_of(g);
+  if (g.rank == 2 && g.out[1] == 1 && g.out[0] > 1 && g.in[1] == 1 && g.dilation[0] != 1 && g.out_channels == 1)
+    return refuse(ErrorId::backend_limit,
+                  "a dilated convolution of an image of one column to one channel, of which the library gives other "
+                  "elements",
+                  "turn the image: its rows as columns");
+  if (is_column) std::swap(order[0], order[1]), std::swap(images[1], images[2]);
+  ProductOperands of{image_of(l, node.inputs[0], images).x, weights_of(l, node.inputs[1], order)};
+  if (is_column) {
+    const auto at = static_cast<std::uint32_t>(g.pad_begin[1] / g.dilation[1]);
+    if (g.kernel[1] > 1) of.weights = part_of(l, of.weights, 0, at, at + 1);
+    lay_column(g);
+  }
   if (g.rank == 2 && g.group == 1) of = within_bytes(l, node, of);
   // With weights of 16 bits it computes nonsense where they are dilated or depthwise.
   const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
@@ -218,7 +271,9 @@ Status conv(Lowering &l, const qir::Node &node) {
   const std::int32_t bias = bias_of(l, node, static_cast<std::uint32_t>(g.out_channels));
   of.x = padded_apart(l, of.x, g);
   if (depthwise) of.weights = as_wide_as_stride(l, of.weights, g);
-  give_image(l, node.outputs[0], [&](std::int32_t y) {
+  give_image(l, node.outputs[0], images, [&](std::int32_t y) {
+    if (g.rank == 3 && (l.soc().arch == 68 || dilated) && l.drafted(of.x).encoding.scales.empty())
+      return conv_by_depth(l, of, bias, g, y);
     DraftNode &made = l.node(depthwise     ? "DepthWiseConv2d"
                              : g.rank == 3 ? "Conv3d"
                                            : "Conv2d",
@@ -231,6 +286,27 @@ Status conv(Lowering &l, const qir::Node &node) {
   });
   return {};
 }
+
+namespace {
+
+// Of three axes the library needs one stride for rows and columns: with two it leaves zeros, or cannot prepare it. The
+// first axis is exchanged with the one whose stride differs.
+Status even_strides(qir::ConvGeometry &g, Order &weights, Order &images) {
+  if (g.stride[1] == g.stride[2]) return {};
+  if (g.stride[0] != g.stride[1] && g.stride[0] != g.stride[2])
+    return refuse(ErrorId::backend_limit,
+                  format("strides %lld, %lld and %lld of three axes, expected two that are the same", g.stride[0],
+                         g.stride[1], g.stride[2]),
+                  "write it as two, each along some of the axes");
+  const std::size_t other = g.stride[0] == g.stride[2] ? 1 : 2;
+  for (auto *const list : {g.in, g.out, g.kernel, g.stride, g.dilation, g.pad_begin, g.pad_end})
+    std::swap(list[0], list[other]);
+  std::swap(weights[0], weights[other]);
+  std::swap(images[1], images[other + 1]);
+  return {};
+}
+
+}  // namespace
 
 Status conv_transpose(Lowering &l, const qir::Node &node) {
   qir::ConvGeometry g;
@@ -248,6 +324,8 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   Order order;  // [k..., I, O]
   for (std::size_t i = 2; i < rank; ++i) order.push_back(static_cast<std::uint8_t>(i));
   order.push_back(0), order.push_back(1);
+  Order images = channels_last(l.rank(node.inputs[0]));
+  if (g.rank == 3) QR_RETURN_IF_ERROR(even_strides(g, order, images));
   // out = (in - 1) * stride + kernel - pads; what is asked for beyond that is less of the end's padding. The library's
   // own output_padding is not used: it leaves the rows that it adds undefined.
   const Vector<std::uint32_t> padding(g.rank, 0);
@@ -261,17 +339,17 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
                     "cut the output, or pad it by a Pad behind the node");
   }
   QR_RETURN_IF_ERROR(check_bias(l, node));
-  const Image image = image_of(l, node.inputs[0]);
+  const Image image = image_of(l, node.inputs[0], images);
   std::int32_t w = weights_of(l, node.inputs[1], order);
   if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, true);
   const std::int32_t bias = bias_of(l, node, static_cast<std::uint32_t>(g.out_channels));
-  // Uneven padding of three axes it computes as another one, and padding that takes away a whole kernel too: the whole
-  // result is made, and cut.
+  // Of three axes it computes one padding for all sides, and of any no padding that takes away a whole kernel: the
+  // whole result is made, and cut.
   bool cuts = false;
   for (std::uint32_t i = 0; i < g.rank; ++i)
-    cuts = cuts || (g.rank == 3 && g.pad_begin[i] != g.pad_end[i]) ||
+    cuts = cuts || (g.rank == 3 && (g.pad_begin[i] != g.pad_begin[0] || g.pad_end[i] != g.pad_begin[0])) ||
            std::max(g.pad_begin[i], g.pad_end[i]) >= g.kernel[i];
-  give_image(l, node.outputs[0], [&](std::int32_t y) {
+  give_image(l, node.outputs[0], images, [&](std::int32_t y) {
     std::int32_t whole = y;
     Vector<std::int32_t> ranges;
     qir::Window given = g;

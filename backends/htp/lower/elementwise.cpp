@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on elements, and casts.
+// Operators on elements, comparisons and casts.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,14 @@
 #include "graph/edit/graph_edit.h"
 #include "graph/ops/quantization.h"
 
-namespace quarry::htp::rules {
+namespace quarry::htp {
+
+bool is_comparison(qir::Op op) noexcept {
+  using qir::Op;
+  return op == Op::Equal || op == Op::Greater || op == Op::GreaterOrEqual || op == Op::Less || op == Op::LessOrEqual;
+}
+
+namespace rules {
 
 using qir::Op;
 using qnn::DataType;
@@ -79,6 +86,11 @@ std::optional<float> scalar_of(const Lowering &l, std::int32_t id) {
     float value;
     std::memcpy(&value, tensor.data.data, sizeof value);
     return value;
+  }
+  if (tensor.dtype == DType::F16 || tensor.dtype == DType::BF16) {
+    std::uint16_t bits;
+    std::memcpy(&bits, tensor.data.data, sizeof bits);
+    return tensor.dtype == DType::F16 ? f16_to_f32(bits) : bf16_to_f32(bits);
   }
   if (tensor.dtype == DType::I32 || tensor.dtype == DType::U8 || tensor.dtype == DType::I8)
     return static_cast<float>(qir::stored_integer(tensor.dtype, tensor.data.data, 0));
@@ -159,13 +171,55 @@ Status binary(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
   const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
   const std::int32_t y = l.result(node.outputs[0], order);
+  l.node(name_of(node.op), {a, b}, {y});
+  return {};
+}
+
+namespace {
+
+// Whether an element of a constant lies past float16's numbers.
+bool is_past_float16(const Lowering &l, std::int32_t id) {
+  const qir::Tensor &tensor = l.tensor(id);
+  const bool narrow = tensor.dtype == DType::F16;
+  if (!tensor.is_constant || tensor.quant || !(narrow || (tensor.dtype == DType::F32 && l.soc().arch >= 69)))
+    return false;
+  const std::uint64_t count = tensor.data.size / (narrow ? 2 : 4);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const float value = narrow ? f16_to_f32(static_cast<const std::uint16_t *>(tensor.data.data)[i])
+                               : static_cast<const float *>(tensor.data.data)[i];
+    if (value > kLargestF16 || value < -kLargestF16) return true;
+  }
+  return false;
+}
+
+// A constant past float16's numbers is the largest of them (Lowering::within_half), wherever a model has it; a sum of
+// two such masks is past it again. So what is compared with one is brought to the same limits, and so is an infinity
+// that f16 has: who asks whether a value is minus infinity asks whether it is -65504 then.
+std::int32_t within_float16(Lowering &l, std::int32_t like, std::int32_t x) {
+  const std::int32_t near = l.between(like, "~near", l.drafted(x).dims);
+  DraftNode &clamp = l.node("ReluMinMax", {x}, {near});
+  l.param(clamp, "min_value", -kLargestF16);
+  l.param(clamp, "max_value", kLargestF16);
+  return near;
+}
+
+}  // namespace
+
+Status comparison(Lowering &l, const qir::Node &node) {
+  const Order order = common_order(l, node);
+  std::int32_t operands[2] = {l.broadcast(node.inputs[0], order), l.broadcast(node.inputs[1], order)};
+  const std::int32_t y = l.result(node.outputs[0], order);
   if (node.op == Op::Equal && l.tensor(node.inputs[0]).dtype == DType::Bool) {  // the library compares no bools
     const std::int32_t differs = l.between(node.outputs[0], "~differs", l.drafted(y).dims);
-    l.node("ElementWiseXor", {a, b}, {differs});
+    l.node("ElementWiseXor", {operands[0], operands[1]}, {differs});
     l.node("ElementWiseNot", {differs}, {y});
     return {};
   }
-  l.node(name_of(node.op), {a, b}, {y});
+  if (is_past_float16(l, node.inputs[0]) || is_past_float16(l, node.inputs[1]))
+    for (const std::size_t side : {0u, 1u})
+      if (!l.tensor(node.inputs[side]).is_constant || l.tensor(node.inputs[side]).dtype == DType::F16)
+        operands[side] = within_float16(l, node.inputs[side], operands[side]);
+  l.node(name_of(node.op), {operands[0], operands[1]}, {y});
   return {};
 }
 
@@ -234,7 +288,8 @@ Status is_infinite(Lowering &l, const qir::Node &node) {
   const std::int32_t id = node.inputs[0];
   const Order order = l.order(id);
   const std::int32_t x = l.stored(id, order), y = l.result(node.outputs[0], order);
-  const float most = l.soc().arch < 69 && l.tensor(id).dtype == DType::F32 ? std::numeric_limits<float>::max() : 65504;
+  const float most =
+      l.soc().arch < 69 && l.tensor(id).dtype == DType::F32 ? std::numeric_limits<float>::max() : kLargestF16;
   const bool above = node.get_int("detect_positive", 1) != 0, below = node.get_int("detect_negative", 1) != 0;
   if (above != below) {
     l.node(above ? "ElementWiseGreater" : "ElementWiseLess", {x, scalar_like(l, id, "most", above ? most : -most)},
@@ -247,6 +302,23 @@ Status is_infinite(Lowering &l, const qir::Node &node) {
   else l.node("ElementWiseLess", {size, scalar_like(l, id, "nothing", 0)}, {y});
   return {};
 }
+
+namespace {
+
+// An operand as large as the result; a single number stays one.
+std::int32_t repeated_to(Lowering &l, std::int32_t id, std::int32_t result) {
+  const DraftTensor from = l.drafted(id);
+  const Vector<std::uint32_t> to = l.drafted(result).dims;
+  const bool is_number = std::ranges::all_of(from.dims, [](std::uint32_t extent) { return extent == 1; });
+  if (is_number || from.dims == to || from.dims.size() != to.size()) return id;
+  Vector<std::uint32_t> multiples;
+  for (std::size_t i = 0; i < to.size(); ++i) multiples.push_back(to[i] / from.dims[i]);
+  const std::int32_t made = l.between(from.name, from.dtype, to, from.encoding);
+  l.param(l.node("Tile", {id}, {made}), "multiples", multiples);
+  return made;
+}
+
+}  // namespace
 
 Status where(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
@@ -270,7 +342,8 @@ Status where(Lowering &l, const qir::Node &node) {
     l.node("ElementWiseOr", {both(condition, a), both(otherwise, b)}, {y});
     return {};
   }
-  l.node("ElementWiseSelect", {condition, a, b}, {y});
+  const bool is_byte = l.drafted(y).dtype == DataType::SQ8;  // of which it cannot always stretch one
+  l.node("ElementWiseSelect", {condition, is_byte ? repeated_to(l, a, y) : a, is_byte ? repeated_to(l, b, y) : b}, {y});
   return {};
 }
 
@@ -371,7 +444,12 @@ Status cast(Lowering &l, const qir::Node &node) {
   const bool is_small = is_plain_small(l.tensor(node.outputs[0]));
   if (is_real(from) && !is_real(to)) {
     const bool loses = is_small || is_read_as_reals(l, node.outputs[0]);
-    const std::int32_t whole = loses ? s.truncated(x) : x;
+    std::int32_t whole = loses ? s.truncated(x) : x;
+    if (is_small) {  // the product and Quantize become one, which is a step lower for up to 8 numbers below 0
+      const std::int32_t product = whole;
+      whole = l.between(node.name, l.drafted(product).dtype, l.drafted(product).dims);
+      clip_nothing(l, product, whole);
+    }
     l.node(is_small ? "Quantize" : "Cast", {is_small ? s.real(whole) : whole}, {y});
     return {};
   }
@@ -395,4 +473,5 @@ Status cast(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-}  // namespace quarry::htp::rules
+}  // namespace rules
+}  // namespace quarry::htp

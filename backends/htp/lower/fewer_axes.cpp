@@ -38,77 +38,9 @@ struct Row {
   std::size_t most = kUsual;  // of axes, that the library prepares and computes it rightly with
 };
 constexpr Row kRows[] = {
-    {"Argmax", Kind::Data},
-    {"Argmin", Kind::Data},
-    {"Batchnorm", Kind::LastAxis},
-    {"Cast", Kind::Elements, kMostAxes},
-    {"Concat", Kind::Along, kMostAxes},
-    {"Convert", Kind::Elements, kMostAxes},
-    {"CumulativeSum", Kind::Data},
-    {"Dequantize", Kind::Elements, kMostAxes},
-    {"ElementWiseAbs", Kind::Elements, kMostAxes},
-    {"ElementWiseAdd", Kind::Elements, kMostAxes},
-    {"ElementWiseAnd", Kind::Elements},
-    {"ElementWiseAsin", Kind::Elements},
-    {"ElementWiseAtan", Kind::Elements},
-    {"ElementWiseBinary", Kind::Elements},
-    {"ElementWiseCeil", Kind::Elements},
-    {"ElementWiseCos", Kind::Elements},
-    {"ElementWiseDivide", Kind::Elements, kMostAxes},
-    {"ElementWiseEqual", Kind::Elements, kMostAxes},
-    {"ElementWiseExp", Kind::Elements, kMostAxes},
-    {"ElementWiseFloor", Kind::Elements},
-    {"ElementWiseGreater", Kind::Elements, kMostAxes},
-    {"ElementWiseGreaterEqual", Kind::Elements, kMostAxes},
-    {"ElementWiseLess", Kind::Elements, kMostAxes},
-    {"ElementWiseLessEqual", Kind::Elements, kMostAxes},
-    {"ElementWiseLog", Kind::Elements},
-    {"ElementWiseMaximum", Kind::Elements},
-    {"ElementWiseMinimum", Kind::Elements},
-    {"ElementWiseMod", Kind::Elements},
-    {"ElementWiseMultiply", Kind::Elements, kMostAxes},
-    {"ElementWiseNeg", Kind::Elements},
-    {"ElementWiseNeuron", Kind::Elements},
-    {"ElementWiseNot", Kind::Elements},
-    {"ElementWiseNotEqual", Kind::Elements},
-    {"ElementWiseOr", Kind::Elements},
-    {"ElementWisePower", Kind::Elements},
-    {"ElementWiseRound", Kind::Elements},
-    {"ElementWiseSelect", Kind::Elements},
-    {"ElementWiseSign", Kind::Elements},
-    {"ElementWiseSin", Kind::Elements},
-    {"ElementWiseSquareRoot", Kind::Elements},
-    {"ElementWiseSubtract", Kind::Elements, kMostAxes},
-    {"ElementWiseXor", Kind::Elements},
-    {"Elu", Kind::Elements},
-    {"Gather", Kind::Data},
-    {"GatherElements", Kind::Index},
-    {"Gelu", Kind::Elements},
-    {"HardSwish", Kind::Elements},
-    {"InstanceNorm", Kind::Space},
-    {"IsNan", Kind::Elements},
-    {"LayerNorm", Kind::LastAxis},
-    {"LogSoftmax", Kind::Data},
-    {"MatMul", Kind::Product},
-    {"Pad", Kind::Pads, kMostAxes},
-    {"Prelu", Kind::Elements},
-    {"Quantize", Kind::Elements, kMostAxes},
-    {"ReduceMax", Kind::Reduction, kMostAxes},
-    {"ReduceMean", Kind::Reduction, kMostAxes},
-    {"ReduceMin", Kind::Reduction, kMostAxes},
-    {"ReduceSum", Kind::Reduction, kMostAxes},
-    {"Relu", Kind::Elements, kMostAxes},
-    {"ReluMinMax", Kind::Elements, kMostAxes},
-    {"RmsNorm", Kind::LastAxis},
-    {"ScatterElements", Kind::Index},
-    {"Sigmoid", Kind::Elements, kMostAxes},
-    {"Softmax", Kind::Data, kMostAxes},
-    {"Split", Kind::Data, kMostAxes},
-    {"StridedSlice", Kind::Part, kMostAxes},
-    {"Tanh", Kind::Elements},
-    {"Tile", Kind::Repeats},
-    {"TopK", Kind::LastAxis},
-    {"Transpose", Kind::Permutation, kMostAxes},
+#define QR_HTP_AXES(operation, kind, most) {#operation, Kind::kind, most},
+#include "backends/htp/lower/fewer_axes.inc"
+#undef QR_HTP_AXES
 };
 
 const Row *row_of(const char *type) {
@@ -170,10 +102,10 @@ class FewerAxes {
       const Row *const row = row_of(node.type);
       const std::size_t axes = most_axes(node);
       const bool has_whole = has_integers(node);
-      const bool prefers_four = has_whole || (row && row->kind == Kind::Elements);
-      const bool fits = node.custom || !row || axes <= (prefers_four ? kUsual : row->most) || has_axes_of_scales(node);
-      // Some Reshapes to or from five axes it cannot prepare, of integers of 32 bits above all: these, and what has
-      // more, are made four.
+      // Of five axes that can be four the library prepares each operation by itself, but not every few of them
+      // together: behind a MatMul, whose batches are one, it crashes or reads other elements. Integers of 32 bits it
+      // cannot reshape.
+      const bool fits = node.custom || !row || axes <= kUsual || has_axes_of_scales(node);
       if (fits || !merge(node, axes > kMostAxes || has_whole ? Row{row->type, row->kind} : *row))
         draft_.nodes.push_back(std::move(node));
     }
@@ -340,7 +272,6 @@ class FewerAxes {
     }
     return shaped(id, all, like);
   }
-  // Of five axes that can be four the library prepares each operation by itself, but not every few of them together.
   bool elements(DraftNode &node, std::size_t most) {
     const Dims all = dims(node.outputs[0]);
     Begins begins;
@@ -384,14 +315,20 @@ class FewerAxes {
       }
     };
     Begins begins;
-    if (!join(
-            begins, row.most, rank,
-            [&](std::size_t a, std::size_t b) {
-              if (works(a) || works(b)) return false;
-              return row.kind != Kind::Index || dims(node.inputs[1])[b] == from[b];
-            },
-            [&](std::size_t i) { return !works(i) && is_one(node, operands, i, rank); }))
-      return row.kind == Kind::Repeats && repeats_by_steps(node, multiples);
+    const auto joins = [&](std::size_t most) {
+      return join(
+          begins, most, rank,
+          [&](std::size_t a, std::size_t b) {
+            if (works(a) || works(b)) return false;
+            return row.kind != Kind::Index || dims(node.inputs[1])[b] == from[b];
+          },
+          [&](std::size_t i) { return !works(i) && is_one(node, operands, i, rank); });
+    };
+    if (!joins(kUsual)) {
+      if (row.kind == Kind::Repeats) return repeats_by_steps(node, multiples, works);
+      if (row.kind == Kind::Part) return part_by_steps(node, ranges, works);
+      if (!joins(row.most)) return false;
+    }
     Shapes shapes;
     shapes.of_inputs(operands, node, *this, begins);
     if (DraftParam *const keeps = param(node, "keep_dims"); keeps && dims(node.outputs[0]).size() != rank) {
@@ -436,51 +373,56 @@ class FewerAxes {
     }
   }
 
-  // Axis by axis, from the last.
-  bool repeats_by_steps(DraftNode &node, const Vector<std::int32_t> &multiples) {
+  // Axis by axis, from the last: a step for each that works, on what is before the axis, the axis, and what is behind
+  // it. `to`: what the axes are afterwards (a copy: a step adds tensors). `write_params(step, shape, axis)` gives the
+  // step its parameters.
+  bool by_steps(const DraftNode &node, Dims to, const auto &works, const auto &write_params) {
     std::int32_t x = node.inputs[0];
     Dims left = dims(x);
-    for (std::size_t axis = multiples.size(); axis-- > 0;) {
-      if (multiples[axis] == 1) continue;
+    for (std::size_t axis = left.size(); axis-- > 0;) {
+      if (!works(axis)) continue;
       Dims shape{1, left[axis], 1};
       for (std::size_t i = 0; i < left.size(); ++i)
         if (i != axis) shape[i < axis ? 0 : 2] *= left[i];
-      left[axis] *= static_cast<std::uint32_t>(multiples[axis]);
       DraftNode step = node;
       step.inputs = {shaped(x, shape, node)};
-      shape[1] = left[axis];
+      write_params(step, shape, axis);
+      left[axis] = shape[1] = to[axis];
       x = add(tensor(node.outputs[0]), shape, {});
       step.outputs = {x};
-      set_list(step, "multiples", {1, multiples[axis], 1});
       draft_.nodes.push_back(std::move(step));
     }
     reshape(x, node.outputs[0], node, draft_.nodes);
     return true;
   }
 
-  // Axis by axis, from the last; of integers with a scale only where a part of the result lies in its range.
-  bool reduction_by_steps(DraftNode &node, const Vector<bool> &gone) {
+  bool part_by_steps(const DraftNode &node, const Vector<std::int32_t> &ranges, const auto &works) {
+    return by_steps(node, dims(node.outputs[0]), works, [&](DraftNode &step, const Dims &shape, std::size_t axis) {
+      const std::int32_t *const own = ranges.data() + 3 * axis;
+      const auto whole = [&](std::size_t i) { return static_cast<std::int32_t>(shape[i]); };
+      set_list(step, "ranges", {0, whole(0), 1, own[0], own[1], own[2], 0, whole(2), 1}, 3);
+      if (DraftParam *const open = param(step, "end_mask"))
+        open->value = (std::get<std::uint32_t>(open->value) >> axis & 1) << 1;
+    });
+  }
+
+  bool repeats_by_steps(const DraftNode &node, const Vector<std::int32_t> &multiples, const auto &works) {
+    return by_steps(node, dims(node.outputs[0]), works, [&](DraftNode &step, const Dims &, std::size_t axis) {
+      set_list(step, "multiples", {1, multiples[axis], 1});
+    });
+  }
+
+  // Of integers with a scale only where a part of the result lies in its range.
+  bool reduction_by_steps(const DraftNode &node, const Vector<bool> &gone) {
     if (!tensor(node.outputs[0]).encoding.scales.empty() && std::string_view(node.type) == "ReduceSum") return false;
-    std::int32_t x = node.inputs[0];
-    Dims left = dims(x);
-    for (std::size_t axis = gone.size(); axis-- > 0;) {
-      if (!gone[axis] || left[axis] == 1) continue;
-      Dims shape{1, left[axis], 1};
-      for (std::size_t i = 0; i < left.size(); ++i)
-        if (i != axis) shape[i < axis ? 0 : 2] *= left[i];
-      left[axis] = 1;
-      DraftNode step = node;
-      step.inputs = {shaped(x, shape, node)};
-      shape[1] = 1;
-      x = add(tensor(node.outputs[0]), shape, {});
-      step.outputs = {x};
+    const Dims from = dims(node.inputs[0]);
+    const auto works = [&](std::size_t axis) { return gone[axis] && from[axis] != 1; };
+    return by_steps(node, Dims(from.size(), 1), works, [&](DraftNode &step, const Dims &, std::size_t) {
       set_list(step, "axes", {1});
       param(step, "keep_dims")->value = true;
-      draft_.nodes.push_back(std::move(step));
-    }
-    reshape(x, node.outputs[0], node, draft_.nodes);
-    return true;
+    });
   }
+
   bool reduction(DraftNode &node, std::size_t most) {
     const Dims from = dims(node.inputs[0]);
     Vector<bool> gone(from.size());
@@ -520,7 +462,7 @@ class FewerAxes {
     const Vector<std::int32_t> perm = list(node, "perm");
     Vector<std::size_t> wide;
     for (const std::int32_t axis : perm)
-      if (from[index_of(axis)] != 1) wide.push_back(static_cast<std::size_t>(axis));
+      if (from[index_of(axis)] != 1) wide.push_back(index_of(axis));
     Vector<std::size_t> groups;  // first axes of groups, in the order of the result
     Vector<std::uint32_t> extents(from.size(), 1);
     for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -589,8 +531,15 @@ class FewerAxes {
     if (!join(
             begins, most, rank,
             [&](std::size_t a, std::size_t b) { return b + 2 < rank && alike(node.inputs, all, a, b); },
-            [&](std::size_t axis) { return axis + 2 < rank && all[axis] == 1; }))
-      return false;
+            [&](std::size_t axis) { return axis + 2 < rank && all[axis] == 1; })) {
+      if (rank <= kUsual) return false;
+      for (std::int32_t &id : node.inputs) {  // each matrix as often as there are products of it
+        Dims whole = stretched(dims(id), rank);
+        std::copy_n(all.begin(), rank - 2, whole.begin());
+        id = repeated(id, whole, node);
+      }
+      return product(node, most);
+    }
     shapes.of_inputs(node.inputs.size(), node, *this, begins);
     shapes.of_outputs(node, *this, begins);
     return write(node, shapes);
@@ -672,7 +621,7 @@ class FewerAxes {
 
   void refuse_the_rest(Vector<Status> &refused) {
     for (const DraftNode &node : draft_.nodes) {
-      const auto source = static_cast<std::size_t>(node.source);
+      const auto source = index_of(node.source);
       const std::size_t most = most_axes(node);
       if (node.source < 0 || source >= refused.size() || !refused[source].ok() || most <= kMostAxes) continue;
       refused[source] = Status::error(

@@ -4,6 +4,7 @@
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
+#include "base/float16.h"
 
 namespace quarry::htp::rules {
 
@@ -82,33 +83,74 @@ Status gather_elements(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// [batches, indexed axes, the rest] by [batches, indices, axes]: as few axes as there are of each.
+namespace {
+
+// The positions that indices of several axes name, as those of one: [indices].
+std::int32_t as_one_axis(Lowering &l, const qir::Node &node, std::int32_t at, std::span<const std::int64_t> extents) {
+  const auto axes = static_cast<std::uint32_t>(extents.size());
+  const DraftTensor given = l.drafted(at);
+  std::uint32_t count = 1;
+  for (std::size_t i = 0; i + 1 < given.dims.size(); ++i) count *= given.dims[i];
+  if (axes == 1) return l.reshaped(at, {count});
+  Vector<std::int32_t> strides(axes, 1);
+  for (std::size_t i = axes - 1; i-- > 0;) strides[i] = strides[i + 1] * static_cast<std::int32_t>(extents[i + 1]);
+  if (given.type == qnn::TensorType::Static) {
+    const auto *const values = static_cast<const std::int32_t *>(given.data.data);
+    Vector<std::int32_t> places(count, 0);
+    for (std::uint32_t i = 0; i < count * axes; ++i) places[i / axes] += values[i] * strides[i % axes];
+    return l.constant(given.name, DataType::I32, {count}, places.data(), places.size() * 4);
+  }
+  const std::int32_t steps = l.constant(node.name + ".strides", DataType::I32, {1, axes}, strides.data(), axes * 4);
+  const std::int32_t scaled = l.between(node.name + ".scaled", DataType::I32, {count, axes});
+  l.node("ElementWiseMultiply", {l.reshaped(at, {count, axes}), steps}, {scaled});
+  std::int32_t sum = part_of(l, scaled, 1, 0, 1);
+  for (std::uint32_t i = 1; i < axes; ++i) {
+    const std::int32_t more = l.between(node.name + ".place", DataType::I32, {count, 1});
+    l.node("ElementWiseAdd", {sum, part_of(l, scaled, 1, i, i + 1)}, {more});
+    sum = more;
+  }
+  return l.reshaped(sum, {count});
+}
+
+// Positions of several batches behind each other, each of `places`.
+std::int32_t by_batch(Lowering &l, const qir::Node &node, std::int32_t at, std::uint32_t batches,
+                      std::uint32_t places) {
+  if (batches == 1) return at;
+  const DraftTensor given = l.drafted(at);
+  const std::uint32_t count = given.dims[0];
+  Vector<std::int32_t> begins(count);
+  for (std::uint32_t i = 0; i < count; ++i)
+    begins[i] = static_cast<std::int32_t>(i / (count / batches) * places) +
+                (given.type == qnn::TensorType::Static ? static_cast<const std::int32_t *>(given.data.data)[i] : 0);
+  const std::int32_t made = l.constant(node.name + ".batches", DataType::I32, {count}, begins.data(), count * 4);
+  if (given.type == qnn::TensorType::Static) return made;
+  const std::int32_t sum = l.between(node.name + ".of_batches", DataType::I32, {count});
+  l.node("ElementWiseAdd", {at, made}, {sum});
+  return sum;
+}
+
+}  // namespace
+
+// As a Gather of rows: the library's own takes other elements of some shapes (bytes of columns, integers of five axes).
 Status gather_nd(Lowering &l, const qir::Node &node) {
   const std::size_t batch = static_cast<std::size_t>(node.get_int("batch_dims", 0)), indexed = indexed_axes(l, node);
   const std::span<const std::int64_t> shape = l.tensor(node.inputs[0]).shape;
-  QR_ASSIGN_OR_RETURN(const std::int32_t given, indices_of(l, node, 1, shape.subspan(batch, indexed)));
-  Vector<std::uint32_t> data{1}, indices{1, 1, static_cast<std::uint32_t>(indexed)};
-  std::uint32_t rest = 1;
+  std::uint32_t batches = 1, places = 1, rest = 1, all = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
+    std::uint32_t &of = i < batch ? batches : i < batch + indexed ? places : rest;
     const auto extent = static_cast<std::uint32_t>(shape[i]);
-    if (i < batch) data[0] *= extent;
-    else if (i < batch + indexed) data.push_back(extent);
-    else rest *= extent;
+    if (of *= extent; !checked_mul<std::uint32_t>(all, extent, &all) || all > std::numeric_limits<std::int32_t>::max())
+      return refuse(ErrorId::backend_limit, format("more than %d elements", std::numeric_limits<std::int32_t>::max()));
   }
-  const Vector<std::uint32_t> all = l.drafted(given).dims;
-  for (std::size_t i = 0; i + 1 < all.size(); ++i) indices[i < batch ? 0 : 1] *= all[i];
-  const bool has_rest = shape.size() > batch + indexed;
-  if (has_rest) data.push_back(rest);
-  Vector<std::uint32_t> out{indices[0], indices[1]};
-  if (has_rest) out.push_back(rest);
-  if (batch == 0)
-    for (Vector<std::uint32_t> *const list : {&data, &indices, &out}) list->erase(list->begin());
-  const std::int32_t x = l.reshaped(l.natural(node.inputs[0]), data), at = l.reshaped(given, indices);
+  QR_ASSIGN_OR_RETURN(const std::int32_t given, indices_of(l, node, 1, shape.subspan(batch, indexed)));
+  const std::int32_t at =
+      by_batch(l, node, as_one_axis(l, node, given, shape.subspan(batch, indexed)), batches, places);
+  const Vector<std::uint32_t> rows{batches * places, rest}, out{l.drafted(at).dims[0], rest};
+  const std::int32_t x = l.reshaped(l.natural(node.inputs[0]), rows);
   const std::int32_t y = l.result(node.outputs[0]);
   const bool is_whole = l.drafted(y).dims == out;
   const std::int32_t found = is_whole ? y : l.between(node.outputs[0], "~gathered", out);
-  DraftNode &made = l.node("GatherNd", {x, at}, {found});
-  l.param(made, "batch_dims", std::uint32_t{batch > 0 ? 1u : 0u});
+  l.param(l.node("Gather", {x, at}, {found}), "axis", std::int32_t{0});
   if (!is_whole) l.node("Reshape", {found}, {y});
   return {};
 }
@@ -122,7 +164,7 @@ struct Reduction {
 };
 std::optional<Reduction> composed_reduction(const qir::Node &node, bool integers) {
   const std::string_view word = node.get_string("reduction", "none");
-  const float most = integers ? 2147483520.0f : 65504.0f;
+  const float most = integers ? 2147483520.0f : kLargestF16;
   if (word == "add") return Reduction{"ElementWiseAdd", "ReduceSum", 0};
   if (word == "mul") return Reduction{"ElementWiseMultiply", nullptr, 1};
   if (word == "max") return Reduction{"ElementWiseMaximum", "ReduceMax", -most};
@@ -141,10 +183,10 @@ Status check_pairs(const Vector<std::uint32_t> &grouped, std::uint64_t places) {
                 "scatter along a shorter axis, or fewer updates at a time");
 }
 
-// The library has none that combines. Each place of the axis takes of the updates those whose index it is, and nothing
-// of the others: [before, updates, places, behind], which is reduced over the updates.
-// What comes to each place, [.., places, ..] of `grouped` [before, updates, 1, behind]: of a pair of an update and a
-// place the update where it is for that place, else nothing; combined along the updates.
+// The library has none that combines. Each position of the axis takes the updates whose index it is, and none
+// of the others: [before, updates, positions, behind], which is reduced over the updates.
+// What comes to each position, [.., positions, ..] of `grouped` [before, updates, 1, behind]: of a pair of an update
+// and a position the update where it is for that position, else nothing; combined along the updates.
 std::int32_t combined_updates(Lowering &l, const qir::Node &node, const Reduction &reduction, std::int32_t at,
                               std::int32_t updates, const Vector<std::uint32_t> &grouped, std::uint32_t places) {
   Vector<std::int32_t> numbers;
@@ -222,37 +264,6 @@ Status scatter_elements(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-namespace {
-
-// The places that indices of several axes name, as those of one: [indices].
-std::int32_t as_one_axis(Lowering &l, const qir::Node &node, std::int32_t at, std::span<const std::int64_t> extents) {
-  const auto axes = static_cast<std::uint32_t>(extents.size());
-  const DraftTensor given = l.drafted(at);
-  std::uint32_t count = 1;
-  for (std::size_t i = 0; i + 1 < given.dims.size(); ++i) count *= given.dims[i];
-  if (axes == 1) return l.reshaped(at, {count});
-  Vector<std::int32_t> strides(axes, 1);
-  for (std::size_t i = axes - 1; i-- > 0;) strides[i] = strides[i + 1] * static_cast<std::int32_t>(extents[i + 1]);
-  if (given.type == qnn::TensorType::Static) {
-    const auto *const values = static_cast<const std::int32_t *>(given.data.data);
-    Vector<std::int32_t> places(count, 0);
-    for (std::uint32_t i = 0; i < count * axes; ++i) places[i / axes] += values[i] * strides[i % axes];
-    return l.constant(given.name, DataType::I32, {count}, places.data(), places.size() * 4);
-  }
-  const std::int32_t steps = l.constant(node.name + ".strides", DataType::I32, {1, axes}, strides.data(), axes * 4);
-  const std::int32_t scaled = l.between(node.name + ".scaled", DataType::I32, {count, axes});
-  l.node("ElementWiseMultiply", {l.reshaped(at, {count, axes}), steps}, {scaled});
-  std::int32_t sum = part_of(l, scaled, 1, 0, 1);
-  for (std::uint32_t i = 1; i < axes; ++i) {
-    const std::int32_t more = l.between(node.name + ".place", DataType::I32, {count, 1});
-    l.node("ElementWiseAdd", {sum, part_of(l, scaled, 1, i, i + 1)}, {more});
-    sum = more;
-  }
-  return l.reshaped(sum, {count});
-}
-
-}  // namespace
-
 Status scatter_nd(Lowering &l, const qir::Node &node) {
   const std::optional<std::uint32_t> reduction = reduction_of(node);
   const std::span<const std::int64_t> shape = l.tensor(node.inputs[0]).shape;
@@ -284,8 +295,25 @@ Status scatter_nd(Lowering &l, const qir::Node &node) {
     return {};
   }
   QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, shape.first(indexed)));
-  const std::int32_t x = l.natural(node.inputs[0]), updates = l.natural(node.inputs[2]);
-  l.param(l.node("ScatterNd", {x, at, updates}, {l.result(node.outputs[0])}), "reduction", *reduction);
+  // A list of indices and one of what goes there, on one axis for all that are indexed and one for the rest where the
+  // library would have more than it has an operation for.
+  std::int32_t x = l.natural(node.inputs[0]), updates = l.natural(node.inputs[2]), where = at;
+  const std::int32_t y = l.result(node.outputs[0]);
+  const bool is_list =
+      std::max({l.drafted(x).dims.size(), l.drafted(updates).dims.size(), l.drafted(at).dims.size()}) > 4;
+  if (!is_list) {
+    l.param(l.node("ScatterNd", {x, at, updates}, {y}), "reduction", *reduction);
+    return {};
+  }
+  where = as_one_axis(l, node, at, shape.first(indexed));
+  const std::uint32_t count = l.drafted(where).dims[0];
+  std::uint32_t places = 1, rest = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) (i < indexed ? places : rest) *= l.drafted(x).dims[i];
+  const Vector<std::uint32_t> rows{places, rest};
+  const std::int32_t made = l.between(node.outputs[0], "~rows", rows);
+  x = l.reshaped(x, rows), updates = l.reshaped(updates, {count, rest}), where = l.reshaped(where, {count, 1});
+  l.param(l.node("ScatterNd", {x, where, updates}, {made}), "reduction", *reduction);
+  l.node("Reshape", {made}, {y});
   return {};
 }
 
@@ -322,7 +350,7 @@ Status sum_by_product(Lowering &l, const qir::Node &node, std::size_t axis, bool
 }  // namespace
 
 // The library cannot prepare the exclusive one, nor the one from the end: that is the sum of what lies in another
-// order, or one place further.
+// order, or one position further.
 Status cumulative_sum(Lowering &l, const qir::Node &node) {
   QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> axes, constant_ints(l, node, 1, "axis"));
   const std::size_t rank = l.rank(node.inputs[0]);

@@ -9,6 +9,7 @@
 
 #include "backends/htp/lower/block_weights.h"
 #include "base/checked.h"
+#include "base/float16.h"
 #include "graph/ops/quantization.h"
 #include "passes/passes.h"
 #include "passes/shapes/cut.h"
@@ -67,39 +68,6 @@ constexpr std::string_view kConvolutions[] = {"Conv2d", "Conv3d", "DepthWiseConv
 constexpr std::string_view kPutIntoConvolutions[] = {
     "Batchnorm",           "ElementWiseAdd", "ElementWiseDivide", "ElementWiseMultiply",
     "ElementWiseSubtract", "Reshape",        "Transpose"};
-
-// Operators that give one of their operands, or look which is larger: on steps of 1 right for plain integers too, where
-// sums would saturate.
-bool takes_plain_small(const qir::Graph &graph, const qir::Node &node) {
-  using qir::Op;
-  switch (node.op) {
-    case Op::ArgMax:
-    case Op::ArgMin:
-    case Op::Cast:
-    case Op::Clip:
-    case Op::DequantizeLinear:
-    case Op::DynamicQuantizeLinear:
-    case Op::Equal:
-    case Op::Greater:
-    case Op::GreaterOrEqual:
-    case Op::Less:
-    case Op::LessOrEqual:
-    case Op::MatMulInteger:
-    case Op::MatMulNBits:
-    case Op::Max:
-    case Op::Min:
-    case Op::QuantizeLinear:
-    case Op::ReduceMax:
-    case Op::ReduceMin:
-    case Op::Relu:
-    case Op::ScatterElements:
-    case Op::ScatterND:
-    case Op::TopK:
-    case Op::Trilu:
-    case Op::Where: return true;
-    default: return qir::moves_values(graph, node);
-  }
-}
 
 }  // namespace
 
@@ -228,17 +196,14 @@ void reorder(const std::uint8_t *from, std::uint8_t *to, const qir::Shape &shape
 
 // f32 constants on a device that computes with f16: what is past its numbers (masks of minus infinity or -3.4e38,
 // limits that limit nothing) is its largest number. An infinity would make NaN of 0 * mask and of a row that is masked
-// wholly, and the library gives garbage for some. Comparisons mean the number that stands there.
+// wholly, and the library gives garbage for some.
 qir::Bytes Lowering::within_half(const qir::Tensor &tensor, qir::Bytes data, std::uint64_t count) {
-  static constexpr float kMost = 65504;
-  const bool compares = at_ && (at_->op == qir::Op::Equal || at_->op == qir::Op::Less || at_->op == qir::Op::Greater ||
-                                at_->op == qir::Op::LessOrEqual || at_->op == qir::Op::GreaterOrEqual);
-  if (tensor.dtype != DType::F32 || tensor.quant || soc_.arch < 69 || compares) return data;
+  if (tensor.dtype != DType::F32 || tensor.quant || soc_.arch < 69) return data;
   const float *const values = static_cast<const float *>(data.data);
-  if (std::none_of(values, values + count, [](float v) { return std::fabs(v) > kMost; })) return data;
+  if (std::none_of(values, values + count, [](float v) { return std::fabs(v) > kLargestF16; })) return data;
   float *const made = static_cast<float *>(store_.allocate(count * 4));
   std::transform(values, values + count, made,
-                 [](float v) { return std::isnan(v) ? v : std::clamp(v, -kMost, kMost); });
+                 [](float v) { return std::isnan(v) ? v : std::clamp(v, -kLargestF16, kLargestF16); });
   return {made, count * 4};
 }
 
@@ -289,23 +254,46 @@ const qir::Tensor *Lowering::block_source(const void *reals) const noexcept {
 
 std::size_t Lowering::users(std::int32_t id) const { return users_[index_of(id)]; }
 
-bool Lowering::is_of_convolution(std::int32_t draft_id) {
+const DraftNode *Lowering::maker_of(std::int32_t draft_id) {
   draft_makers_.resize(draft_.tensors.size(), -1);
   for (; draft_nodes_met_ < draft_.nodes.size(); ++draft_nodes_met_)
     for (const std::int32_t id : draft_.nodes[draft_nodes_met_].outputs)
       draft_makers_[index_of(id)] = static_cast<std::int32_t>(draft_nodes_met_);
-  while (draft_id >= 0 && draft_makers_[index_of(draft_id)] >= 0) {
-    const DraftNode &node = draft_.nodes[index_of(draft_makers_[index_of(draft_id)])];
-    const std::string_view type = node.type;
+  const std::int32_t maker = draft_id < 0 ? -1 : draft_makers_[index_of(draft_id)];
+  return maker < 0 ? nullptr : &draft_.nodes[index_of(maker)];
+}
+
+bool Lowering::is_of_convolution(std::int32_t draft_id) {
+  while (const DraftNode *const node = maker_of(draft_id)) {
+    const std::string_view type = node->type;
     if (std::ranges::find(kConvolutions, type) != std::end(kConvolutions)) return true;
     if (std::ranges::find(kPutIntoConvolutions, type) == std::end(kPutIntoConvolutions)) return false;
     std::int32_t from = -1;
-    for (const std::int32_t input : node.inputs) {
+    for (const std::int32_t input : node->inputs) {
       if (draft_.tensors[index_of(input)].type == qnn::TensorType::Static) continue;
       if (from >= 0 && from != input) return false;
       from = input;
     }
     draft_id = from;
+  }
+  return false;
+}
+
+// Where a convolution takes a row or column of images to one position with as many channels as there were elements in
+// it, a Reshape that reads it reads other elements; a Transpose does not.
+bool Lowering::is_row_in_one(std::int32_t draft_id) {
+  if (drafted(draft_id).dims.size() < 3) return false;
+  for (const DraftNode *node = maker_of(draft_id); node; node = maker_of(draft_id)) {
+    const std::string_view type = node->type;
+    if (node->custom) return false;
+    if (type == "Convert" || type == "Reshape") {
+      draft_id = node->inputs[0];
+      continue;
+    }
+    if (std::ranges::find(kConvolutions, type) == std::end(kConvolutions)) return false;
+    const Vector<std::uint32_t> &in = drafted(node->inputs[0]).dims, &out = drafted(draft_id).dims;
+    return out.size() == 4 && out[0] * out[1] * out[2] == 1 && std::min(in[1], in[2]) == 1 &&
+           std::max(in[1], in[2]) == out[3];
   }
   return false;
 }
@@ -317,6 +305,17 @@ Order Lowering::order(std::int32_t id) const {
   return value.tensor < 0 ? natural_order(rank(id)) : value.order;
 }
 
+// With axes of 1 the library cannot always prepare a Transpose, above all behind an Lrn: without those, then. But of a
+// column that a convolution made a Reshape reads other elements.
+bool Lowering::is_turned_flat(std::int32_t draft_id) {
+  const DraftTensor &from = drafted(draft_id);
+  if (from.dims.size() < 4 || from.encoding.scales.size() > 1) return false;
+  if (const DraftNode *const maker = maker_of(draft_id); maker && std::string_view(maker->type) == "Lrn") return true;
+  const bool is_column = from.dims[1] != 1 && from.dims[2] == 1;
+  return std::find(from.dims.begin() + 1, from.dims.end(), 1u) != from.dims.end() &&
+         (!is_column || from.type == TensorType::AppWrite);
+}
+
 void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
   Vector<std::uint32_t> perm, wide;
   for (const std::uint8_t axis : order) {
@@ -324,8 +323,26 @@ void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
     // Moving dimensions of 1 about moves nothing.
     if (drafted(value.tensor).dims[perm.back()] != 1) wide.push_back(perm.back());
   }
-  if (std::is_sorted(wide.begin(), wide.end())) {
+  if (is_row_in_one(value.tensor)) {
+    param(node("Transpose", {value.tensor}, {to}), "perm", perm);
+  } else if (std::is_sorted(wide.begin(), wide.end())) {
     node("Reshape", {value.tensor}, {to});
+  } else if (wide.size() < perm.size() && is_turned_flat(value.tensor)) {
+    const DraftTensor from = drafted(value.tensor);
+    const Vector<std::uint32_t> places = wide;
+    std::ranges::sort(wide);
+    Vector<std::uint32_t> flat, turned;
+    for (const std::uint32_t axis : wide) flat.push_back(from.dims[axis]);
+    perm.resize(places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      perm[i] = static_cast<std::uint32_t>(std::ranges::find(wide, places[i]) - wide.begin());
+      turned.push_back(from.dims[places[i]]);
+    }
+    const std::int32_t before = reshaped(value.tensor, flat);
+    const std::int32_t behind = between(from.name, from.dtype, turned, from.encoding);
+    param(node("Transpose", {before}, {behind}), "perm", perm);
+    node("Reshape", {behind}, {to});
+    ++draft_.layout_copies;
   } else {
     param(node("Transpose", {value.tensor}, {to}), "perm", perm);
     ++draft_.layout_copies;
@@ -453,6 +470,15 @@ Status Lowering::check_border(std::int32_t id) const {
                        printable(tensor.name), dtype_name(tensor.dtype)));
 }
 
+Status check_scales(std::string_view name, std::span<const float> scales) {
+  const auto found = std::ranges::find_if(scales, [](float scale) { return !std::isnormal(scale); });
+  if (found == scales.end()) return {};
+  return refuse(ErrorId::backend_limit,
+                format("tensor %s: found a scale of %g, expected at least 1.2e-38: the library has no smaller one",
+                       printable(name), static_cast<double>(*found)),
+                "quantise numbers of a common size, or leave that part of the model in floats");
+}
+
 Status Lowering::check_types(const qir::Node &node) const {
   for (const auto *list : {&node.inputs, &node.outputs}) {
     for (const std::int32_t id : *list) {
@@ -460,6 +486,7 @@ Status Lowering::check_types(const qir::Node &node) const {
       const qir::Tensor &tensor = this->tensor(id);
       QR_RETURN_IF_ERROR(type_of(tensor).take_status());
       if (is_border_[index_of(id)]) QR_RETURN_IF_ERROR(check_border(id));
+      if (tensor.quant && !tensor.is_constant) QR_RETURN_IF_ERROR(check_scales(tensor.name, tensor.quant->scales));
       // Concat leaves out what holds nothing (the cache of a first run), and axes may be none.
       const bool may_be_empty = list == &node.inputs && (node.op == qir::Op::Concat || id != node.inputs[0]);
       for (const std::int64_t extent : tensor.shape) {
@@ -503,14 +530,7 @@ Status Lowering::lower_node(const qir::Node &node) {
                             "another backend");
   }
   QR_RETURN_IF_ERROR(check_types(node));
-  for (const auto *list : {&node.inputs, &node.outputs})
-    for (const std::int32_t id : *list)
-      if (id != qir::kAbsent && is_plain_small(tensor(id)) && !takes_plain_small(graph_, node))
-        return refuse(
-            ErrorId::backend_type,
-            format("%s of %s without a quantisation, expected floats, i32 or a quantised tensor: on the device "
-                   "such integers saturate",
-                   qir::op_text(node), dtype_name(tensor(id).dtype)));
+  QR_RETURN_IF_ERROR(check_operand_types(graph_, node, *row));
   return apply(row->rule, node);
 }
 
@@ -625,7 +645,7 @@ Status Lowering::run(Vector<Status> &refused) {
   for (const qir::Node &node : graph_.nodes) {
     Status status = lower_node(node);
     const bool failed = !status.ok();
-    const auto source = static_cast<std::size_t>(node.source);
+    const auto source = index_of(node.source);
     if (node.source >= 0 && source < refused.size() && refused[source].ok()) refused[source] = std::move(status);
     if (!failed) continue;
     for (const std::int32_t id : node.outputs) {

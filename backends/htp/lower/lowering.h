@@ -127,6 +127,9 @@ class Lowering {
   Status check_types(const qir::Node &node) const;
   Status check_border(std::int32_t id) const;
   std::int32_t copy_of(std::int32_t id, const Order &order);  // that was made before; -1: none
+  const DraftNode *maker_of(std::int32_t draft_id);           // nullptr: an input or a constant
+  bool is_row_in_one(std::int32_t draft_id);
+  bool is_turned_flat(std::int32_t draft_id);
   // Writes a value into a tensor in another order of its axes.
   void move(const Value &value, const Order &order, std::int32_t to);
   String unique(std::string_view name);
@@ -164,18 +167,31 @@ Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::
 Status lower_custom(Lowering &l, const qir::Node &node);
 
 struct OperatorRow {
+  static constexpr std::uint32_t bits(DType one, DType other) noexcept {
+    return std::uint32_t{1} << static_cast<unsigned>(one) | std::uint32_t{1} << static_cast<unsigned>(other);
+  }
   qir::Op op;
   Rule rule;
+  std::uint32_t types;  // of its first operand, and what has the type of that; quantised tensors are reals
   const char *refuses;  // "not: " and what it does not take; empty: nothing
   const char *note;     // for reports: that, behind "decomposed" where passes decompose it
 };
 // The library's own GRU takes the node; others are unrolled.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
+// The types of a row as `quarry ops` prints them, and a refusal where a node has another.
+String types_text(const OperatorRow &row);
+Status check_operand_types(const qir::Graph &graph, const qir::Node &node, const OperatorRow &row);
 // Whether passes::decompose_unsupported is to write the node as others, since no rule takes it as it is. is_rewritten:
 // no rule takes any node of the operator.
 bool is_rewritten(qir::Op op) noexcept;
 bool is_decomposed(const qir::Graph &graph, const qir::Node &node);
+
+// Equal, Greater and their like (elementwise.cpp).
+bool is_comparison(qir::Op op) noexcept;
+
+// Refuses a quantisation with a subnormal scale, which the library does not take.
+Status check_scales(std::string_view name, std::span<const float> scales);
 
 // A refusal: subject and found in `reason`.
 Status refuse(ErrorId id, String reason, std::string_view hint = {});

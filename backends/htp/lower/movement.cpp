@@ -4,10 +4,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
+#include "base/float16.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::htp::rules {
@@ -100,38 +104,65 @@ std::int32_t filled_like(Lowering &l, std::int32_t like, const Vector<std::uint3
   std::uint64_t count = 1;
   for (const std::uint32_t extent : dims) count *= extent;
   auto *const bytes = static_cast<std::uint8_t *>(l.store().allocate(count * size));
-  for (std::uint64_t i = 0; i < count; ++i) std::memcpy(bytes + i * size, &stored, size);
+  std::uint32_t element = std::bit_cast<std::uint32_t>(stored);
+  if (from.dtype == DataType::F16) element = f32_to_f16(std::bit_cast<float>(stored));
+  else if (from.dtype == DataType::BF16) element >>= 16;
+  for (std::uint64_t i = 0; i < count; ++i) std::memcpy(bytes + i * size, &element, size);
   return l.constant(from.name, from.dtype, dims, {bytes, count * size}, from.encoding);
 }
 
-std::int32_t padded_by_parts(Lowering &l, std::int32_t x, const Vector<std::uint32_t> &amounts, std::int32_t stored) {
-  for (std::uint32_t place = 0; 2 * place < amounts.size(); ++place) {
-    if (amounts[2 * place] == 0 && amounts[2 * place + 1] == 0) continue;
-    const DraftTensor from = l.drafted(x);
-    Vector<std::int32_t> parts;
-    const auto add = [&](std::uint32_t extent) {
-      if (extent == 0) return;
-      Vector<std::uint32_t> shape = from.dims;
-      shape[place] = extent;
-      parts.push_back(filled_like(l, x, shape, stored));
-    };
-    add(amounts[2 * place]);
-    parts.push_back(x);
-    add(amounts[2 * place + 1]);
-    Vector<std::uint32_t> dims = from.dims;
-    dims[place] += amounts[2 * place] + amounts[2 * place + 1];
-    x = l.between(from.name, from.dtype, std::move(dims), from.encoding);
-    DraftNode &made = l.node("Concat", {}, {x});
-    made.inputs = std::move(parts);
-    l.param(made, "axis", place);
+namespace {
+
+std::uint32_t product_of(std::span<const std::uint32_t> dims) {
+  return std::accumulate(dims.begin(), dims.end(), 1u, std::multiplies<>());
+}
+
+std::int32_t padded_along(Lowering &l, std::int32_t x, std::size_t axis, std::uint32_t before, std::uint32_t behind,
+                          std::int32_t stored) {
+  const DraftTensor from = l.drafted(x);
+  Vector<std::uint32_t> parts_dims = from.dims;
+  // Of whole numbers the library is wrong where the last axis is padded beside others: what lies before the axis and
+  // behind it is one axis each then.
+  const bool views = from.dims.size() > 2 &&
+                     (from.dtype == DataType::I32 || from.dtype == DataType::U32 || from.dtype == DataType::SQ8);
+  const std::size_t at = views ? 1 : axis;
+  if (views) {
+    const std::span<const std::uint32_t> dims(from.dims);
+    parts_dims = {product_of(dims.first(axis)), dims[axis], product_of(dims.subspan(axis + 1))};
+    x = l.reshaped(x, parts_dims);
   }
+  Vector<std::int32_t> parts = {x};
+  const auto filled = [&](std::uint32_t count) {
+    Vector<std::uint32_t> shape = parts_dims;
+    shape[at] = count;
+    return filled_like(l, x, shape, stored);
+  };
+  if (before > 0) parts.insert(parts.begin(), filled(before));
+  if (behind > 0) parts.push_back(filled(behind));
+  parts_dims[at] += before + behind;
+  const std::int32_t made = l.between(from.name, from.dtype, parts_dims, from.encoding);
+  DraftNode &concat = l.node("Concat", {}, {made});
+  concat.inputs = std::move(parts);
+  l.param(concat, "axis", static_cast<std::uint32_t>(at));
+  if (!views) return made;
+  Vector<std::uint32_t> dims = from.dims;
+  dims[axis] += before + behind;
+  return l.reshaped(made, std::move(dims));
+}
+
+}  // namespace
+
+std::int32_t padded_by_parts(Lowering &l, std::int32_t x, const Vector<std::uint32_t> &amounts, std::int32_t stored) {
+  for (std::size_t axis = 0; 2 * axis < amounts.size(); ++axis)
+    if (const std::uint32_t before = amounts[2 * axis], behind = amounts[2 * axis + 1]; before != 0 || behind != 0)
+      x = padded_along(l, x, axis, before, behind, stored);
   return x;
 }
 
 void clip_nothing(Lowering &l, std::int32_t x, std::int32_t y) {
   DraftNode &clip = l.node("ReluMinMax", {x}, {y});
-  l.param(clip, "min_value", -65504.0f);
-  l.param(clip, "max_value", 65504.0f);
+  l.param(clip, "min_value", -kLargestF16);
+  l.param(clip, "max_value", kLargestF16);
 }
 
 void strided_slice(Lowering &l, std::int32_t x, const Vector<std::int32_t> &ranges, std::uint32_t open,
@@ -152,7 +183,8 @@ std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32
   }
   Vector<std::uint32_t> dims = whole.dims;
   dims[place] = to - from;
-  if (whole.type == qnn::TensorType::Static && whole.encoding.scales.size() < 2) {
+  if (whole.type == qnn::TensorType::Static &&
+      (whole.encoding.scales.size() < 2 || whole.encoding.axis != static_cast<std::int32_t>(place))) {
     std::uint64_t inner = element_bytes(whole.dtype), outer = 1;
     for (std::size_t i = 0; i < dims.size(); ++i) (i < place ? outer : inner) *= i == place ? 1 : dims[i];
     const std::uint64_t part = inner * (to - from), all = inner * whole.dims[place];
@@ -189,7 +221,7 @@ Status slice(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(
       qir::resolve_slice(node, l.tensor(node.inputs[0]).shape, lists[0], lists[1], lists[2], lists[3], &g));
   Vector<std::int32_t> ranges;
-  std::uint32_t open = 0;  // a bit for each place: it ends before the first element, which no number says
+  std::uint32_t open = 0;  // a bit for each stored axis: it ends before the first element, which no number says
   for (std::size_t place = 0; place < order.size(); ++place) {
     const std::size_t axis = order[place];
     const std::int64_t end = g.start[axis] + g.step[axis] * g.extent[axis];
@@ -264,6 +296,59 @@ bool reaches_over_window(const Lowering &l, std::int32_t id, const qir::PadGeome
 
 }  // namespace
 
+namespace {
+
+// The last axis is padded behind alone, and another one behind too: of floats the library then leaves out elements.
+bool is_open_corner(const Vector<std::uint32_t> &amounts) {
+  const std::size_t last = amounts.size() - 2;
+  if (amounts[last] != 0 || amounts[last + 1] == 0) return false;
+  for (std::size_t i = 1; i < last; i += 2)
+    if (amounts[i] != 0) return true;
+  return false;
+}
+
+// `amounts`: before and behind each axis, in the order in which they are stored.
+void pad_by_value(Lowering &l, const qir::Node &node, const qir::PadGeometry &g, Vector<std::uint32_t> amounts,
+                  float value) {
+  const Order order = l.order(node.inputs[0]);
+  const qir::Tensor &data = l.tensor(node.inputs[0]);
+  const bool is_real = data.dtype == DType::F32 || data.dtype == DType::F16 || data.dtype == DType::BF16;
+  std::int32_t stored = static_cast<std::int32_t>(value);
+  if (data.quant)
+    stored = static_cast<std::int32_t>(
+        qir::quantized_value(value, data.quant->scales[0], data.quant->zero_points[0], data.dtype));
+  std::int32_t x = l.stored(node.inputs[0], order);
+  // It pads no integers of 32 bits; and of a Pad behind a Slice it makes one that forgets the value.
+  const bool is_sliced = value != 0 && data.dtype != DType::F16 && data.dtype != DType::BF16 &&
+                         std::ranges::any_of(l.graph().nodes, [&](const qir::Node &other) {
+                           return other.op == qir::Op::Slice && other.outputs[0] == node.inputs[0];
+                         });
+  const bool is_bytes =
+      data.dtype == DType::I8 && std::ranges::count_if(amounts, [](std::uint32_t amount) { return amount > 0; }) > 1;
+  if (is_sliced || is_bytes || data.dtype == DType::I32 || data.dtype == DType::I64 || data.dtype == DType::U32 ||
+      data.dtype == DType::U64) {
+    if (is_real) stored = std::bit_cast<std::int32_t>(std::clamp(value, -kLargestF16, kLargestF16));
+    l.same_as(node.outputs[0], padded_by_parts(l, x, amounts, stored), order);
+    return;
+  }
+  const std::int32_t y = l.result(node.outputs[0], order);
+  const bool apart = reaches_over_window(l, node.outputs[0], g);
+  const std::int32_t padded = apart ? l.between(node.outputs[0], "~padded", l.drafted(y).dims) : y;
+  if (is_real && is_open_corner(amounts)) {
+    const float value_behind = std::clamp(value, -kLargestF16, kLargestF16);
+    x = padded_along(l, x, order.size() - 1, 0, amounts.back(), std::bit_cast<std::int32_t>(value_behind));
+    amounts.back() = 0;
+  }
+  DraftNode &made = l.node("Pad", {x}, {padded});
+  l.param(made, "scheme", std::uint32_t{0});
+  l.param(made, "pad_amount", amounts, {static_cast<std::uint32_t>(order.size()), 2});
+  if (is_real) l.param(made, "pad_constant_value", value);
+  else l.param(made, "pad_constant_value", stored);
+  if (apart) clip_nothing(l, padded, y);
+}
+
+}  // namespace
+
 Status pad(Lowering &l, const qir::Node &node) {
   const std::string_view mode = node.get_string("mode", "constant");
   const Order order = l.order(node.inputs[0]);
@@ -292,33 +377,7 @@ Status pad(Lowering &l, const qir::Node &node) {
   const std::int32_t value_id = node.inputs[2];
   const std::optional<float> value = value_id == qir::kAbsent ? std::optional<float>(0.0f) : scalar_of(l, value_id);
   if (!value) return refuse(ErrorId::backend_limit, "the value is known only at run time, expected a constant");
-  const qir::Tensor &data = l.tensor(node.inputs[0]);
-  const bool is_real = data.dtype == DType::F32 || data.dtype == DType::F16 || data.dtype == DType::BF16;
-  std::int32_t stored = static_cast<std::int32_t>(*value);
-  if (data.quant)
-    stored = static_cast<std::int32_t>(
-        qir::quantized_value(*value, data.quant->scales[0], data.quant->zero_points[0], data.dtype));
-  const std::int32_t x = l.stored(node.inputs[0], order);
-  // It pads no integers of 32 bits; and of a Pad behind a Slice it makes one that forgets the value.
-  const bool is_sliced = *value != 0 && data.dtype != DType::F16 && data.dtype != DType::BF16 &&
-                         std::ranges::any_of(l.graph().nodes, [&](const qir::Node &other) {
-                           return other.op == qir::Op::Slice && other.outputs[0] == node.inputs[0];
-                         });
-  if (is_sliced || data.dtype == DType::I32 || data.dtype == DType::I64 || data.dtype == DType::U32 ||
-      data.dtype == DType::U64) {
-    if (is_real) stored = std::bit_cast<std::int32_t>(std::clamp(*value, -65504.0f, 65504.0f));
-    l.same_as(node.outputs[0], padded_by_parts(l, x, amounts, stored), order);
-    return {};
-  }
-  const std::int32_t y = l.result(node.outputs[0], order);
-  const bool apart = reaches_over_window(l, node.outputs[0], g);
-  const std::int32_t padded = apart ? l.between(node.outputs[0], "~padded", l.drafted(y).dims) : y;
-  DraftNode &made = l.node("Pad", {x}, {padded});
-  l.param(made, "scheme", std::uint32_t{0});
-  l.param(made, "pad_amount", amounts, {static_cast<std::uint32_t>(order.size()), 2});
-  if (is_real) l.param(made, "pad_constant_value", *value);
-  else l.param(made, "pad_constant_value", stored);
-  if (apart) clip_nothing(l, padded, y);
+  pad_by_value(l, node, g, std::move(amounts), *value);
   return {};
 }
 

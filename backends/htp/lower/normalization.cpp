@@ -191,8 +191,8 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
 Status softmax(Lowering &l, const qir::Node &node) {
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", -1, rank);
   Order order = l.order(node.inputs[0]);
-  if (const std::uint32_t place = place_of(order, axis); place + 1 != rank) {
-    order.erase(order.begin() + place);
+  if (const std::uint32_t position = place_of(order, axis); position + 1 != rank) {
+    order.erase(order.begin() + position);
     order.push_back(static_cast<std::uint8_t>(axis));
   }
   const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);

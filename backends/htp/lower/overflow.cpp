@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/float16.h"
+
 namespace quarry::htp {
 
 namespace {
@@ -33,7 +35,6 @@ constexpr std::string_view kGrow[] = {"Batchnorm",
                                       "ReduceSum",
                                       "TransposeConv2d",
                                       "TransposeConv3d"};
-constexpr float kLargest = 65504;
 
 class Clamps {
  public:
@@ -81,7 +82,7 @@ class Clamps {
   }
   void add(std::int32_t from, std::int32_t to, const String &name, std::int32_t source) {
     draft_.nodes.push_back(
-        {name, "ReluMinMax", {from}, {to}, {{"min_value", -kLargest}, {"max_value", kLargest}}, source});
+        {name, "ReluMinMax", {from}, {to}, {{"min_value", -kLargestF16}, {"max_value", kLargestF16}}, source});
   }
   Draft &draft_;
 };

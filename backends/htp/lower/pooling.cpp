@@ -5,6 +5,7 @@
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
+#include "base/float16.h"
 
 namespace quarry::htp::rules {
 
@@ -35,6 +36,8 @@ bool has_odd_edges(const qir::Window &w, bool counts) {
     if (counts || w.pad_begin[i] != w.pad_end[i] || 2 * w.pad_begin[i] >= w.kernel[i] ||
         needed_behind(w, i) > w.pad_end[i])
       return true;
+    for (std::int64_t from = -w.pad_begin[i]; from < 0; from += w.stride[i])  // beyond both edges at once
+      if (from + w.kernel[i] > w.in[i]) return true;
   }
   return false;
 }
@@ -138,12 +141,28 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
 
 }  // namespace
 
+// Of an image of one column the library gives other elements where a Reshape reads what a padded convolution or average
+// makes of it. The axes of such an image are stored as those of one row; of a kernel the column is left that lies on
+// it.
+bool is_column_of(const qir::Window &w) {
+  return w.rank == 2 && w.in[1] == 1 && w.out[1] == 1 && w.in[0] > 1 && w.dilation[0] == 1 &&
+         w.pad_begin[1] % w.dilation[1] == 0 && w.pad_begin[1] / w.dilation[1] < w.kernel[1];
+}
+void lay_column(qir::Window &w) {
+  w.kernel[1] = w.stride[1] = w.dilation[1] = 1;
+  w.pad_begin[1] = w.pad_end[1] = 0;
+  for (auto *const list : {w.in, w.out, w.kernel, w.stride, w.dilation, w.pad_begin, w.pad_end})
+    std::swap(list[0], list[1]);
+}
+
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &w, bool lowest) {
   const DraftTensor from = l.drafted(x);
   Vector<std::uint32_t> amounts(2 * from.dims.size());
   bool any = false;
   for (std::uint32_t i = 0; i < w.rank; ++i) {
-    if (std::max(w.pad_begin[i], w.pad_end[i]) < reach_of(w, i)) continue;
+    const std::int64_t most = std::max(w.pad_begin[i], w.pad_end[i]);
+    // (A dilated convolution to one position reads its padding wrongly too.)
+    if (most < reach_of(w, i) && (most == 0 || w.dilation[i] == 1 || w.out[i] != 1)) continue;
     any = true;
     amounts[2 * (i + 1)] = static_cast<std::uint32_t>(w.pad_begin[i]);
     amounts[2 * (i + 1) + 1] = static_cast<std::uint32_t>(w.pad_end[i]);
@@ -153,7 +172,7 @@ std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &w, bool lowe
   if (!any) return x;
   std::int32_t value = from.encoding.scales.empty() ? 0 : from.encoding.zero_points[0];
   if (lowest && from.encoding.scales.empty()) {
-    const float least = -65504;
+    const float least = -kLargestF16;
     value = std::bit_cast<std::int32_t>(least);
   } else if (lowest) {
     value = from.dtype == qnn::DataType::SQ8 ? -128 : from.dtype == qnn::DataType::SQ16 ? -32768 : 0;
@@ -174,7 +193,13 @@ Status pool(Lowering &l, const qir::Node &node) {
   for (std::uint32_t i = 0; i < w.rank; ++i)
     if (w.dilation[i] != 1 && (node.op != Op::AveragePool || l.tensor(node.inputs[0]).quant))
       return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", w.dilation[i]));
-  const Order order = channels_last(l.rank(node.inputs[0]));
+  Order order = channels_last(l.rank(node.inputs[0]));
+  // (An average that counts its padding needs its columns.)
+  if (is_column_of(w) &&
+      (w.kernel[1] == 1 || node.op != Op::AveragePool || node.get_int("count_include_pad", 0) == 0)) {
+    std::swap(order[1], order[2]);
+    lay_column(w);
+  }
   const std::int32_t x = l.stored(node.inputs[0], order);
   const Vector<std::uint32_t> in = l.drafted(x).dims, out = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
   if (w.rank == 2) {
@@ -233,12 +258,16 @@ Status lrn(Lowering &l, const qir::Node &node) {
   const std::int64_t size = node.get_int("size", 1);
   if (size % 2 == 0) return refuse(ErrorId::backend_limit, format("size %lld, expected an odd number", size));
   const Order order = channels_last(l.rank(node.inputs[0]));
-  const std::int32_t x = l.stored(node.inputs[0], order);
-  DraftNode &made = l.node("Lrn", {x}, {l.result(node.outputs[0], order)});
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  // v68 cannot prepare all Transposes that read an Lrn: a clip that clips nothing stands between.
+  const bool apart = l.soc().arch == 68 && l.drafted(y).encoding.scales.empty();
+  const std::int32_t normalized = apart ? l.between(node.outputs[0], "~lrn", l.drafted(y).dims) : y;
+  DraftNode &made = l.node("Lrn", {x}, {normalized});
   l.param(made, "alpha", node.get_float("alpha", 0.0001f) / static_cast<float>(size));
   l.param(made, "beta", node.get_float("beta", 0.75f));
   l.param(made, "bias", node.get_float("bias", 1));
   l.param(made, "radius", static_cast<std::int32_t>(size / 2));
+  if (apart) clip_nothing(l, normalized, y);
   return {};
 }
 

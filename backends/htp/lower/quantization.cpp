@@ -29,6 +29,7 @@ Result<Encoding> encoding_at(Lowering &l, const qir::Node &node) {
   const std::optional<qir::Quantization> read = qir::read_quantization(l.graph(), node);
   if (!read || read->block_size != 0)
     return refuse(ErrorId::backend_limit, "scale or zero point is no constant, expected one");
+  QR_RETURN_IF_ERROR(check_scales(l.tensor(node.inputs[0]).name, read->scales));
   Encoding encoding;
   encoding.scales = read->scales, encoding.zero_points = read->zero_points;
   if (!read->per_tensor())  // the library refuses the one, and computes the other with the first scale alone
@@ -56,17 +57,32 @@ std::int32_t saturated(Lowering &l, std::int32_t x, DType dtype, const Encoding 
   return made;
 }
 
+bool is_dequantized_by(const qir::Graph &graph, const qir::Node &node, const Encoding &encoding) {
+  if (node.op != qir::Op::DequantizeLinear) return false;
+  const std::optional<qir::Quantization> read = qir::read_quantization(graph, node);
+  return read && read->scales == encoding.scales && read->zero_points == encoding.zero_points;
+}
+
 // Somebody reads the integers as such, or by another scale.
 bool is_read_as_integers(const qir::Graph &graph, std::int32_t id, const Encoding &encoding) {
   return std::ranges::any_of(graph.nodes, [&](const qir::Node &node) {
-    if (std::ranges::find(node.inputs, id) == node.inputs.end()) return false;
-    if (node.op != qir::Op::DequantizeLinear) return true;
-    const std::optional<qir::Quantization> read = qir::read_quantization(graph, node);
-    return !read || read->scales != encoding.scales || read->zero_points != encoding.zero_points;
+    return std::ranges::find(node.inputs, id) != node.inputs.end() && !is_dequantized_by(graph, node, encoding);
   });
 }
 
-bool is_wide(DataType dtype) { return dtype == DataType::UQ16 || dtype == DataType::SQ16; }
+bool is_dequantized_by(const qir::Graph &graph, std::int32_t id, const Encoding &encoding) {
+  return std::ranges::any_of(graph.nodes, [&](const qir::Node &node) {
+    return is_dequantized_by(graph, node, encoding) && node.inputs[0] == id;
+  });
+}
+
+constexpr float kMostHalf = 65504;
+
+// f16 has every whole number up to 2048; around a zero point far from it the integers of the library, which are some
+// steps off, are nearer.
+bool is_counted_in_integers(DataType dtype, std::int32_t zero_point) {
+  return (dtype == DataType::UQ16 || dtype == DataType::SQ16) && std::abs(zero_point) > 1024;
+}
 
 // A number as an operand beside integers: one step of its scale.
 std::int32_t step_of(Lowering &l, DataType dtype, float value) {
@@ -78,6 +94,27 @@ std::int32_t step_of(Lowering &l, DataType dtype, float value) {
   const std::int8_t byte = static_cast<std::int8_t>(stored);
   return l.constant("number", dtype, {1}, wide ? static_cast<const void *>(&stored) : &byte, wide ? 2 : 1,
                     std::move(encoding));
+}
+
+// As floats first: the library's sums and products of integers are steps off where their scales are far apart.
+void quantize_by_steps(Lowering &l, std::int32_t x, const Encoding &by, Encoding steps, std::int32_t id,
+                       const Order &order) {
+  const DraftTensor from = l.drafted(x);
+  const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs) {
+    const std::int32_t made = l.between(from.name, from.dtype, from.dims);
+    return l.node(type, inputs, {made}), made;
+  };
+  const auto number = [&](float value) { return l.constant("number", DataType::F32, {1}, &value, sizeof value); };
+  const std::int32_t places = step("ElementWiseRound", {step("ElementWiseMultiply", {x, number(1 / by.scales[0])})});
+  const std::int32_t counted = step("ElementWiseAdd", {places, number(static_cast<float>(by.zero_points[0]))});
+  const std::int32_t y = l.result(id, order);
+  const qir::IntegerRange range = qir::integer_range(l.tensor(id).dtype);
+  const std::int32_t clipped = l.between(from.name, from.dtype, from.dims);
+  DraftNode &clamp = l.node("ReluMinMax", {counted}, {clipped});
+  l.param(clamp, "min_value", static_cast<float>(range.low));
+  l.param(clamp, "max_value", static_cast<float>(range.high));
+  l.drafted(y).encoding = std::move(steps);
+  l.node("Quantize", {clipped}, {y});
 }
 
 // The same stored integers by another scale and zero point: (stored - zero) * scale, times a factor, and more. The
@@ -110,14 +147,24 @@ Status quantize(Lowering &l, const qir::Node &node) {
   std::int32_t x = l.stored(node.inputs[0], order);
   if (encoding.scales.size() == 1 && is_dequantized(l.graph(), node.outputs[0]))
     x = saturated(l, x, l.tensor(node.outputs[0]).dtype, encoding);
+  else if (l.drafted(x).type == qnn::TensorType::Native) {
+    const std::int32_t made = l.between(node.name, l.drafted(x).dtype, l.drafted(x).dims);
+    clip_nothing(l, x, made);
+    x = made;
+  }
   if (is_plain_small(l.tensor(node.outputs[0])) && is_read_as_integers(l.graph(), node.outputs[0], encoding)) {
     const DraftTensor from = l.drafted(x);
-    const std::int32_t scaled = l.between(from.name, dtype, from.dims, std::move(encoding));
-    l.node("Quantize", {x}, {scaled});
+    const bool counts = !is_counted_in_integers(dtype, encoding.zero_points[0]) && encoding.scales[0] > 1 / kMostHalf;
+    std::int32_t scaled = -1;
+    if (!counts || is_dequantized_by(l.graph(), node.outputs[0], encoding)) {
+      scaled = l.between(from.name, dtype, from.dims, encoding);
+      l.node("Quantize", {x}, {scaled});
+      l.has_encoded(node.outputs[0], scaled);
+    }
     Encoding steps;
     steps.scales = {1}, steps.zero_points = {0};
-    l.same_as(node.outputs[0], reread(l, scaled, dtype, steps), order);
-    l.has_encoded(node.outputs[0], scaled);
+    if (counts) quantize_by_steps(l, x, encoding, steps, node.outputs[0], order);
+    else l.same_as(node.outputs[0], reread(l, scaled, dtype, steps), order);
     return {};
   }
   const std::int32_t y = l.result(node.outputs[0], order);
@@ -144,7 +191,8 @@ Status dequantize(Lowering &l, const qir::Node &node) {
     // Plain integers from outside: they are given their meaning.
     from.dtype = dtype;
     from.encoding = std::move(encoding);
-  } else if (!same && is_plain_small(l.tensor(node.inputs[0])) && is_wide(dtype)) {
+  } else if (!same && is_plain_small(l.tensor(node.inputs[0])) &&
+             is_counted_in_integers(dtype, encoding.zero_points[0])) {
     x = reread(l, x, dtype, encoding);
   } else if (!same && is_plain_small(l.tensor(node.inputs[0]))) {
     const Vector<std::uint32_t> dims = from.dims;
@@ -156,6 +204,13 @@ Status dequantize(Lowering &l, const qir::Node &node) {
     l.node("ElementWiseMultiply", {moved, l.constant("scale", DataType::F32, {1}, &scale, sizeof scale)},
            {l.result(node.outputs[0], order)});
     return {};
+  } else if (from.encoding.scales.empty() && dtype == DataType::SQ32 && from.type != qnn::TensorType::Static) {
+    return refuse(
+        ErrorId::backend_limit,
+        format("i32 that only a run knows (%s), expected i8, i16, u8 or u16, or a constant",
+               printable(l.tensor(node.inputs[0]).name)),
+        "cast it to f32 and multiply that by the scale, where it stays within the 65504 of f16; or dequantise "
+        "it before the model");
   } else if (from.encoding.scales.empty() && dtype == DataType::SQ32) {  // i32, which is plain elsewhere
     from.dtype = dtype;
     from.encoding = std::move(encoding);

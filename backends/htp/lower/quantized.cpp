@@ -125,11 +125,15 @@ bool averages_wrongly(const qir::Graph &graph, const qir::Node &node) {
   return false;
 }
 
-// Operators whose result is where or whether something is larger.
-bool reads_order(Op op) noexcept {
-  return op == Op::ArgMax || op == Op::ArgMin || op == Op::Equal || op == Op::Greater || op == Op::GreaterOrEqual ||
-         op == Op::Less || op == Op::LessOrEqual;
+// Softmax of 8 bits counts its result from 0, whatever the zero point.
+bool forgets_zero_point(const qir::Graph &graph, const qir::Node &node) {
+  const qir::Tensor &y = qir::at(graph, node.outputs[0]);
+  return node.op == Op::Softmax && y.quant && dtype_bits(y.dtype) == 8 &&
+         std::ranges::any_of(y.quant->zero_points, [](std::int32_t zero) { return zero != 0; });
 }
+
+// Operators whose result is where or whether something is larger.
+bool reads_order(Op op) noexcept { return op == Op::ArgMax || op == Op::ArgMin || is_comparison(op); }
 
 }  // namespace
 
@@ -138,7 +142,8 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
   if (multiplies_blocks(graph, node)) return true;
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
-      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node) || averages_wrongly(graph, node))
+      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node) || averages_wrongly(graph, node) ||
+      forgets_zero_point(graph, node))
     return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
@@ -161,6 +166,21 @@ void forget_axis_quantization(qir::Graph &graph) {
   }
 }
 
+namespace {
+
+// Integers whose order is that of the reals: what was dequantised is read as it is stored.
+void read_stored(const qir::Graph &graph, const Vector<std::int32_t> &stored, qir::Node &node) {
+  const std::size_t count = node.op == Op::ArgMax || node.op == Op::ArgMin ? 1 : node.inputs.size();
+  bool all = true;
+  for (std::size_t i = 0; i < count; ++i) all = all && stored[index_of(node.inputs[i])] >= 0;
+  for (std::size_t i = 1; i < count; ++i)  // two integer types have no comparison
+    all = all && qir::at(graph, stored[index_of(node.inputs[i])]).dtype ==
+                     qir::at(graph, stored[index_of(node.inputs[0])]).dtype;
+  for (std::size_t i = 0; all && i < count; ++i) node.inputs.set(i, stored[index_of(node.inputs[i])]);
+}
+
+}  // namespace
+
 void adapt_quantized(qir::Graph &graph) {
   const auto per_tensor = [&](std::int32_t id) {
     const qir::Tensor &t = qir::at(graph, id);
@@ -177,15 +197,7 @@ void adapt_quantized(qir::Graph &graph) {
       const std::optional<qir::Quantization> quant = qir::read_quantization(graph, node);
       if (quant && *quant == *qir::at(graph, node.inputs[0]).quant) stored[index_of(node.outputs[0])] = node.inputs[0];
     }
-    if (reads_order(node.op)) {
-      const std::size_t count = node.op == Op::ArgMax || node.op == Op::ArgMin ? 1 : node.inputs.size();
-      bool all = true;
-      for (std::size_t i = 0; i < count; ++i) all = all && stored[index_of(node.inputs[i])] >= 0;
-      for (std::size_t i = 1; i < count; ++i)  // two integer types have no comparison
-        all = all && qir::at(graph, stored[index_of(node.inputs[i])]).dtype ==
-                         qir::at(graph, stored[index_of(node.inputs[0])]).dtype;
-      for (std::size_t i = 0; all && i < count; ++i) node.inputs.set(i, stored[index_of(node.inputs[i])]);
-    }
+    if (reads_order(node.op)) read_stored(graph, stored, node);
     // Sums in f16 lose units.
     if (node.op == Op::CumSum && stored[index_of(node.inputs[0])] >= 0 && uses.used_once(node.outputs[0])) {
       const auto at = static_cast<std::size_t>(uses.users(node.outputs[0])[0]);

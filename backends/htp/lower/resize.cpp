@@ -73,7 +73,9 @@ bool fill_matrix(const qir::Node &node, const Axis &axis, float *matrix) {
       if (node.get_float("extrapolation_value", 0) != 0) return false;
       continue;
     }
-    const auto at = [&](float place) -> float & { return matrix[qir::clamp_index(place, axis.in) * axis.out + y]; };
+    const auto at = [&](float position) -> float & {
+      return matrix[qir::clamp_index(position, axis.in) * axis.out + y];
+    };
     if (mode == "nearest") {
       at(qir::nearest_index(x, qir::nearest_of(node))) = 1;
       continue;
@@ -83,12 +85,12 @@ bool fill_matrix(const qir::Node &node, const Axis &axis, float *matrix) {
     double sum = 0;
     for (const bool adds : {false, true}) {
       for (std::int64_t t = first; t <= 1 - first; ++t) {
-        const float place = floor + static_cast<float>(t);
+        const float position = floor + static_cast<float>(t);
         const double distance = (static_cast<double>(t) - ratio) * stretch;
         double weight = cubic ? qir::cubic_weight(distance, coefficient) : std::max(1 - std::fabs(distance), 0.0);
-        if (excludes && !(place >= 0 && place < static_cast<float>(axis.in))) weight = 0;
+        if (excludes && !(position >= 0 && position < static_cast<float>(axis.in))) weight = 0;
         if (!adds) sum += weight;
-        else at(place) += static_cast<float>((excludes || smooth) && sum != 0 ? weight / sum : weight);
+        else at(position) += static_cast<float>((excludes || smooth) && sum != 0 ? weight / sum : weight);
       }
     }
   }
@@ -155,22 +157,23 @@ bool library_has(const qir::Node &node, const qir::Shape &in, const qir::Shape &
 }
 
 // Which input each output of an axis is.
-Vector<std::int32_t> places_of(const qir::Node &node, const Axis &axis) {
-  Vector<std::int32_t> places;
+Vector<std::int32_t> positions_of(const qir::Node &node, const Axis &axis) {
+  Vector<std::int32_t> positions;
   for (std::int64_t y = 0; y < axis.out; ++y)
-    places.push_back(static_cast<std::int32_t>(qir::clamp_index(
+    positions.push_back(static_cast<std::int32_t>(qir::clamp_index(
         qir::nearest_index(qir::original(axis, qir::coordinates_of(node), y), qir::nearest_of(node)), axis.in)));
-  return places;
+  return positions;
 }
 
 // The library's own takes the input that begins at or before the output; another one is gathered, axis by axis.
 Status nearest_of_all(Lowering &l, const qir::Node &node, const Vector<Axis> &axes) {
   bool plain = l.rank(node.inputs[0]) == 4;
-  Vector<Vector<std::int32_t>> places;
+  Vector<Vector<std::int32_t>> positions;
   for (const Axis &axis : axes) {
-    places.push_back(places_of(node, axis));
+    positions.push_back(positions_of(node, axis));
     plain = plain && axis.axis >= 2;
-    for (std::int64_t y = 0; plain && y < axis.out; ++y) plain = places.back()[index_of(y)] == y * axis.in / axis.out;
+    for (std::int64_t y = 0; plain && y < axis.out; ++y)
+      plain = positions.back()[index_of(y)] == y * axis.in / axis.out;
   }
   if (plain) {
     const Order order = channels_last(4);
@@ -185,14 +188,50 @@ Status nearest_of_all(Lowering &l, const qir::Node &node, const Vector<Axis> &ax
     Vector<std::uint32_t> dims = l.drafted(x).dims;
     dims[axes[i].axis] = static_cast<std::uint32_t>(axes[i].out);
     const std::int32_t at =
-        l.constant(node.name + ".places", qnn::DataType::I32, {static_cast<std::uint32_t>(places[i].size())},
-                   places[i].data(), places[i].size() * sizeof(std::int32_t));
+        l.constant(node.name + ".places", qnn::DataType::I32, {static_cast<std::uint32_t>(positions[i].size())},
+                   positions[i].data(), positions[i].size() * sizeof(std::int32_t));
     const bool last = i + 1 == axes.size();
     const std::int32_t y = last ? l.result(node.outputs[0]) : l.between(node.inputs[0], "~axis", dims);
     l.param(l.node("Gather", {x, at}, {y}), "axis", static_cast<std::int32_t>(axes[i].axis));
     x = y;
   }
   return {};
+}
+
+// The last two of four axes, as the library has them.
+void emit_resize(Lowering &l, const qir::Node &node) {
+  const qir::Shape &out = l.tensor(node.outputs[0]).shape;
+  const std::string_view mode = node.get_string("mode", "nearest"),
+                         where = node.get_string("coordinate_transformation_mode", "half_pixel"),
+                         nearest = node.get_string("nearest_mode", "round_prefer_floor");
+  const Order order = channels_last(4);
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  const bool half = where == "half_pixel" || (where == "pytorch_half_pixel" && out[2] > 1 && out[3] > 1),
+             corners = where == "align_corners";
+  if (mode == "linear") {
+    DraftNode &made = l.node("ResizeBilinear", {x}, {y});
+    l.param(made, "align_corners", corners);
+    l.param(made, "half_pixel_centers", half);
+    return;
+  }
+  if (where == "asymmetric" && nearest == "floor") {
+    DraftNode &made = l.node("ResizeNearestNeighbor", {x}, {y});
+    l.param(made, "align_corners", false);
+    l.param(made, "half_pixel_centers", false);
+    return;
+  }
+  DraftNode &made = l.node("Resize", {x}, {y});
+  l.param(made, "transformation_mode",
+          std::uint32_t{where == "half_pixel"           ? 0u
+                        : where == "pytorch_half_pixel" ? 1u
+                        : corners                       ? 2u
+                                                        : 3u});
+  l.param(made, "interpolation_mode", std::uint32_t{0});
+  l.param(made, "nearest_mode",
+          std::uint32_t{nearest == "round_prefer_floor"  ? 0u
+                        : nearest == "round_prefer_ceil" ? 1u
+                        : nearest == "floor"             ? 2u
+                                                         : 3u});
 }
 
 }  // namespace
@@ -202,8 +241,7 @@ Status resize(Lowering &l, const qir::Node &node) {
   QR_ASSIGN_OR_RETURN(const Vector<Axis> axes, axes_of(l, node));
   if (axes.empty()) return identity(l, node);
   const std::string_view mode = node.get_string("mode", "nearest"),
-                         where = node.get_string("coordinate_transformation_mode", "half_pixel"),
-                         nearest = node.get_string("nearest_mode", "round_prefer_floor");
+                         where = node.get_string("coordinate_transformation_mode", "half_pixel");
   const bool one_quantisation =
       !l.tensor(node.inputs[0]).quant || l.tensor(node.inputs[0]).quant == l.tensor(node.outputs[0]).quant;
   if (mode == "nearest" && where != "tf_crop_and_resize" && one_quantisation) return nearest_of_all(l, node, axes);
@@ -230,34 +268,7 @@ Status resize(Lowering &l, const qir::Node &node) {
                          shape_text(in.data(), in.size()), shape_text(out.data(), out.size()), printable(mode),
                          printable(where)));
   }
-  const Order order = channels_last(4);
-  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
-  const bool half = where == "half_pixel" || (where == "pytorch_half_pixel" && out[2] > 1 && out[3] > 1),
-             corners = where == "align_corners";
-  if (mode == "linear") {
-    DraftNode &made = l.node("ResizeBilinear", {x}, {y});
-    l.param(made, "align_corners", corners);
-    l.param(made, "half_pixel_centers", half);
-    return {};
-  }
-  if (where == "asymmetric" && nearest == "floor") {
-    DraftNode &made = l.node("ResizeNearestNeighbor", {x}, {y});
-    l.param(made, "align_corners", false);
-    l.param(made, "half_pixel_centers", false);
-    return {};
-  }
-  DraftNode &made = l.node("Resize", {x}, {y});
-  l.param(made, "transformation_mode",
-          std::uint32_t{where == "half_pixel"           ? 0u
-                        : where == "pytorch_half_pixel" ? 1u
-                        : corners                       ? 2u
-                                                        : 3u});
-  l.param(made, "interpolation_mode", std::uint32_t{0});
-  l.param(made, "nearest_mode",
-          std::uint32_t{nearest == "round_prefer_floor"  ? 0u
-                        : nearest == "round_prefer_ceil" ? 1u
-                        : nearest == "floor"             ? 2u
-                                                         : 3u});
+  emit_resize(l, node);
   return {};
 }
 

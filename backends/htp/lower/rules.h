@@ -8,50 +8,12 @@
 
 namespace quarry::htp::rules {
 
-#define QR_HTP_RULE(name) Status name(Lowering &l, const qir::Node &node);
-// clang-format off
-// elementwise.cpp
-QR_HTP_RULE(negative) QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
-QR_HTP_RULE(reciprocal) QR_HTP_RULE(is_infinite)
-// activation.cpp
-QR_HTP_RULE(clip) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus)
-QR_HTP_RULE(swish) QR_HTP_RULE(sigmoid)
-// contraction.cpp
-QR_HTP_RULE(conv) QR_HTP_RULE(conv_transpose) QR_HTP_RULE(gemm) QR_HTP_RULE(matmul)
-// pooling.cpp
-QR_HTP_RULE(pool) QR_HTP_RULE(global_pool) QR_HTP_RULE(depth_space) QR_HTP_RULE(lrn)
-// resize.cpp
-QR_HTP_RULE(resize)
-// normalization.cpp
-QR_HTP_RULE(batch_normalization) QR_HTP_RULE(instance_normalization) QR_HTP_RULE(layer_normalization) QR_HTP_RULE(softmax)
-// reduction.cpp
-QR_HTP_RULE(reduce) QR_HTP_RULE(arg_reduce) QR_HTP_RULE(top_k)
-// movement.cpp
-QR_HTP_RULE(reshape) QR_HTP_RULE(transpose) QR_HTP_RULE(concat) QR_HTP_RULE(split) QR_HTP_RULE(slice) QR_HTP_RULE(pad) QR_HTP_RULE(tile)
-QR_HTP_RULE(expand) QR_HTP_RULE(gather)
-// indexing.cpp
-QR_HTP_RULE(gather_elements) QR_HTP_RULE(gather_nd) QR_HTP_RULE(scatter_elements) QR_HTP_RULE(scatter_nd) QR_HTP_RULE(cumulative_sum)
-QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
-// composed.cpp
-QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(elu) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
-QR_HTP_RULE(mean) QR_HTP_RULE(recurrent) QR_HTP_RULE(rewritten)
-// statistics.cpp
-QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
-// signal.cpp
-QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization)
-// integers.cpp
-QR_HTP_RULE(modulo) QR_HTP_RULE(matmul_integer) QR_HTP_RULE(dynamic_quantize) QR_HTP_RULE(matmul_nbits)
-// regions.cpp
-QR_HTP_RULE(roi_align) QR_HTP_RULE(one_hot)
-// recurrent.cpp
-QR_HTP_RULE(gru)
-// quantization.cpp
-QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
-// clang-format on
-#undef QR_HTP_RULE
+#define QR_HTP_OP(op, rule, types, refuses) Status rule(Lowering &l, const qir::Node &node);
+#include "backends/htp/lower/operators.inc"
+#undef QR_HTP_OP
 
-    // The order in which an operator on elements gives its result: that of the largest operand which is not a constant.
-    Order common_order(Lowering &l, const qir::Node &node);
+// The order in which an operator on elements gives its result: that of the largest operand which is not a constant.
+Order common_order(Lowering &l, const qir::Node &node);
 // An axis attribute, from 0.
 inline std::size_t axis_of(const qir::Node &node, const char *name, std::int64_t fallback, std::size_t rank) {
   const std::int64_t axis = node.get_int(name, fallback);
@@ -67,6 +29,8 @@ Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t 
 // [N, space..., C]: padding that reaches over a whole window becomes a Pad of its own, and the window has none: the
 // library computes something else for such padding. `lowest`: of the least number, not of 0.
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &window, bool lowest = false);
+bool is_column_of(const qir::Window &w);
+void lay_column(qir::Window &w);
 // Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
 // stride leaves elements out (contraction.cpp).
 std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &window);

@@ -24,10 +24,10 @@ class Sampler {
     const Order order = channels_last(in.size());
     const std::int32_t x = l_.stored(node_.inputs[0], order), y = l_.result(node_.outputs[0], order);
     const Dims from = l_.drafted(x).dims, to = l_.drafted(y).dims;
-    std::uint32_t places = 1, points = 1;
-    for (std::size_t i = 1; i + 1 < from.size(); ++i) places *= from[i], points *= to[i];
+    std::uint32_t positions = 1, points = 1;
+    for (std::size_t i = 1; i + 1 < from.size(); ++i) positions *= from[i], points *= to[i];
     const auto axes = static_cast<std::uint32_t>(from.size() - 2);
-    const std::int32_t data = l_.reshaped(x, {from[0], places, from.back()}),
+    const std::int32_t data = l_.reshaped(x, {from[0], positions, from.back()}),
                        grid = l_.reshaped(l_.natural(node_.inputs[1]), {from[0], points, axes});
     column_ = {from[0], points, 1}, rows_ = {from[0], points, from.back()};
     Vector<Vector<Tap>> taps;  // of the last axis first, as the grid counts them
@@ -92,20 +92,12 @@ class Sampler {
     if (padding_ == "reflection") {
       const double low = aligns_ ? 0 : -0.5, span = aligns_ ? size - 1 : size;
       if (span == 0) return times(x, 0);
-      // A wave of straight lines, of twice the span: span - |the rest - span|.
+      // A triangle wave of twice the span: span - |the rest - span|.
       const std::int32_t turns = times(unary("ElementWiseAbs", plus(x, -low)), 1 / (2 * span));
       const std::int32_t part = of("ElementWiseSubtract", {turns, unary("ElementWiseFloor", turns)}, column_);
       x = plus(times(unary("ElementWiseAbs", plus(times(part, 2 * span), -span)), -1), low + span);
     }
     return within(x, 0, size - 1);
-  }
-
-  // Of cubic samples one that is further out than the image reaches lies on its last element, as ONNX Runtime has it.
-  std::int32_t near_border(std::int32_t x, double size) {
-    const double reach = aligns_ ? 0 : 0.5;
-    const std::int32_t is_near =
-        of("ElementWiseEqual", {x, within(x, -reach, size - 1 + reach)}, column_, DataType::Bool8);
-    return of("ElementWiseSelect", {is_near, x, within(x, 0, size - 1)}, column_);
   }
 
   // The element of an axis at a whole position, with a weight that is 0 where there is none.
@@ -135,8 +127,7 @@ class Sampler {
     const double size = extent, half = (size - 1) / 2;
     std::int32_t position = plus(times(given, aligns_ ? half : size / 2), half);
     const bool is_cubic = mode_ == "cubic";
-    if (!is_cubic) position = padded(position, size);
-    else if (padding_ == "border") position = near_border(position, size);
+    if (!is_cubic) position = padded(position, size);  // of cubic samples each tap is
     if (mode_ == "nearest") return {tap(unary("ElementWiseRound", position), -1, size)};
     const std::int32_t first = unary("ElementWiseFloor", position),
                        part = of("ElementWiseSubtract", {position, first}, column_), rest = plus(times(part, -1), 1);

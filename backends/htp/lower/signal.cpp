@@ -88,7 +88,7 @@ Status fourier(Lowering &l, const qir::Node &node) {
   }
   if (axis < 0 || axis >= static_cast<std::int64_t>(rank) - 1 || l.tensor(node.inputs[0]).dtype != DType::F32)
     return refuse(ErrorId::backend_limit, "expected f32 and an axis before the last one");
-  const auto at = static_cast<std::size_t>(axis);
+  const auto at = index_of(axis);
   Transform t;
   t.length = shape[at];
   if (node.inputs[1] != qir::kAbsent) {
@@ -141,9 +141,9 @@ Status short_fourier(Lowering &l, const qir::Node &node) {
   if (t.complex_in) return refuse(ErrorId::backend_limit, "a complex signal, expected a real one");
   if (!fits(t)) return too_large(t);
   const std::int64_t frames = out[1];
-  Vector<std::int32_t> places;
+  Vector<std::int32_t> positions;
   for (std::int64_t frame = 0; frame < frames; ++frame)
-    for (std::int64_t n = 0; n < *length; ++n) places.push_back(static_cast<std::int32_t>(frame * *step + n));
+    for (std::int64_t n = 0; n < *length; ++n) positions.push_back(static_cast<std::int32_t>(frame * *step + n));
   const std::int32_t x = l.natural(node.inputs[0]);
   const std::int32_t signal = l.between(node.inputs[0], "~signal", {u32(shape[0]), u32(shape[1])}),
                      framed = l.between(node.inputs[0], "~frames", {u32(shape[0]), u32(frames), u32(*length)}),
@@ -152,8 +152,8 @@ Status short_fourier(Lowering &l, const qir::Node &node) {
   const Vector<float> matrix = matrix_of(t, window);
   l.node("Reshape", {x}, {signal});
   l.param(l.node("Gather",
-                 {signal, l.constant(node.name + ".places", DataType::I32, {u32(frames), u32(*length)}, places.data(),
-                                     places.size() * sizeof(std::int32_t))},
+                 {signal, l.constant(node.name + ".places", DataType::I32, {u32(frames), u32(*length)},
+                                     positions.data(), positions.size() * sizeof(std::int32_t))},
                  {framed}),
           "axis", std::int32_t{1});
   l.node("Reshape", {framed}, {rows});

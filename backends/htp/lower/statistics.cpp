@@ -105,21 +105,21 @@ Status mean_variance_normalization(Lowering &l, const qir::Node &node) {
 
 // The library has none: the two parts are multiplied until one is left; an element that has no partner waits behind
 // them.
-std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place) {
+std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t position) {
   const DraftTensor like = l.drafted(x);
   Vector<std::uint32_t> dims = like.dims;
   const auto fresh = [&] { return l.between(like.name, like.dtype, dims, like.encoding); };
-  while (dims[place] > 1) {
-    const std::uint32_t half = dims[place] / 2, odd = dims[place] % 2;
-    const std::int32_t a = part_of(l, x, place, 0, half), b = part_of(l, x, place, half, 2 * half),
-                       rest = odd ? part_of(l, x, place, 2 * half, dims[place]) : -1;
-    dims[place] = half;
+  while (dims[position] > 1) {
+    const std::uint32_t half = dims[position] / 2, odd = dims[position] % 2;
+    const std::int32_t a = part_of(l, x, position, 0, half), b = part_of(l, x, position, half, 2 * half),
+                       rest = odd ? part_of(l, x, position, 2 * half, dims[position]) : -1;
+    dims[position] = half;
     std::int32_t product = fresh();
     l.node("ElementWiseMultiply", {a, b}, {product});
     if (odd) {
-      ++dims[place];
+      ++dims[position];
       const std::int32_t with = fresh();
-      l.param(l.node("Concat", {product, rest}, {with}), "axis", static_cast<std::uint32_t>(place));
+      l.param(l.node("Concat", {product, rest}, {with}), "axis", static_cast<std::uint32_t>(position));
       product = with;
     }
     x = product;

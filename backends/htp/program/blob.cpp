@@ -33,9 +33,9 @@ class BlobWriter {
       u32(static_cast<std::uint32_t>(tensor.dtype));
       u32(static_cast<std::uint32_t>(tensor.shape.size()));
       for (const std::int64_t extent : tensor.shape) u64(static_cast<std::uint64_t>(extent));
-      u32(static_cast<std::uint32_t>(tensor.place));
-      if (tensor.place == BlobPlace::Constant) block(tensor.constant);
-      if (tensor.place != BlobPlace::Device) continue;
+      u32(static_cast<std::uint32_t>(tensor.storage));
+      if (tensor.storage == BlobStorage::Constant) block(tensor.constant);
+      if (tensor.storage != BlobStorage::Device) continue;
       u32(tensor.id);
       u32(static_cast<std::uint32_t>(tensor.device_dtype));
       u32(static_cast<std::uint32_t>(tensor.device_dims.size()));
@@ -145,8 +145,9 @@ bool fits_device(const BlobTensor &tensor, std::int64_t count) {
   if (tensor.scale != 0)
     return dtype == DType::F32 && is_stored_border(device) && std::isfinite(tensor.scale) && tensor.scale > 0 &&
            tensor.zero_point >= -32768 && tensor.zero_point <= 65535;
-  if (dtype == DType::I64) return device == qnn::DataType::I32;
-  if (dtype == DType::U64) return device == qnn::DataType::U32;
+  // Binaries of others have 64 bits too.
+  if (dtype == DType::I64) return device == qnn::DataType::I32 || device == qnn::DataType::I64;
+  if (dtype == DType::U64) return device == qnn::DataType::U32 || device == qnn::DataType::U64;
   if (dtype == DType::F64 || (dtype == DType::BF16 && device != qnn::DataType::BF16))
     return device == qnn::DataType::F32;
   return *bytes == there;
@@ -168,17 +169,17 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     const std::optional<std::int64_t> model = element_count(known.data(), rank);
     if (!model || *model > (std::int64_t{1} << 40) || dtype_bits(tensor.dtype) == 0)
       return bad("found a tensor without a size that it can have");
-    tensor.place = static_cast<BlobPlace>(reader.u32());
-    if (tensor.place > BlobPlace::Staged) return bad("found a tensor in no known place");
-    if (is_open && tensor.place != BlobPlace::Staged)
+    tensor.storage = static_cast<BlobStorage>(reader.u32());
+    if (tensor.storage > BlobStorage::Staged) return bad("found a tensor in no known place");
+    if (is_open && tensor.storage != BlobStorage::Staged)
       return bad("found a tensor without a shape that no dynamic region has");
-    if (tensor.place == BlobPlace::Constant) {
+    if (tensor.storage == BlobStorage::Constant) {
       const String bytes = reader.text();
       tensor.constant.assign(bytes.begin(), bytes.end());
       if (tensor.constant.size() != packed_size(tensor.dtype, *model))
         return bad("found a constant of another size than its shape has");
     }
-    if (tensor.place != BlobPlace::Device) {
+    if (tensor.storage != BlobStorage::Device) {
       if (!reader.ok()) return bad("it ends in the midst of a tensor");
       list.push_back(std::move(tensor));
       continue;
@@ -290,7 +291,7 @@ Status check_region(const Blob &blob, const BlobGraph &graph) {
   if (std::ranges::find(made, false) != made.end()) return bad("found an output that nothing makes");
   for (const auto *list : {&graph.inputs, &graph.outputs})
     for (const BlobTensor &tensor : *list)
-      if (tensor.place != BlobPlace::Staged)
+      if (tensor.storage != BlobStorage::Staged)
         return bad("found a graph with a dynamic region whose values are elsewhere");
   return {};
 }
@@ -332,6 +333,36 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
   return writer.take();
 }
 
+namespace {
+
+Status read_graph(Reader &reader, BlobGraph &graph) {
+  graph.name = reader.text();
+  graph.on_device = reader.u32() != 0;
+  QR_RETURN_IF_ERROR(read_tensors(reader, graph.inputs));
+  QR_RETURN_IF_ERROR(read_tensors(reader, graph.outputs));
+  const std::uint32_t nodes = reader.count(12);
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    BlobNode &node = graph.nodes.emplace_back();
+    node.name = reader.text();
+    node.path = reader.u32();
+    node.text = reader.text();
+    if (node.path > 3) return bad("found a node that runs by no known path");
+  }
+  graph.layout_copies = reader.u32();
+  for (std::uint64_t *figure : {&graph.spill_bytes, &graph.vtcm_bytes, &graph.hvx_threads}) *figure = reader.u64();
+  graph.optimization = reader.u32();
+  const std::uint32_t stages = reader.count(16);
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    BlobStage &stage = graph.stages.emplace_back();
+    stage.part = reader.u32(), stage.graph = reader.u32();
+    stage.inputs = reader.numbers(), stage.outputs = reader.numbers();
+  }
+  reader.region(graph.region);
+  return {};
+}
+
+}  // namespace
+
 Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
   Reader reader(bytes);
   char magic[sizeof kMagic];
@@ -350,29 +381,7 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
   blob.binary_hash = reader.u64();
   const std::uint32_t graphs = reader.count(20);
   for (std::uint32_t i = 0; i < graphs; ++i) {
-    BlobGraph &graph = blob.graphs.emplace_back();
-    graph.name = reader.text();
-    graph.on_device = reader.u32() != 0;
-    QR_RETURN_IF_ERROR(read_tensors(reader, graph.inputs));
-    QR_RETURN_IF_ERROR(read_tensors(reader, graph.outputs));
-    const std::uint32_t nodes = reader.count(12);
-    for (std::uint32_t n = 0; n < nodes; ++n) {
-      BlobNode &node = graph.nodes.emplace_back();
-      node.name = reader.text();
-      node.path = reader.u32();
-      node.text = reader.text();
-      if (node.path > 3) return bad("found a node that runs by no known path");
-    }
-    graph.layout_copies = reader.u32();
-    for (std::uint64_t *figure : {&graph.spill_bytes, &graph.vtcm_bytes, &graph.hvx_threads}) *figure = reader.u64();
-    graph.optimization = reader.u32();
-    const std::uint32_t stages = reader.count(16);
-    for (std::uint32_t s = 0; s < stages; ++s) {
-      BlobStage &stage = graph.stages.emplace_back();
-      stage.part = reader.u32(), stage.graph = reader.u32();
-      stage.inputs = reader.numbers(), stage.outputs = reader.numbers();
-    }
-    reader.region(graph.region);
+    QR_RETURN_IF_ERROR(read_graph(reader, blob.graphs.emplace_back()));
   }
   blob.origin = reader.text();
   const std::uint32_t parts = reader.count(16);
@@ -385,9 +394,9 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
   for (const BlobGraph &graph : blob.graphs) {
     for (const auto *list : {&graph.inputs, &graph.outputs})
       for (const BlobTensor &tensor : *list) {
-        if (tensor.place == BlobPlace::Device && (!graph.on_device || blob.binary_bytes == 0))
+        if (tensor.storage == BlobStorage::Device && (!graph.on_device || blob.binary_bytes == 0))
           return bad("found a tensor of a graph that is not on the device");
-        if (tensor.place == BlobPlace::Staged && graph.stages.empty() && graph.region.qir.empty())
+        if (tensor.storage == BlobStorage::Staged && graph.stages.empty() && graph.region.qir.empty())
           return bad("found a tensor of stages in a graph that has none");
       }
     QR_RETURN_IF_ERROR(check_region(blob, graph));

@@ -14,7 +14,7 @@ namespace quarry::htp {
 inline constexpr std::uint32_t kBlobVersion = 6;
 
 // Where the value of an input or output is.
-enum class BlobPlace : std::uint32_t {
+enum class BlobStorage : std::uint32_t {
   Device,    // the library takes or gives it
   Unused,    // an input that nobody reads
   Constant,  // an output that is always the same
@@ -25,7 +25,7 @@ struct BlobTensor {
   String name;
   DType dtype = DType::Unknown;
   qir::Shape shape;
-  BlobPlace place = BlobPlace::Device;
+  BlobStorage storage = BlobStorage::Device;
   Vector<std::uint8_t> constant;  // its bytes
   std::uint32_t id = 0;           // the library's
   qnn::DataType device_dtype = qnn::DataType::Undef;
@@ -38,6 +38,9 @@ struct BlobTensor {
   float device_scale = 0;
   std::int32_t device_zero_point = 0;
 };
+// What stands behind the words on a node whose results may leave the 32 bits that 64-bit integers have on the device.
+inline constexpr std::string_view kNarrowed =
+    "; of its 64-bit integers the device has 32 bits, and the nearest of those for what is further out";
 // By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
 struct BlobNode {
   std::uint32_t path = 0;

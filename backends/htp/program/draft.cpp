@@ -48,7 +48,7 @@ std::uint64_t weight_bytes(const Draft &draft) noexcept {
 void refuse_without_inputs(const Draft &draft, Vector<Status> &refused) {
   if (std::ranges::any_of(draft.inputs, [](const IoBinding &input) { return input.tensor >= 0; })) return;
   for (const DraftNode &node : draft.nodes) {
-    const auto source = static_cast<std::size_t>(node.source);
+    const auto source = index_of(node.source);
     if (node.source < 0 || source >= refused.size() || !refused[source].ok()) continue;
     refused[source] = Status::error(
         ErrorId::backend_limit,
@@ -64,12 +64,12 @@ void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused) {
   std::uint64_t bytes = 0;
   for (const DraftNode &node : draft.nodes) {
     for (const std::int32_t id : node.inputs) {
-      const auto at = static_cast<std::size_t>(id);
+      const auto at = index_of(id);
       if (draft.tensors[at].type != qnn::TensorType::Static || counted[at]) continue;
       counted[at] = true;
       bytes += draft.tensors[at].data.size;
     }
-    const auto source = static_cast<std::size_t>(node.source);
+    const auto source = index_of(node.source);
     if (bytes <= kMost || node.source < 0 || source >= refused.size() || !refused[source].ok()) continue;
     refused[source] = Status::error(
         ErrorId::backend_limit,

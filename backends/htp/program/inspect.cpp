@@ -9,12 +9,12 @@ namespace quarry::htp {
 
 namespace {
 
-const char *place_name(BlobPlace place) {
-  switch (place) {
-    case BlobPlace::Device: return "device";
-    case BlobPlace::Unused: return "unused";
-    case BlobPlace::Constant: return "constant";
-    case BlobPlace::Staged: return "stages";
+const char *storage_name(BlobStorage storage) {
+  switch (storage) {
+    case BlobStorage::Device: return "device";
+    case BlobStorage::Unused: return "unused";
+    case BlobStorage::Constant: return "constant";
+    case BlobStorage::Staged: return "stages";
   }
   return "?";
 }
@@ -22,8 +22,8 @@ const char *place_name(BlobPlace place) {
 void write_tensors(JsonWriter &json, const char *key, const Vector<BlobTensor> &tensors) {
   json.key(key).begin_array();
   for (const BlobTensor &tensor : tensors) {
-    json.begin_object().field("name", tensor.name).field("place", place_name(tensor.place));
-    if (tensor.place == BlobPlace::Device) {
+    json.begin_object().field("name", tensor.name).field("place", storage_name(tensor.storage));
+    if (tensor.storage == BlobStorage::Device) {
       json.field("id", tensor.id).field("device_name", tensor.device_name);
       json.field("device_type", type_name(tensor.device_dtype)).key("device_dims").begin_array();
       for (const std::uint32_t extent : tensor.device_dims) json.value(extent);

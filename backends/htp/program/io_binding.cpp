@@ -64,7 +64,7 @@ HostBorders take_border_quantization(qir::Graph &graph, const HostReals &reals) 
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::int32_t real = graph.inputs[i];
     if (uses.users(real).size() != 1 || uses.is_output(real) || !is_f32(reals.inputs, i)) continue;
-    const auto at = static_cast<std::size_t>(uses.users(real)[0]);
+    const auto at = index_of(uses.users(real)[0]);
     const qir::Node &node = graph.nodes[at];
     if (node.op != Op::QuantizeLinear || node.inputs[0] != real || qir::at(graph, real).dtype != DType::F32) continue;
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.outputs[0]);

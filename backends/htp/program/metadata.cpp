@@ -19,7 +19,7 @@ bool says_the_same(const BlobTensor &tensor, const qnn::Tensor &given) {
 Status check_list(const Vector<BlobTensor> &list, const qnn::Tensor *given, std::uint32_t count) {
   std::uint32_t on_device = 0;
   for (const BlobTensor &tensor : list) {
-    if (tensor.place != BlobPlace::Device) continue;
+    if (tensor.storage != BlobStorage::Device) continue;
     ++on_device;
     const qnn::Tensor *const end = given + count;
     const qnn::Tensor *const found =

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/qnn/library.h"
 
-#include <dlfcn.h>
 #include <elf.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +10,8 @@
 
 #include "backends/htp/qnn/log.h"
 #include "base/os_error.h"
-#include "base/paths.h"
+#include "base/os/file.h"
+#include "base/os/library.h"
 
 namespace quarry::qnn {
 
@@ -24,12 +23,12 @@ constexpr char kHowToGet[] =
     "variable QUARRY_QNN_PATH";
 
 bool is_folder(const String &path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  os::FileInfo info;
+  return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Folder;
 }
 bool is_file(const String &path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  os::FileInfo info;
+  return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Regular;
 }
 String folder_of(const String &file) {
   const std::size_t slash = file.rfind('/');
@@ -80,11 +79,9 @@ Status check_file(const String &path) {
 
 Result<void *> open_file(const String &path) {
   if (path.find('/') != String::npos) QR_RETURN_IF_ERROR(check_file(path));
-  void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle) return handle;
-  const char *const why = dlerror();
+  if (void *const handle = os::open_library(path.c_str())) return handle;
   return Status::error(ErrorId::backend_library,
-                       format("%s: the loader says: %s", printable(path, 1000), printable(why ? why : "nothing", 1000)),
+                       format("%s: the loader says: %s", printable(path, 1000), printable(os::library_error(), 1000)),
                        kHowToGet);
 }
 
@@ -110,8 +107,7 @@ LibraryPlaces library_places(std::string_view option) {
   places.option = option;
   if (const char *const set = std::getenv("QUARRY_QNN_PATH")) places.environment = set;
   static const char here = 0;
-  Dl_info info;
-  if (dladdr(&here, &info) != 0) places.plugin_folder = folder_of(library_file(info.dli_fname, &here));
+  places.plugin_folder = folder_of(os::file_of(&here));
   return places;
 }
 
@@ -128,9 +124,7 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
   if (!opened.ok()) return path == kHtpFile ? missing(places) : opened.take_status();
   auto library = std::allocate_shared<Library>(Alloc<Library>());
   // The loader knows where the file is that it found by its name.
-  Dl_info info;
-  void *const query = dlsym(*opened, "QnnInterface_getProviders");
-  if (query && dladdr(query, &info) != 0) library->path_ = library_file(info.dli_fname, query);
+  if (void *const query = os::find_symbol(*opened, "QnnInterface_getProviders")) library->path_ = os::file_of(query);
   if (library->path_.empty()) library->path_ = path;
   QR_RETURN_IF_ERROR(library->check_library(*opened));
   const String folder = folder_of(library->path_);
@@ -140,7 +134,8 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
 }
 
 Status Library::check_library(const void *handle) {
-  const auto query = reinterpret_cast<GetProvidersFn>(dlsym(const_cast<void *>(handle), "QnnInterface_getProviders"));
+  const auto query =
+      reinterpret_cast<GetProvidersFn>(os::find_symbol(const_cast<void *>(handle), "QnnInterface_getProviders"));
   const Provider **list = nullptr;
   std::uint32_t count = 0;
   if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
@@ -194,8 +189,8 @@ std::size_t Library::table_functions() const noexcept {
 }
 
 Status Library::check_system(const void *handle) {
-  const auto query =
-      reinterpret_cast<GetSystemProvidersFn>(dlsym(const_cast<void *>(handle), "QnnSystemInterface_getProviders"));
+  const auto query = reinterpret_cast<GetSystemProvidersFn>(
+      os::find_symbol(const_cast<void *>(handle), "QnnSystemInterface_getProviders"));
   const SystemProvider **list = nullptr;
   std::uint32_t count = 0;
   const String path = folder_of(path_) + "/" + kSystemFile;
@@ -218,7 +213,7 @@ Result<Api> open_ir_library(const Library &beside, std::string_view path) {
   String file(path);
   if (file.empty() || is_folder(file)) file = (file.empty() ? folder_of(beside.path()) : file) + "/" + kIrFile;
   QR_ASSIGN_OR_RETURN(void *const handle, open_file(file));
-  const auto query = reinterpret_cast<GetProvidersFn>(dlsym(handle, "QnnInterface_getProviders"));
+  const auto query = reinterpret_cast<GetProvidersFn>(os::find_symbol(handle, "QnnInterface_getProviders"));
   const Provider **list = nullptr;
   std::uint32_t count = 0;
   if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])

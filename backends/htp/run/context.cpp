@@ -34,12 +34,11 @@ constexpr char kRefused[] = "the library's word on what was asked for counts: le
 LibraryContext::~LibraryContext() {
   for (const auto &[place, memory] : registered) (void)engine->api().memDeRegister(&memory, 1);
   if (!handle) return;
-  {
-    const std::lock_guard lock(groups->mutex);
-    // The others keep what they share; one that comes now begins a group anew.
-    const auto found = groups->groups.find(group);
-    if (found != groups->groups.end() && found->second.first == handle) groups->groups.erase(found);
-  }
+  std::unique_lock lock(groups->mutex);
+  // The others keep what they share; one that comes now begins a group anew. Nobody is given the handle meanwhile.
+  const auto found = groups->groups.find(group);
+  if (found != groups->groups.end() && found->second.first == handle) groups->groups.erase(found);
+  else lock.unlock();
   (void)engine->api().contextFree(handle, nullptr);
 }
 
@@ -76,6 +75,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
     QR_RETURN_IF_ERROR(metadata->check(graph));
     made->spill_bytes_ = std::max(made->spill_bytes_, graph.spill_bytes);
   }
+  QR_ASSIGN_OR_RETURN(made->vtcm_, EmulatedVtcm::hold(made->engine_->soc(), EmulatedVtcm::For::Context));
   QR_RETURN_IF_ERROR(made->open());
   made->request_.profile = nullptr;
   return made;
@@ -91,7 +91,6 @@ Status LoadedContext::enter_group(ContextGroup &out) {
                          "options enable_htp_spill_fill_buffer and enable_vtcm_backup_buffer_sharing: found both, "
                          "expected one: the second shares spill-fill memory too");
   const std::uint64_t given = settings().number("htp.max_spill_fill_buffer");
-  const std::lock_guard lock(request_.groups->mutex);
   // Without a name all contexts of the process that ask for it are one group.
   ContextGroup &group = request_.groups->groups[request_.group];
   if (!group.first) group.max_spill = given > 0 ? given : spill_bytes_;
@@ -144,6 +143,10 @@ Status LoadedContext::create_by_list(std::span<const std::uint8_t> binary, const
 
 Status LoadedContext::create_from_binary() {
   ContextGroup group;
+  // From here until the group has its first context, or this one is made beside it: nobody else enters or ends it.
+  std::unique_lock lock(request_.groups->mutex, std::defer_lock);
+  if (settings().flag("enable_htp_spill_fill_buffer") || settings().flag("enable_vtcm_backup_buffer_sharing"))
+    QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "load"));
   QR_RETURN_IF_ERROR(enter_group(group));
   ContextConfigs configs(settings(), ContextConfigs::For::Load, &group);
   return settings().flag("ep.share_ep_contexts") ? share_or_create(configs, group) : create_from_binary(configs, group);
@@ -208,10 +211,7 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
     profiled.tell("contextCreateFromBinary", nullptr);
   }
   context_ = owner_->handle;
-  if (group.max_spill > 0 && !group.first) {
-    const std::lock_guard lock(request_.groups->mutex);
-    request_.groups->groups[request_.group].first = context_;
-  }
+  if (group.max_spill > 0 && !group.first) request_.groups->groups[request_.group].first = context_;
   return {};
 }
 
@@ -291,6 +291,11 @@ void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
 
 void LoadedContext::close() noexcept {
   for (const auto &part : parts_) part->close();
+  power_.forget();  // the device is freed next: no vote may reach it from here on
+  leave();
+}
+
+void LoadedContext::leave() noexcept {
   generation_.fetch_add(1, std::memory_order_release);
   graphs_.clear();
   owner_.reset();
@@ -298,7 +303,6 @@ void LoadedContext::close() noexcept {
 }
 
 Status LoadedContext::reopen() {
-  power_.forget();
   for (const auto &part : parts_) QR_RETURN_IF_ERROR(part->reopen());
   if (blob_.binary_bytes > 0) return open();
   graphs_.resize(blob_.graphs.size());
@@ -307,7 +311,8 @@ Status LoadedContext::reopen() {
 
 LoadedContext::~LoadedContext() {
   if (context_) (void)power_.begin();  // what is freed has the votes too; they go with the context
-  close();
+  parts_.clear();
+  leave();
 }
 
 }  // namespace quarry::htp

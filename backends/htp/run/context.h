@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/common/processor_memory.h"
+#include "backends/htp/engine/emulated_vtcm.h"
 #include "backends/htp/engine/engine.h"
 #include "backends/htp/program/blob.h"
 #include "backends/htp/run/dynamic_region.h"
@@ -20,7 +21,7 @@ struct LibraryContext;
 // What the contexts of a runtime know of each other.
 class ContextGroups {
  public:
-  std::mutex mutex;
+  std::recursive_mutex mutex;      // a context may end while another is made
   StringMap<ContextGroup> groups;  // the first context of each group that shares buffers
   // What sessions with ep.share_ep_contexts have loaded, by binary and what it was loaded with.
   struct Shared {
@@ -104,6 +105,7 @@ class LoadedContext : public HeapObject {
 
  private:
   Status open();
+  void leave() noexcept;
   Status create_from_binary();
   Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
   Status share_or_create(ContextConfigs &configs, const ContextGroup &group);
@@ -114,6 +116,7 @@ class LoadedContext : public HeapObject {
   Blob blob_;
   Request request_;
   Power power_;
+  EmulatedVtcm vtcm_;
   std::shared_ptr<LibraryContext> owner_;
   qnn::Handle context_ = nullptr;  // the owner's
   std::atomic<std::uint32_t> generation_{0};

@@ -2,6 +2,7 @@
 #include "backends/htp/run/dynamic_region.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/common/processor_backend.h"
 #include "backends/htp/run/execution.h"
@@ -23,6 +24,17 @@ std::uint64_t bytes_of(const BlobTensor &tensor) {
   return *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
 }
 
+// What the library computes in f16 it gives as f32 with some last places off: whole numbers are made whole again, for
+// lengths follow from them, and one is rounded up where another is not.
+void make_whole(Vector<std::uint8_t> &floats, std::uint64_t bytes) noexcept {
+  constexpr float kNear = 1.0f / (1 << 21);  // four last places
+  auto *const values = reinterpret_cast<float *>(floats.data());
+  for (std::uint64_t i = 0; i < bytes / sizeof(float); ++i) {
+    const float whole = std::nearbyintf(values[i]);
+    if (std::fabs(values[i] - whole) <= kNear * std::fabs(whole)) values[i] = whole;
+  }
+}
+
 }  // namespace
 
 Result<BlobRegion> write_region(const qir::Graph &whole, const passes::Parts &parts) {
@@ -33,13 +45,13 @@ Result<BlobRegion> write_region(const qir::Graph &whole, const passes::Parts &pa
   if (pool.size() > 0) pool.write_to(region.constants.data());
   for (const qir::Node &node : parts.second.graph.nodes) region.sources.push_back(node.source);
   for (const std::int32_t id : parts.first.inputs) region.first_inputs.push_back(place_in(whole.inputs, id));
-  for (const std::int32_t place : parts.first.places)
+  for (const std::int32_t place : parts.first.positions)
     region.first_outputs.push_back(place == qir::kAbsent ? BlobRegion::kNone : static_cast<std::uint32_t>(place));
   for (const std::int32_t id : parts.second.inputs) {
     const std::uint32_t given = place_in(whole.inputs, id), count = static_cast<std::uint32_t>(whole.inputs.size());
     region.reads.push_back(given < count ? given : count + place_in(parts.first.outputs, id));
   }
-  region.writes.assign(parts.second.places.begin(), parts.second.places.end());
+  region.writes.assign(parts.second.positions.begin(), parts.second.positions.end());
   return region;
 }
 
@@ -114,6 +126,8 @@ Status RegionRun::run(const qr_run_request &request, const plugin::StopToken &st
     inner.outputs = first_outputs_.data(), inner.output_count = first_outputs_.size();
     QR_RETURN_IF_ERROR(first_->run(inner, stop));
     for (std::size_t k = 0; k < first_outputs_.size(); ++k) {
+      if (first_graph_->outputs[k].dtype == DType::F32 && first_outputs_[k].data == between_[k].data())
+        make_whole(between_[k], bytes_of(first_graph_->outputs[k]));
       if (how.first_outputs[k] == BlobRegion::kNone) continue;
       qr_io_buffer &to = request.outputs[how.first_outputs[k]];
       to.used_bytes = first_outputs_[k].used_bytes;

@@ -72,7 +72,10 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   return {};
 }
 
-Binding::Binding(const BlobGraph &graph) : graph_(graph) {
+Binding::Binding(const BlobGraph &graph)
+    : graph_(graph),
+      is_narrowed_(
+          std::ranges::any_of(graph.nodes, [](const BlobNode &node) { return node.text.ends_with(kNarrowed); })) {
   bind(graph_.inputs, inputs, input_places_);
   bind(graph_.outputs, outputs, output_places_);
 }
@@ -80,7 +83,7 @@ Binding::Binding(const BlobGraph &graph) : graph_(graph) {
 void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<BoundTensor> &places) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     const BlobTensor &tensor = from[i];
-    if (tensor.place != BlobPlace::Device) continue;
+    if (tensor.storage != BlobStorage::Device) continue;
     qnn::Tensor made{};
     made.version = 1;
     made.v1.id = tensor.id;
@@ -101,7 +104,8 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
                  : place.session_bytes == place.device_bytes            ? Path::AsIs
                  : tensor.dtype == DType::I64                           ? Path::Narrow
                                                                         : Path::NarrowUnsigned;
-    if (place.path != Path::AsIs) place.room.resize(place.device_bytes);
+    // Bools too: those that a caller has as other numbers than 0 and 1 are put right there.
+    if (place.path != Path::AsIs || tensor.dtype == DType::Bool) place.room.resize(place.device_bytes);
     tensors.push_back(made);
   }
 }
@@ -124,6 +128,15 @@ Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const q
                                                     io.data ? io.size_bytes : 0, place.session_bytes));
   tensor.v1.mem = qnn::TensorMem::Raw;
   tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
+  if (from.dtype == DType::Bool && place.path == Path::AsIs) {
+    const auto *const bytes = static_cast<const std::uint8_t *>(io.data);
+    if (std::any_of(bytes, bytes + place.device_bytes, [](std::uint8_t byte) { return byte > 1; })) {
+      std::transform(bytes, bytes + place.device_bytes, place.room.data(),
+                     [](std::uint8_t byte) { return static_cast<std::uint8_t>(byte != 0); });
+      tensor.v1.buf.data = place.room.data();
+      return {};
+    }
+  }
   if (place.path == Path::AsIs) return bind_memory(registers, io, place, tensor);
   tensor.v1.buf.data = place.room.data();
   if (place.path == Path::Quantize) {
@@ -173,7 +186,7 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
     io.rank = static_cast<std::uint32_t>(tensor.shape.size());
     std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
     io.used_bytes = bytes;
-    if (tensor.place == BlobPlace::Constant && io.data) std::memcpy(io.data, tensor.constant.data(), bytes);
+    if (tensor.storage == BlobStorage::Constant && io.data) std::memcpy(io.data, tensor.constant.data(), bytes);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     BoundTensor &place = output_places_[i];
@@ -190,28 +203,40 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
   return {};
 }
 
-void Binding::give_outputs(const qr_run_request &request) const {
+Status Binding::give_outputs(const qr_run_request &request) const {
   for (const BoundTensor &place : output_places_) {
     const qr_io_buffer &io = request.outputs[place.io];
     if (!io.data || place.path == Path::AsIs) continue;
     const BlobTensor &tensor = graph_.outputs[place.io];
     const std::uint8_t *const from = place.room.data();
-    if (place.path == Path::Quantize) {
+    if (place.path == Path::Quantize)
       dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, from, io.data, place.session_bytes / 4);
-      continue;
-    }
-    if (place.path == Path::Reals) {
-      floats_to_reals(tensor.dtype, from, io.data, place.device_bytes / 4);
-      continue;
-    }
-    for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
-      std::int32_t narrow;
-      std::memcpy(&narrow, from + 4 * k, 4);
-      const std::int64_t value =
-          place.path == Path::Narrow ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
-      std::memcpy(static_cast<std::uint8_t *>(io.data) + 8 * k, &value, 8);
-    }
+    else if (place.path == Path::Reals) floats_to_reals(tensor.dtype, from, io.data, place.device_bytes / 4);
+    else QR_RETURN_IF_ERROR(give_wide(place, request));
   }
+  return {};
+}
+
+Status Binding::give_wide(const BoundTensor &place, const qr_run_request &request) const {
+  const qr_io_buffer &io = request.outputs[place.io];
+  const bool is_signed = place.path == Path::Narrow;
+  // Sums are made of floats there: the last of them below 2^31, or 2^32, is where they end.
+  const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : -1,
+                     high = is_signed ? 2147483520 : 4294967040;
+  for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
+    std::int32_t narrow;
+    std::memcpy(&narrow, place.room.data() + 4 * k, 4);
+    const std::int64_t value = is_signed ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
+    if (is_narrowed_ && (value <= low || value >= high))
+      return Status::error(
+          ErrorId::run_value,
+          format("output %s: found %lld at element %llu, the end of the 32 bits which is what the device computes "
+                 "with: the result may be further out",
+                 printable(graph_.outputs[place.io].name), value, k),
+          "compute it with floats, or on the host behind a cut (quarry cut)");
+    std::memcpy(static_cast<std::uint8_t *>(io.data) + 8 * k, &value, 8);
+  }
+  return {};
 }
 
 // Not device_lost: the host would take the device for lost again.
@@ -262,8 +287,7 @@ Status Execution::run(const qr_run_request &request, const plugin::StopToken &st
   if (!stages_.empty()) return run_stages(request, stop);
   if (!graph_.on_device) return {};
   QR_RETURN_IF_ERROR(execute(request, stop, generation));
-  binding_.give_outputs(request);
-  return {};
+  return binding_.give_outputs(request);
 }
 
 }  // namespace quarry::htp

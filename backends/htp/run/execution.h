@@ -16,7 +16,8 @@ class Binding {
 
   // Checks what the caller gave, and converts it.
   Status take(LoadedContext &context, bool registers_memory, const qr_run_request &request);
-  void give_outputs(const qr_run_request &request) const;
+  // An error where a 64-bit result lies at the end of the 32 bits that the device has: it may be another number.
+  Status give_outputs(const qr_run_request &request) const;
 
   Vector<qnn::Tensor> inputs, outputs;
   std::uint32_t input_count() const noexcept { return static_cast<std::uint32_t>(inputs.size()); }
@@ -37,8 +38,10 @@ class Binding {
                             qnn::Tensor &tensor);
   Status take_input(LoadedContext *registers, BoundTensor &place, const qr_io_buffer &io, qnn::Tensor &tensor);
   Status place_outputs(LoadedContext *registers, const qr_run_request &request);
+  Status give_wide(const BoundTensor &place, const qr_run_request &request) const;
 
   const BlobGraph &graph_;
+  bool is_narrowed_;  // 64-bit integers are computed with, not moved alone
   Vector<BoundTensor> input_places_, output_places_;
 };
 

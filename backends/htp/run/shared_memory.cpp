@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/run/shared_memory.h"
 
-#include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 
+#include "base/os/library.h"
+#include "base/os/mapping.h"
+#include "base/os/shared_memory.h"
 #include "base/os_error.h"
 
 namespace quarry::htp {
 
 SharedMemory::SharedMemory(const String &folder) {
   constexpr char kFile[] = "libcdsprpc.so";
-  void *library = folder.empty() ? nullptr : dlopen((folder + "/" + kFile).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  void *library = folder.empty() ? nullptr : os::open_library((folder + "/" + kFile).c_str());
+  if (!library) library = os::open_library(kFile);
   if (!library) return;
-  alloc_ = reinterpret_cast<decltype(alloc_)>(dlsym(library, "rpcmem_alloc"));
-  free_ = reinterpret_cast<decltype(free_)>(dlsym(library, "rpcmem_free"));
-  to_fd_ = reinterpret_cast<decltype(to_fd_)>(dlsym(library, "rpcmem_to_fd"));
+  os::find_symbol(library, "rpcmem_alloc", alloc_);
+  os::find_symbol(library, "rpcmem_free", free_);
+  os::find_symbol(library, "rpcmem_to_fd", to_fd_);
   if (!free_ || !to_fd_) alloc_ = nullptr;
 }
 
@@ -42,19 +41,13 @@ Status SharedMemory::allocate(std::uint64_t size, plugin::ProcessorMemory &out) 
     blocks_.push_back({base, true});
     return {};
   }
-  const int fd = memfd_create("quarry-htp", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(size)) != 0) {
-    const int number = errno;
-    if (fd >= 0) ::close(fd);
+  OpenFd fd = os::make_shared_memory("quarry-htp", size);
+  if (fd.get() < 0)
     return Status::error(ErrorId::out_of_memory,
-                         format("memory: found no memfd of %llu bytes: %s", size, os_error_text(number)));
-  }
-  void *const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) {
-    ::close(fd);
-    return Status::error(ErrorId::out_of_memory, format("memory: %llu bytes cannot be mapped", size));
-  }
-  out = {base, size, fd, false, 0};
+                         format("memory: found no memfd of %llu bytes: %s", size, os_error_text(errno)));
+  void *const base = os::map_file(fd.get(), 0, size, os::MappedFor::Writing);
+  if (!base) return Status::error(ErrorId::out_of_memory, format("memory: %llu bytes cannot be mapped", size));
+  out = {base, size, fd.release(), false, 0};
   blocks_.push_back({base, false});
   return {};
 }
@@ -66,8 +59,8 @@ bool SharedMemory::release(const plugin::ProcessorMemory &memory) noexcept {
   if (found->is_rpc) {
     free_(memory.base);
   } else {
-    munmap(memory.base, memory.mapped_bytes);
-    ::close(memory.fd);
+    os::unmap(memory.base, memory.mapped_bytes);
+    os::close_descriptor(memory.fd);
   }
   blocks_.erase(found);
   return true;

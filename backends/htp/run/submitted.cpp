@@ -130,7 +130,7 @@ Status SubmittedRuns::finish(Run &run) {
     if (!is_same && status.code() == QR_DEVICE_LOST) status = lost_while_waiting();
   }
   if (status.ok() && run.begun) {
-    run.binding.give_outputs(*run.request);
+    status = run.binding.give_outputs(*run.request);
     if (run.stop->stopped()) status = run.stop->status("run");
   }
   run.access.reset();

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/run/trace_folder.h"
 
-#include <sched.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <thread>
 
+#include "base/os/path.h"
 #include "base/os_error.h"
 
 namespace quarry::htp {
@@ -19,10 +16,8 @@ Status in_folder(std::string_view folder, const std::function<void()> &body) {
   std::thread thread([&] {
     AllocatorScope scope(allocator);
     // Threads that the library begins from here on share the folder with this one.
-    if (unshare(CLONE_FS) != 0 || chdir(path.c_str()) != 0) {
-      error = errno;
-      return;
-    }
+    error = os::enter_own_folder(path.c_str());
+    if (error != 0) return;
     try {
       body();
     } catch (const std::bad_alloc &) {

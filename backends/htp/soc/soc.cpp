@@ -10,7 +10,7 @@ namespace quarry::htp {
 namespace {
 
 constexpr Soc kSocs[] = {
-#define QR_SOC(number, name, arch) {number, name, arch},
+#define QR_SOC(number, name, arch, vtcm_mb) {number, name, arch, vtcm_mb},
 #include "backends/htp/soc/soc.inc"
 #undef QR_SOC
 };

@@ -12,6 +12,7 @@ struct Soc {
   std::uint32_t number;
   const char *name;    // "SM8650"; empty: none is public
   std::uint32_t arch;  // 75
+  std::uint32_t vtcm_mb;
 };
 
 std::span<const Soc> all_socs() noexcept;

@@ -38,13 +38,22 @@ def version():
     return ".".join(re.search(rf"#define QR_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+def project():
+    return open(os.path.join(here, "pyproject.toml"), encoding="utf-8").read()
+
+
+def distribution():
+    """The name in pyproject.toml as file names have it."""
+    return re.search(r'^name = "(.*)"$', project(), re.M)[1].replace("-", "_")
+
+
 def metadata():
-    text = open(os.path.join(here, "pyproject.toml"), encoding="utf-8").read()
+    text = project()
 
     def one(key):
         return re.search(rf'^{key} = "(.*)"$', text, re.M)[1]
 
-    lines = ["Metadata-Version: 2.4", "Name: quarry", f"Version: {version()}", f"Summary: {one('description')}", f"License-Expression: {one('license')}",
+    lines = ["Metadata-Version: 2.4", f"Name: {one('name')}", f"Version: {version()}", f"Summary: {one('description')}", f"License-Expression: {one('license')}",
              f"Requires-Python: {one('requires-python')}"]
     lines += [f"Requires-Dist: {need}" for need in re.findall(r'"([^"]+)"', re.search(r"^dependencies = \[(.*)\]", text, re.M)[1])]
     for name, needs in re.findall(r"^(\w+) = \[(.*)\]$", text.split("[project.optional-dependencies]")[1].split("\n[")[0], re.M):
@@ -92,8 +101,7 @@ def collect(tree, native):
     copies = {os.path.realpath(path): f"{lib}/{os.path.basename(path)}" for path in glob.glob(f"{tree}/**/libquarry*.so.{major}", recursive=True)}
     copies |= {find(tree, "quarry-compiler"): f"{lib}/quarry/quarry-compiler", find(tree, "bin/quarry"): f"{program}/quarry"}
     for plugin in glob.glob(f"{tree}/**/quarry-backend-*.so", recursive=True):
-        if not plugin.endswith("/quarry-backend-null.so"):  # of use to measurements of the core alone
-            copies[plugin] = f"{backends}/{os.path.basename(plugin)}"
+        copies[plugin] = f"{backends}/{os.path.basename(plugin)}"
     for source, target in copies.items():
         shutil.copy(source, target)
     own = {os.path.basename(path) for path in copies.values()}
@@ -148,8 +156,8 @@ def platform(places):
 
 def write_wheel(folder, files, tag, executable=()):
     """files: name in the wheel -> bytes or a path."""
-    name = f"quarry-{version()}-py3-none-{tag}.whl"
-    info = f"quarry-{version()}.dist-info"
+    name = f"{distribution()}-{version()}-py3-none-{tag}.whl"
+    info = f"{distribution()}-{version()}.dist-info"
     files = dict(files)
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: quarry\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n".encode()
@@ -190,7 +198,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def write_metadata(folder, *more):
     """What pip and importlib.metadata know the package by; for a package of a distribution, and for pip before it asks for the wheel."""
-    name = f"quarry-{version()}.dist-info"
+    name = f"{distribution()}-{version()}.dist-info"
     os.makedirs(os.path.join(folder, name))
     for file, text in (("METADATA", metadata()), *more):
         with open(os.path.join(folder, name, file), "w", encoding="utf-8") as out:

@@ -130,3 +130,31 @@ def test_errors_and_unknown_extents_in_coroutines():
             await session.run_async(np.eye(2, 3))
 
     asyncio.run(main())
+
+
+def test_a_queued_run_has_a_timeout():
+    session = slow_session(queue_depth=1)
+    with pytest.raises(quarry.DeadlineExceeded) as caught:
+        session.submit([ONES, ONES], timeout=0.001).wait()
+    assert caught.value.id != "QR-R0020" and not session._kept
+    assert session.submit([ONES, ONES], timeout=600).wait()[0][0, 0] == SIZE
+
+    async def both():
+        with pytest.raises(quarry.DeadlineExceeded):
+            await session.run_async([ONES, ONES], timeout=0.001)
+        first = asyncio.ensure_future(session.run_async([ONES, ONES]))
+        await asyncio.sleep(0)
+        with pytest.raises(quarry.DeadlineExceeded):  # it waits for its turn
+            await session.run_async([ONES, ONES], timeout=0.001)
+        assert (await first)[0][0, 0] == SIZE
+        return (await session.run_async([ONES, ONES], timeout=600))[0][0, 0]
+
+    assert asyncio.run(both()) == SIZE
+
+
+def test_a_run_of_unknown_extents_has_a_timeout_too():
+    session = quarry.Session(onnx_model("NonZero", [("x", 1, [2, 3])], [("y", 7, [2, "n"])]))
+    given = np.eye(2, 3, dtype=np.float32)
+    assert asyncio.run(session.run_async(given, timeout=600))[0].tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(quarry.DeadlineExceeded):
+        asyncio.run(session.run_async(given, timeout=0))

@@ -7,12 +7,17 @@ fn main() {
         println!("cargo::rerun-if-env-changed={name}");
     }
     println!("cargo::rustc-link-lib=dylib=quarry");
+    let mut packages = vec!["quarry >= 0.1.0"];
+    if std::env::var_os("CARGO_FEATURE_QUANTIZE").is_some() {
+        println!("cargo::rustc-link-lib=dylib=quarry-quantize");
+        packages.push("quarry-quantize >= 0.1.0");
+    }
     if let Ok(folder) = std::env::var("QUARRY_LIB_DIR") {
         return search(&folder);
     }
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     // Not --atleast-version: some of these programs then print nothing else.
-    match Command::new(&program).args(["--libs-only-L", "quarry >= 0.1.0"]).output() {
+    match Command::new(&program).arg("--libs-only-L").args(packages).output() {
         Ok(done) if done.status.success() => {
             for word in String::from_utf8_lossy(&done.stdout).split_whitespace() {
                 search(word.trim_start_matches("-L"));

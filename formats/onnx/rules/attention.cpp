@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // com.microsoft operators of transformers, in terms of the normal form: ONNX's Attention, RotaryEmbedding and the
 // normalisations.
-#include <algorithm>
+#include <cstring>
 
-#include "formats/onnx/rewriter.h"
+#include "formats/onnx/rules/rules.h"
 
-namespace quarry::onnx_import {
-namespace {
+namespace quarry::onnx_import::rules {
 
 using qir::Op;
+
+namespace {
 
 Status refuse_input(Rewriter &node, std::size_t i, const char *name) {
   return node.error(ErrorId::onnx_attribute, "has the input %zu, %s, which is not supported", i, name);
@@ -63,6 +64,24 @@ Result<std::int32_t> joined(Rewriter &node, std::int32_t mask, std::int32_t bias
   return node.step(Op::Add, {mask, bias}, "bias/sum");
 }
 
+// The mask that is input `i`, a flag for each position, and input 5, which is added to the scores.
+Result<std::int32_t> sum_of_masks(Rewriter &node, std::size_t i, const char *name) {
+  std::int32_t mask = qir::kAbsent;
+  if (node.has(i)) {
+    const std::size_t rank = node.tensor(i).shape.size();
+    const DType dtype = node.tensor(0).dtype;
+    if (rank == 2) {
+      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(i), {1, 2}, dtype));
+    } else if (rank == 3) {
+      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(i), {1}, dtype));
+    } else {
+      return node.error(ErrorId::onnx_attribute, "%s has rank %zu, expected 2 or 3 (a flag for each position)", name,
+                        rank);
+    }
+  }
+  return joined(node, mask, node.in(5));
+}
+
 qir::Node attention(Rewriter &node, Vector<std::int32_t> inputs, std::string_view suffix, Heads heads) {
   qir::Node made = node.make(Op::Attention, std::move(inputs), suffix);
   made.set("q_num_heads", heads.query);
@@ -87,6 +106,8 @@ Status finish_rows(Rewriter &node, std::int32_t id) {
   qir::Node made = node.make(Op::Reshape, {rows, node.ints("shape", shape)}, "");
   return node.finish(std::move(made), 1);
 }
+
+}  // namespace
 
 // query, key, value, bias?, key_padding_mask?, attention_bias?, past_key?, past_value?; query, key and value are
 // [batch, length, hidden], or the latter two [batch, heads, length, size] as they come from a cache.
@@ -116,19 +137,7 @@ Status multi_head_attention(Rewriter &node) {
       from += heads_width;
     }
   }
-  const DType dtype = node.tensor(0).dtype;
-  std::int32_t mask = qir::kAbsent;
-  if (node.has(4)) {
-    const std::size_t rank = node.tensor(4).shape.size();
-    if (rank == 2) {
-      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(4), {1, 2}, dtype));
-    } else if (rank == 3) {
-      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(4), {1}, dtype));
-    } else {
-      return node.error(ErrorId::onnx_attribute, "key_padding_mask has rank %zu, expected 2 or 3", rank);
-    }
-  }
-  QR_ASSIGN_OR_RETURN(mask, joined(node, mask, node.in(5)));
+  QR_ASSIGN_OR_RETURN(const std::int32_t mask, sum_of_masks(node, 4, "key_padding_mask"));
   const bool cached = node.builder.tensor(parts[1]).shape.size() == 4;
   if (cached) {
     QR_ASSIGN_OR_RETURN(parts[0], heads_first(node, parts[0], heads.query, "query/heads"));
@@ -146,13 +155,10 @@ Status multi_head_attention(Rewriter &node) {
   return finish_rows(node, y);
 }
 
-// input, weights, bias?, mask_index?, past?, attention_bias?: the weights make queries, keys and values at once; past
-// and present are keys and values as [2, batch, heads, length, size].
-Status packed_attention(Rewriter &node) {
-  QR_RETURN_IF_ERROR(node.need_inputs(2));
-  if (node.get_int("do_rotary", 0) != 0) return node.error(ErrorId::onnx_attribute, "do_rotary is not supported");
-  if (node.has(6)) return refuse_input(node, 6, "past_sequence_length");
-  QR_ASSIGN_OR_RETURN(const Heads heads, heads_of(node));
+namespace {
+
+// Queries, keys and values of packed_attention, from one product.
+Status unpack_heads(Rewriter &node, std::int32_t (&parts)[3]) {
   const qir::Shape weights = node.tensor(1).shape;
   if (weights.size() != 2 || weights[1] < 0)
     return node.error(ErrorId::onnx_attribute, "its weights have an unknown width, expected [inputs, 3 * hidden]");
@@ -165,7 +171,6 @@ Status packed_attention(Rewriter &node) {
   if (node.has(2)) {
     QR_ASSIGN_OR_RETURN(all, node.step(Op::Add, {all, node.in(2)}, "biased"));
   }
-  std::int32_t parts[3];
   std::int64_t from = 0;
   for (std::size_t i = 0; i < 3; from += sizes[i++]) {
     QR_ASSIGN_OR_RETURN(parts[i], slice(node, all, 2, from, from + sizes[i],
@@ -173,35 +178,25 @@ Status packed_attention(Rewriter &node) {
                                         : i == 1 ? "key"
                                                  : "value"));
   }
-  std::int32_t mask = qir::kAbsent;
-  if (node.has(3)) {
-    const std::size_t rank = node.tensor(3).shape.size();
-    if (rank != 2 && rank != 3)
-      return node.error(ErrorId::onnx_attribute, "mask_index has rank %zu, expected 2 or 3 (a flag for each position)",
-                        rank);
-    if (rank == 2) {
-      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(3), {1, 2}, node.tensor(0).dtype));
-    } else {
-      QR_ASSIGN_OR_RETURN(mask, mask_bias(node, node.in(3), {1}, node.tensor(0).dtype));
-    }
+  return {};
+}
+
+Status unpack_past(Rewriter &node, std::int32_t (&past)[2]) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const char *const name = i == 0 ? "past/key" : "past/value";
+    qir::Node taken = node.make(
+        Op::Gather,
+        {node.in(4), node.builder.add_number(node.name + "/" + name + "/index", DType::I64, static_cast<double>(i))},
+        name);
+    taken.set("axis", std::int64_t{0});
+    QR_ASSIGN_OR_RETURN(past[i], node.step(std::move(taken)));
   }
-  QR_ASSIGN_OR_RETURN(mask, joined(node, mask, node.in(5)));
-  std::int32_t past[] = {qir::kAbsent, qir::kAbsent};
-  if (node.has(4)) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::int64_t which = static_cast<std::int64_t>(i);
-      const char *const name = i == 0 ? "past/key" : "past/value";
-      qir::Node taken = node.make(Op::Gather,
-                                  {node.in(4), node.builder.add_number(node.name + "/" + name + "/index", DType::I64,
-                                                                       static_cast<double>(which))},
-                                  name);
-      taken.set("axis", std::int64_t{0});
-      QR_ASSIGN_OR_RETURN(past[i], node.step(std::move(taken)));
-    }
-  }
-  qir::Node made = attention(node, {parts[0], parts[1], parts[2], mask, past[0], past[1]}, "", heads);
-  if (!node.wants(1)) return node.finish(std::move(made), 1);
-  // The cache as one tensor.
+  return {};
+}
+
+// Keys and values, those of before and the new ones, as one tensor.
+Result<std::int32_t> pack_present(Rewriter &node, const std::int32_t (&parts)[3], const std::int32_t (&past)[2],
+                                  Heads heads) {
   std::int32_t present[2];
   for (std::size_t i = 0; i < 2; ++i) {
     const char *const name = i == 0 ? "present/key" : "present/value";
@@ -215,11 +210,32 @@ Status packed_attention(Rewriter &node) {
   }
   qir::Node whole = node.make(Op::Concat, {present[0], present[1]}, "present");
   whole.set("axis", std::int64_t{0});
-  QR_ASSIGN_OR_RETURN(const std::int32_t cache, node.step(std::move(whole)));
+  return node.step(std::move(whole));
+}
+
+}  // namespace
+
+// input, weights, bias?, mask_index?, past?, attention_bias?: the weights make queries, keys and values at once; past
+// and present are keys and values as [2, batch, heads, length, size].
+Status packed_attention(Rewriter &node) {
+  QR_RETURN_IF_ERROR(node.need_inputs(2));
+  if (node.get_int("do_rotary", 0) != 0) return node.error(ErrorId::onnx_attribute, "do_rotary is not supported");
+  if (node.has(6)) return refuse_input(node, 6, "past_sequence_length");
+  QR_ASSIGN_OR_RETURN(const Heads heads, heads_of(node));
+  std::int32_t parts[3];
+  QR_RETURN_IF_ERROR(unpack_heads(node, parts));
+  QR_ASSIGN_OR_RETURN(const std::int32_t mask, sum_of_masks(node, 3, "mask_index"));
+  std::int32_t past[] = {qir::kAbsent, qir::kAbsent};
+  if (node.has(4)) QR_RETURN_IF_ERROR(unpack_past(node, past));
+  qir::Node made = attention(node, {parts[0], parts[1], parts[2], mask, past[0], past[1]}, "", heads);
+  if (!node.wants(1)) return node.finish(std::move(made), 1);
+  QR_ASSIGN_OR_RETURN(const std::int32_t cache, pack_present(node, parts, past, heads));
   QR_RETURN_IF_ERROR(node.finish(std::move(made), 1));
   node.bind(1, cache);
   return {};
 }
+
+namespace {
 
 // query, key?, value?, past_key?, past_value?, seqlens_k, total_sequence_length, cos_cache?, sin_cache?, position_ids?,
 // attention_bias?. The cache is one that grows, or one with room for all positions ("shared buffer"), into which the
@@ -249,7 +265,7 @@ class GroupQueryAttention {
     if (const std::int64_t window = node_.get_int("local_window_size", -1); window > 0)
       made.set("left_window_size", window - 1);
     // One batch entry has no gap between its past and what is new.
-    const bool first = length_ == total_, grows = past_ + length_ == total_ && batch_ == 1;
+    const bool first = length_ == total_ && !of_run_, grows = past_ + length_ == total_ && batch_ == 1;
     if (past_ == 0 || (grows && !first)) {
       made.set("q_num_heads", heads_.query);
       made.set("kv_num_heads", heads_.key);
@@ -305,16 +321,34 @@ class GroupQueryAttention {
     }
     const qir::Tensor &total = node_.tensor(6);
     std::int32_t value = 0;
-    if (!total.is_constant || total.dtype != DType::I32 || total.data.size < sizeof value)
-      return node_.error(
-          ErrorId::onnx_attribute,
-          "total_sequence_length is not known, expected a constant or what follows from the bound shapes");
+    if (total.dtype != DType::I32 || (total.is_constant && total.data.size < sizeof value))
+      return node_.error(ErrorId::onnx_attribute, "total_sequence_length is no number of i32");
+    if (!total.is_constant) return read_total_of_run();
     std::memcpy(&value, total.data.data, sizeof value);
     total_ = value;
     if (total_ < length_)
       return node_.error(ErrorId::onnx_attribute,
                          "total_sequence_length is %d, expected at least the %lld of its query", value, length_);
     return {};
+  }
+  // A number of the run: without a past it is the query's length; a cache with room for all positions stays as long as
+  // it is, and seqlens_k says what counts in it. Of several rows of the first tokens it would not say which.
+  Status read_total_of_run() {
+    of_run_ = past_ > 0;
+    total_ = of_run_ ? past_ : length_;
+    if (!of_run_) return {};
+    const pb::ValueInfoProto *const info =
+        node_.proto.output_size() > 1 ? node_.importer.value_info(node_.scope, node_.proto.output(1)) : nullptr;
+    Reasons reasons;
+    const qir::Shape present =
+        info ? node_.importer.known_extents(declare(*info, "value", reasons), node_.scope) : qir::Shape();
+    if (present.size() == 4 && present[2] == past_ && (batch_ == 1 || length_ == 1)) return {};
+    return Status::error(ErrorId::onnx_attribute,
+                         node_.where() +
+                             ": total_sequence_length is known only at run time, expected a constant, what "
+                             "follows from the bound shapes, or a cache that the model states to be as "
+                             "long as the one that it is given",
+                         "give the input that it comes from its value by the option shape: NAME=[VALUE]");
   }
   // seqlens_k and `more`, as i64.
   Result<std::int32_t> counts(std::int64_t more, std::string_view suffix) {
@@ -333,7 +367,8 @@ class GroupQueryAttention {
     for (std::int64_t i = 0; i < length_; ++i) steps.push_back(i);
     const std::int32_t row = node_.ints("positions/steps", steps);
     const std::int64_t shape[] = {batch_, length_};
-    if (length_ == total_) return node_.step(Op::Expand, {row, node_.ints("positions/shape", shape)}, "positions");
+    if (length_ == total_ && !of_run_)
+      return node_.step(Op::Expand, {row, node_.ints("positions/shape", shape)}, "positions");
     QR_ASSIGN_OR_RETURN(const std::int32_t before, counts(1 - length_, "positions/before"));
     QR_ASSIGN_OR_RETURN(const std::int32_t column, unsqueeze(node_, before, {1}, "positions/column"));
     return node_.step(Op::Add, {column, row}, "positions");
@@ -358,7 +393,7 @@ class GroupQueryAttention {
           cache, node_.step(Op::Pad, {cache, node_.ints(String(name) + "/room", pads)}, String(name) + "/longer"));
     }
     qir::Node made = node_.make(Op::TensorScatter, {cache, rows}, String(name) + "/cache");
-    if (length_ != total_) {
+    if (length_ != total_ || of_run_) {
       QR_ASSIGN_OR_RETURN(const std::int32_t before, counts(1 - length_, String(name) + "/before"));
       made.inputs.push_back(before);
     }
@@ -368,7 +403,10 @@ class GroupQueryAttention {
   Rewriter &node_;
   Heads heads_;
   std::int64_t batch_ = 0, length_ = 0, size_ = 0, past_ = 0, total_ = 0;
+  bool of_run_ = false;  // the total is known only at run time: the cache's room stands for it
 };
+
+}  // namespace
 
 Status group_query_attention(Rewriter &node) { return GroupQueryAttention(node).run(); }
 
@@ -456,22 +494,4 @@ Status embed_layer_normalization(Rewriter &node) {
   return {};
 }
 
-constexpr struct {
-  std::string_view op;
-  Rule rule;
-} kAttentionRules[] = {
-    {"Attention", packed_attention},
-    {"EmbedLayerNormalization", embed_layer_normalization},
-    {"GroupQueryAttention", group_query_attention},
-    {"MultiHeadAttention", multi_head_attention},
-    {"RotaryEmbedding", rotary_embedding},
-};
-
-}  // namespace
-
-Rule find_transformer_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kAttentionRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kAttentionRules) ? nullptr : found->rule;
-}
-
-}  // namespace quarry::onnx_import
+}  // namespace quarry::onnx_import::rules

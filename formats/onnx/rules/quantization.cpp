@@ -3,14 +3,14 @@
 // means: dequantise, the operator in real numbers, quantise. A pass turns that into quantised types
 // (passes/quantized/quantized_types.cpp), as it does for Q/DQ models.
 #include <algorithm>
-#include <iterator>
 
-#include "formats/onnx/rewriter.h"
+#include "formats/onnx/rules/rules.h"
 
-namespace quarry::onnx_import {
-namespace {
+namespace quarry::onnx_import::rules {
 
 using qir::Op;
+
+namespace {
 
 bool all_constant(const Rewriter &node, std::initializer_list<std::size_t> inputs) {
   return std::ranges::all_of(inputs,
@@ -53,6 +53,8 @@ Result<std::int32_t> dequantize_bias(Rewriter &node, std::int32_t bias, std::int
   QR_ASSIGN_OR_RETURN(const std::int32_t scale, node.step(Op::Mul, {x_scale, w_scale}, "bias/scale"));
   return dequantize(node, bias, scale, qir::kAbsent, 0, "bias");
 }
+
+}  // namespace
 
 Status qlinear_conv(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(8));
@@ -162,21 +164,4 @@ Status convert(Rewriter &node) {
   return node.finish(std::move(made));
 }
 
-constexpr struct {
-  std::string_view op;
-  Rule rule;
-} kQuantizationRules[] = {
-    {"DequantizeLinear", convert},       {"QLinearAdd", qlinear_binary},    {"QLinearAveragePool", qlinear_unary},
-    {"QLinearConcat", qlinear_concat},   {"QLinearConv", qlinear_conv},     {"QLinearGlobalAveragePool", qlinear_unary},
-    {"QLinearLeakyRelu", qlinear_unary}, {"QLinearMatMul", qlinear_matmul}, {"QLinearMul", qlinear_binary},
-    {"QLinearSigmoid", qlinear_unary},   {"QLinearSoftmax", qlinear_unary}, {"QuantizeLinear", convert},
-};
-
-}  // namespace
-
-Rule find_quantized_rule(std::string_view op) {
-  const auto *found = std::ranges::find(kQuantizationRules, op, [](const auto &row) { return row.op; });
-  return found == std::end(kQuantizationRules) ? nullptr : found->rule;
-}
-
-}  // namespace quarry::onnx_import
+}  // namespace quarry::onnx_import::rules

@@ -236,6 +236,23 @@ void run_in_place(const Head &h, std::int64_t begin, std::int64_t count, const S
   }
 }
 
+// Rows [row_begin, row_end) of a head, a block of keys after the other.
+void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const Scratch &scratch) noexcept {
+  const AttentionF32 &p = h.p;
+  for (std::int64_t begin = 0; begin < p.kv_rows; begin += h.s.block) {
+    const std::int64_t count = min_of(h.s.block, p.kv_rows - begin);
+    if (p.q_rows <= kReadInPlace) {
+      run_in_place(h, begin, count, scratch);
+      continue;
+    }
+    pack(h, begin, count, scratch);
+    const bool skip_hidden =
+        !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * h.s.v_vectors * kLanes);
+    for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
+      run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
+  }
+}
+
 }  // namespace
 
 void run_AttentionF32(const Call &call) {
@@ -253,41 +270,30 @@ void run_AttentionF32(const Call &call) {
                                     min_of(ceil_div(row_blocks, kFewRowBlocks), ceil_div(short_ones, heads)));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
                        static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
-  call.threads.run(
-      static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
-      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-        auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
-        const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
-                              base + s.k_floats + s.v_floats + s.s_floats,
-                              base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
-        for (; task < end; ++task) {
-          const std::int64_t head = static_cast<std::int64_t>(task) / parts,
-                             part = static_cast<std::int64_t>(task) % parts;
-          const std::int64_t b = head / p.heads, n = head % p.heads;
-          const Head h{p,
-                       s,
-                       call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
-                       call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
-                       call.operand<const float>(2) + b * p.v[0] + n * p.v[1],
-                       p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
-                       call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
-          // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
-          const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
-          const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
-          for (std::int64_t begin = 0; begin < p.kv_rows; begin += s.block) {
-            const std::int64_t count = min_of(s.block, p.kv_rows - begin);
-            if (p.q_rows <= kReadInPlace) {
-              run_in_place(h, begin, count, scratch);
-              continue;
-            }
-            pack(h, begin, count, scratch);
-            const bool skip_hidden =
-                !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * s.v_vectors * kLanes);
-            for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
-              run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
-          }
-        }
-      });
+  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+                   [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+                     auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
+                                           base + s.k_floats + s.v_floats + s.s_floats,
+                                           base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+                     for (; task < end; ++task) {
+                       const std::int64_t head = static_cast<std::int64_t>(task) / parts,
+                                          part = static_cast<std::int64_t>(task) % parts;
+                       const std::int64_t b = head / p.heads, n = head % p.heads;
+                       const Head h{p,
+                                    s,
+                                    call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
+                                    call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
+                                    call.operand<const float>(2) + b * p.v[0] + n * p.v[1],
+                                    p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
+                                    call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
+                       // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
+                       const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
+                       const std::int64_t row_end =
+                           min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
+                       run_head(h, row_begin, row_end, scratch);
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -21,8 +21,8 @@ struct Task {
   void run(std::int64_t batch, std::int64_t head, std::int64_t first) const noexcept {
     const std::int64_t count = min_of(kColumns, p.d_v - first), group = p.q_heads / p.heads;
     const std::int64_t from = (batch * p.heads + head) * p.d_k * p.d_v + first;
-    const auto bytes = static_cast<std::size_t>(count) * 4;
-    std::memset(state, 0, static_cast<std::size_t>(p.d_k * kColumns) * 4);
+    const auto bytes = bytes_of<float>(count);
+    std::memset(state, 0, bytes_of<float>(p.d_k * kColumns));
     for (std::int64_t i = 0; past && i < p.d_k; ++i) std::memcpy(state + i * kColumns, past + from + i * p.d_v, bytes);
     alignas(64) float some[kColumns] = {};
     for (std::int64_t t = 0; t < p.length; ++t) {

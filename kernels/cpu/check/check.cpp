@@ -11,6 +11,12 @@ Status refuse(std::string_view kernel, std::string_view what, std::int64_t found
                        format("%.*s: %.*s: found %lld, expected %.*s", kernel, what, found, expected));
 }
 
+Status check_act(std::string_view kernel, const Activation &act) {
+  if (!valid(act)) return refuse(kernel, "activation", static_cast<std::int64_t>(act.kind), "0 to 25");
+  if (act.reserved != 0) return refuse(kernel, "reserved field of the activation", act.reserved, "0");
+  return {};
+}
+
 bool nest_extent(const std::int64_t *dims, const std::int64_t *strides, std::size_t rank, std::uint64_t *out) noexcept {
   std::uint64_t last = 0;
   bool empty = false;

@@ -26,6 +26,7 @@ bool image_bytes(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t st
 Status check_window(std::string_view kernel, const Window &window);
 
 bool valid(const Activation &act) noexcept;
+Status check_act(std::string_view kernel, const Activation &act);
 
 // Appends an operand.
 inline void add(Needs &needs, std::uint64_t bytes, bool written = false) noexcept {

@@ -48,6 +48,78 @@ Status add_outputs(std::string_view kernel, const Window &w, std::int64_t c, std
   return {};
 }
 
+// Weights, scratch and what follows them, of each algorithm of ConvF32.
+Status add_planes(const ConvF32 &p, const Isa &isa, Needs &needs) {
+  if (!writes_planes(p, isa.f32_lanes, isa.f32_panel) || p.r_stride != kPlanes)
+    return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  std::uint64_t bytes;
+  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &bytes)) return too_large("ConvF32", "packed weights");
+  add(needs, bytes);
+  if (!float_bytes(conv_planes(p, isa.f32_lanes).floats, 1, 1, 1, &needs.scratch_bytes))
+    return too_large("ConvF32", "scratch");
+  return add_outputs("ConvF32", p.window, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.oc, p.oc, needs);
+}
+Status add_winograd(const ConvF32 &p, const Isa &isa, Needs &needs) {
+  if (!winograd_possible(p))
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
+                  "0 where the window is not 3x3 with steps of 1 and dilations up to 256");
+  const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
+  // (Below 2^60: at most 36 * 2^24 groups.)
+  std::uint64_t bytes, in, out;
+  if (!float_bytes(s.points * p.groups, s.vectors, s.lanes, s.group_inputs, &bytes))
+    return too_large("ConvF32", "packed weights");
+  add(needs, bytes);
+  if (!float_bytes(s.points, s.in_plane, 1, 1, &in) || !float_bytes(s.points, s.out_plane, 1, 1, &out))
+    return too_large("ConvF32", "scratch");
+  needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
+  return add_outputs("ConvF32", p.window, p.oc, conv_ceil_div(p.oc, s.lanes) * s.lanes, p.has_bias, p.residual,
+                     p.r_stride, p.y_stride, needs);
+}
+Status add_split(const ConvF32 &p, const Isa &isa, Needs &needs) {
+  if (!isa.splits_f32 || !split_possible(p))
+    return refuse("ConvF32", "algorithm", 2,
+                  "0 or 1 where the product is not of whole pixels, or the instruction set not amx");
+  // Channels are less than 2^25: below 2^60.
+  const SplitShape s = split_shape(p);
+  std::uint64_t bytes;
+  if (!float_bytes(s.pairs, s.pair_bytes / 4, 1, 1, &bytes)) return too_large("ConvF32", "packed weights");
+  add(needs, bytes);
+  if (!float_bytes(s.scratch / 4, 1, 1, 1, &needs.scratch_bytes)) return too_large("ConvF32", "scratch");
+  return add_outputs("ConvF32", p.window, p.oc, s.pairs * kSplitColumns, p.has_bias, p.residual, p.r_stride, p.y_stride,
+                     needs);
+}
+Status add_groups(const ConvF32 &p, const Isa &isa, Needs &needs) {
+  if (!groups_possible(p, isa.f32_lanes))
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
+                  "0 where groups have not 2, 4, 8 or 16 channels, as many outputs as inputs, that a vector holds");
+  const std::int64_t vectors = conv_ceil_div(p.ic, isa.f32_lanes);
+  std::uint64_t bytes;
+  if (!float_bytes(vectors * isa.f32_lanes, p.ic / p.groups, p.window.kh, p.window.kw, &bytes))
+    return too_large("ConvF32", "packed weights");
+  add(needs, bytes);
+  return add_outputs("ConvF32", p.window, p.oc, vectors * isa.f32_lanes, p.has_bias, p.residual, p.r_stride, p.y_stride,
+                     needs);
+}
+Status add_direct(const ConvF32 &p, const Isa &isa, bool planes, Needs &needs) {
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  std::uint64_t bytes, group_bytes;
+  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) ||
+      !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
+    return too_large("ConvF32", "packed weights");
+  add(needs, p.weights == WeightType::F32 ? bytes : (bytes / 2 + 63) / 64 * 64);
+  std::uint64_t extra, widened;
+  if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened))
+    return too_large("ConvF32", "scratch");
+  needs.scratch_bytes = static_cast<std::uint64_t>(s.table_bytes) + extra + widened;
+  if (planes && turns_planes(p, isa.f32_lanes, isa.f32_panel) &&
+      !float_bytes(conv_planes(p, isa.f32_lanes).floats + conv_ceil_div(std::int64_t{p.oc} * p.window.ow, 16) * 16, 1,
+                   1, 1, &needs.scratch_bytes))
+    return too_large("ConvF32", "scratch");
+  return add_outputs("ConvF32", p.window, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias,
+                     p.residual, p.r_stride, p.y_stride, needs);
+}
+
 }  // namespace
 
 Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
@@ -64,80 +136,19 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
     return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights),
                   "0 to 2, and 0 for all algorithms but the direct one");
   if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
-  std::uint64_t bytes;
-  const bool planes = p.x_stride == kPlanes && reads_planes(p) && p.algorithm == ConvAlgorithm::Direct;
+  std::uint64_t bytes, y_bytes;
+  const bool planes = p.x_stride == kPlanes && reads_planes(p) && p.algorithm == ConvAlgorithm::Direct,
+             planes_out = planes && p.y_stride == kPlanes;
   if (!image_bytes(w.n, w.ih, w.iw, planes ? p.ic : p.x_stride, p.ic, 4, &bytes))
     return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
-  if (planes && p.y_stride == kPlanes) {
-    if (!writes_planes(p, isa.f32_lanes, isa.f32_panel) || p.r_stride != kPlanes)
-      return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
-    const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
-    add(needs, bytes);
-    if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &bytes)) return too_large("ConvF32", "packed weights");
-    add(needs, bytes);
-    if (!float_bytes(conv_planes(p, isa.f32_lanes).floats, 1, 1, 1, &needs.scratch_bytes))
-      return too_large("ConvF32", "scratch");
-    return add_outputs("ConvF32", w, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.oc, p.oc, needs);
-  }
-  std::uint64_t y_bytes;
-  if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
+  if (!planes_out && !image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
     return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
   add(needs, bytes);
-  if (is_winograd(p.algorithm)) {
-    if (!winograd_possible(p))
-      return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
-                    "0 where the window is not 3x3 with steps of 1 and dilations up to 256");
-    const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
-    // (Below 2^60: at most 36 * 2^24 groups.)
-    if (!float_bytes(s.points * p.groups, s.vectors, s.lanes, s.group_inputs, &bytes))
-      return too_large("ConvF32", "packed weights");
-    add(needs, bytes);
-    std::uint64_t in, out;
-    if (!float_bytes(s.points, s.in_plane, 1, 1, &in) || !float_bytes(s.points, s.out_plane, 1, 1, &out))
-      return too_large("ConvF32", "scratch");
-    needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
-    return add_outputs("ConvF32", w, p.oc, conv_ceil_div(p.oc, s.lanes) * s.lanes, p.has_bias, p.residual, p.r_stride,
-                       p.y_stride, needs);
-  }
-  if (p.algorithm == ConvAlgorithm::Split) {
-    if (!isa.splits_f32 || !split_possible(p))
-      return refuse("ConvF32", "algorithm", 2,
-                    "0 or 1 where the product is not of whole pixels, or the instruction set not amx");
-    // Channels are less than 2^25: below 2^60.
-    const SplitShape s = split_shape(p);
-    if (!float_bytes(s.pairs, s.pair_bytes / 4, 1, 1, &bytes)) return too_large("ConvF32", "packed weights");
-    add(needs, bytes);
-    if (!float_bytes(s.scratch / 4, 1, 1, 1, &needs.scratch_bytes)) return too_large("ConvF32", "scratch");
-    return add_outputs("ConvF32", w, p.oc, s.pairs * kSplitColumns, p.has_bias, p.residual, p.r_stride, p.y_stride,
-                       needs);
-  }
-  if (p.algorithm == ConvAlgorithm::Groups) {
-    if (!groups_possible(p, isa.f32_lanes))
-      return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
-                    "0 where groups have not 2, 4, 8 or 16 channels, as many outputs as inputs, that a vector holds");
-    const std::int64_t vectors = conv_ceil_div(p.ic, isa.f32_lanes);
-    if (!float_bytes(vectors * isa.f32_lanes, p.ic / p.groups, w.kh, w.kw, &bytes))
-      return too_large("ConvF32", "packed weights");
-    add(needs, bytes);
-    return add_outputs("ConvF32", w, p.oc, vectors * isa.f32_lanes, p.has_bias, p.residual, p.r_stride, p.y_stride,
-                       needs);
-  }
-  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
-  std::uint64_t group_bytes;
-  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) ||
-      !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
-    return too_large("ConvF32", "packed weights");
-  add(needs, p.weights == WeightType::F32 ? bytes : (bytes / 2 + 63) / 64 * 64);
-  std::uint64_t extra, widened;
-  if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened))
-    return too_large("ConvF32", "scratch");
-  needs.scratch_bytes = static_cast<std::uint64_t>(s.table_bytes) + extra + widened;
-  if (planes && turns_planes(p, isa.f32_lanes, isa.f32_panel) &&
-      !float_bytes(conv_planes(p, isa.f32_lanes).floats + conv_ceil_div(std::int64_t{p.oc} * w.ow, 16) * 16, 1, 1, 1,
-                   &needs.scratch_bytes))
-    return too_large("ConvF32", "scratch");
-  return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias,
-                     p.residual, p.r_stride, p.y_stride, needs);
+  if (planes_out) return add_planes(p, isa, needs);
+  if (is_winograd(p.algorithm)) return add_winograd(p, isa, needs);
+  if (p.algorithm == ConvAlgorithm::Split) return add_split(p, isa, needs);
+  if (p.algorithm == ConvAlgorithm::Groups) return add_groups(p, isa, needs);
+  return add_direct(p, isa, planes, needs);
 }
 
 Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
@@ -284,6 +295,21 @@ Status check_MatMulInt(const void *params, const Isa &isa, Needs &needs) {
   add(needs, bytes[2] * 4, true);
   needs.scratch_bytes = static_cast<std::uint64_t>(
       matmul_int_scratch(matmul_int_shape(p, isa.f32_lanes, isa.f32_panel, isa.int_group, dot_takes(p.a_dtype))));
+  return {};
+}
+
+Status check_DistanceF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const DistanceF32 *>(params);
+  if (p.root > 1) return refuse("DistanceF32", "root", p.root, "0 or 1");
+  if (p.reserved != 0) return refuse("DistanceF32", "reserved field", p.reserved, "0");
+  const struct { std::int64_t rows, columns; } operands[] = {{p.m, p.k}, {p.n, p.k}, {p.m, p.n}};
+  for (const auto &operand : operands) {
+    std::uint64_t bytes;
+    if (operand.rows < 1 || operand.columns < 1 ||
+        !image_bytes(operand.rows, 1, 1, operand.columns, operand.columns, 4, &bytes))
+      return refuse("DistanceF32", "elements of a row", operand.columns, "1 or more, within 2^48 of the matrix");
+    add(needs, bytes, needs.operand_count == 2);
+  }
   return {};
 }
 

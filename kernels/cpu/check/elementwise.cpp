@@ -18,11 +18,6 @@ bool count_of(const std::int64_t *dims, std::size_t rank, std::uint64_t *out) no
   return true;
 }
 
-Status check_act(std::string_view kernel, const Activation &act) {
-  if (!valid(act)) return refuse(kernel, "activation", static_cast<std::int64_t>(act.kind), "0 to 25");
-  if (act.reserved != 0) return refuse(kernel, "reserved field of the activation", act.reserved, "0");
-  return {};
-}
 Status check_flag(std::string_view kernel, std::string_view what, std::uint32_t value) {
   return value > 1 ? refuse(kernel, what, value, "0 or 1") : Status();
 }

@@ -183,6 +183,15 @@ Status check_Quantize(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(add_elements("Quantize", p.count, 4, false, needs));
   return add_elements("Quantize", p.count, static_cast<std::uint64_t>(quant_bytes(p.y.dtype)), true, needs);
 }
+Status check_UnaryInt(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const UnaryInt *>(params);
+  QR_RETURN_IF_ERROR(check_quant("UnaryInt", "x", p.x));
+  QR_RETURN_IF_ERROR(check_quant("UnaryInt", "y", p.y));
+  QR_RETURN_IF_ERROR(check_act("UnaryInt", p.act));
+  QR_RETURN_IF_ERROR(
+      add_elements("UnaryInt", p.count, static_cast<std::uint64_t>(quant_bytes(p.x.dtype)), false, needs));
+  return add_elements("UnaryInt", p.count, static_cast<std::uint64_t>(quant_bytes(p.y.dtype)), true, needs);
+}
 Status check_DynamicQuantize(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const DynamicQuantize *>(params);
   QR_RETURN_IF_ERROR(add_elements("DynamicQuantize", p.count, 4, false, needs));

@@ -149,20 +149,19 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
     std::memcpy(to + index * 4, &value, sizeof value);
   };
   const auto matrix = [&](const RecurrentBytesShape::Matrix &m, const float *from, std::int8_t *to) {
-    for (std::int64_t gate = 0; gate < gates; ++gate)
-      for (std::int64_t j = 0; j < hidden; ++j) {
-        float scale, zero;
-        if (!whole_numbers(from + (gate * hidden + j) * m.depth, m.depth, row.data(), &scale, &zero)) return false;
-        std::int32_t total = 0;
-        for (std::int64_t k = 0; k < m.depth; ++k) {
-          const std::int8_t value = row[index_of(k)];
-          to[(((j / lanes * m.steps + k / 4) * gates + gate) * lanes + j % lanes) * 4 + k % 4] = value;
-          total += value;
-        }
-        const std::int64_t column = gate * s.padded + j;
-        put(columns, column, total * (kDotSigned ? 128 : -128));
-        put(columns, s.columns + column, scale), put(columns, 2 * s.columns + column, zero);
+    for (std::int64_t i = 0; i < gates * hidden; ++i) {
+      const std::int64_t gate = i / hidden, j = i % hidden, column = gate * s.padded + j;
+      float scale, zero;
+      if (!whole_numbers(from + i * m.depth, m.depth, row.data(), &scale, &zero)) return false;
+      std::int32_t total = 0;
+      for (std::int64_t k = 0; k < m.depth; ++k) {
+        const std::int8_t value = row[index_of(k)];
+        to[(((j / lanes * m.steps + k / 4) * gates + gate) * lanes + j % lanes) * 4 + k % 4] = value;
+        total += value;
       }
+      put(columns, column, total * (kDotSigned ? 128 : -128));
+      put(columns, s.columns + column, scale), put(columns, 2 * s.columns + column, zero);
+    }
     columns += 3 * s.columns * 4;
     return true;
   };
@@ -175,14 +174,13 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
 void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
   const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
   float *to = static_cast<float *>(destination);
-  const auto matrix = [&](int first, int count) {
-    for (std::int64_t block = 0; block < s.blocks; ++block)
-      for (std::int64_t k = 0; k < p.hidden; ++k)
-        for (int gate = first; gate < first + count; ++gate)
-          for (std::int64_t lane = 0; lane < isa.f32_lanes; ++lane) {
-            const std::int64_t j = block * isa.f32_lanes + lane;
-            *to++ = j < p.hidden ? r[(gate * p.hidden + j) * p.hidden + k] : 0.0f;
-          }
+  const auto matrix = [&](int first, std::int64_t count) {
+    const std::int64_t row = count * isa.f32_lanes;  // of a block and a k: [gate][lane]
+    for (std::int64_t i = 0; i < s.blocks * p.hidden * row; ++i) {
+      const std::int64_t block = i / row / p.hidden, k = i / row % p.hidden, gate = first + i % row / isa.f32_lanes,
+                         j = block * isa.f32_lanes + i % isa.f32_lanes;
+      *to++ = j < p.hidden ? r[(gate * p.hidden + j) * p.hidden + k] : 0.0f;
+    }
   };
   matrix(0, s.first_gates);
   if (s.first_gates < s.gates) matrix(s.first_gates, s.gates - s.first_gates);

@@ -41,7 +41,7 @@ Status check_PoolPlanesF32(const void *params, const Isa &, Needs &needs) {
       !image_bytes(p.planes, w.oh, w.ow, 1, 1, 4, &y))
     return refuse(kName, "planes", p.planes, "1 or more, within 2^48 elements");
   add(needs, x), add(needs, y, true);
-  needs.scratch_bytes = (static_cast<std::uint64_t>(kPoolLines * pool_line_floats(p) + w.ow) * 4 + 63) / 64 * 64;
+  needs.scratch_bytes = (static_cast<std::uint64_t>(kPoolWorkRows * pool_row_floats(p) + w.ow) * 4 + 63) / 64 * 64;
   return {};
 }
 

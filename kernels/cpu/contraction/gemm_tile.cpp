@@ -33,6 +33,123 @@ constexpr bool kTails = true;
 constexpr bool kTails = false;
 #endif
 
+// The sums that a tile begins with: MR rows of NV vectors; parts: the last of them has `tail` columns.
+template <bool parts, int MR, int NV>
+QR_INLINE void load_rows(VecF (&sums)[MR][NV], const float *from, std::ptrdiff_t step, int tail) noexcept {
+  QR_UNROLL for (int i = 0; i < MR; ++i, from += step) {
+    QR_UNROLL for (int v = 0; v < NV - 1; ++v) sums[i][v] = load(from + v * kLanes);
+    const float *const last = from + (NV - 1) * kLanes;
+    sums[i][NV - 1] = parts ? load_part(last, tail) : load(last);
+  }
+}
+template <int MR, int NV>
+QR_INLINE void clear_rows(VecF (&sums)[MR][NV]) noexcept {
+  QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) sums[i][v] = VecF{};
+}
+
+// What is read and written at the end comes near meanwhile: rows lie too far apart for the processor to foresee it.
+template <int MR, int NV>
+QR_INLINE void prefetch_rows(const Tile &t) noexcept {
+  const Gemm &p = t.p;
+  const auto each_line = [&](const float *from, std::ptrdiff_t step, auto get) __attribute__((always_inline)) {
+    from += t.row * step;
+    _Pragma("GCC unroll 1") for (int i = 0; i < MR; ++i, from += step)
+        QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) get(from + v * kLanes);
+  };
+  if (!p.accumulate) each_line(p.y, p.y_step, [](const float *to) { prefetch_write(to); });
+  if (!p.finish) return;
+  const auto near = [](const float *from) { prefetch_near(from); };
+  if (p.end.before && p.end.before != p.y) each_line(p.end.before, p.end.step, near);
+  if (t.after) each_line(t.after, p.end.step, near);
+}
+
+// Adds the products of one k: an element of each row times the panel's row of weights at w, which moves on.
+template <int MR, int NV, class W>
+QR_INLINE void add_step(const float *const (&q)[MR], std::int64_t k, const typename W::Element *&w,
+                        std::ptrdiff_t w_step, VecF (&sums)[MR][NV]) noexcept {
+  VecF b[NV];
+  QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = W::load(w + v * kLanes);
+  QR_UNROLL for (int i = 0; i < MR; ++i) {
+    const VecF a = splat(q[i][k]);
+    QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1
+        ? add_product(sums[i][v], a, b[v])
+        : void(sums[i][v] = fma(a, b[v], sums[i][v]));  // one vector: the factor may come from memory
+  }
+  w += w_step;
+}
+
+// Weights of four k, some steps ahead of w.
+template <int NV, class Element>
+QR_INLINE void prefetch_weights(const Element *w, std::ptrdiff_t w_step) noexcept {
+  const auto *line = reinterpret_cast<const char *>(w) + 2048;
+  _Pragma("GCC unroll 1") for (int j = 0; j < 4; ++j, line += w_step * sizeof(*w))
+      QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) prefetch_near(line + v * kBytes);
+}
+
+// Adds a tap's products: k_end elements of the rows at q. Numbers by value: fences make compilers read memory anew.
+template <int MR, int NV, int KS, class W>
+QR_INLINE void add_tap(const float *const (&q)[MR], std::int64_t k_end, const typename W::Element *&w,
+                       std::ptrdiff_t w_step, const char *&ahead, bool from_memory, VecF (&acc)[KS][MR][NV]) noexcept {
+  std::int64_t k = 0;
+  if constexpr (KS > 1) {
+    for (; k + 4 <= k_end; k += 4) {
+      if (from_memory) prefetch_weights<NV>(w, w_step);
+      add_step<MR, NV, W>(q, k, w, w_step, acc[0]);
+      add_step<MR, NV, W>(q, k + 1, w, w_step, acc[1 % KS]);
+      add_step<MR, NV, W>(q, k + 2, w, w_step, acc[2 % KS]);
+      add_step<MR, NV, W>(q, k + 3, w, w_step, acc[3 % KS]);
+    }
+  } else {
+    // One step fills the units, and compilers that may mix several use more registers than there are (measured: 99
+    // against 92 GFLOP/s), so each ends with a fence. What four share is a fifth of the instructions, and those count
+    // where another thread runs on the same core.
+    const auto fence = [] { asm volatile("" ::: "memory"); };
+    for (; k + 4 <= k_end; k += 4) {
+      prefetch_far(ahead), ahead += 4 * kAheadBytes;
+      add_step<MR, NV, W>(q, k, w, w_step, acc[0]), fence();
+      add_step<MR, NV, W>(q, k + 1, w, w_step, acc[0]), fence();
+      add_step<MR, NV, W>(q, k + 2, w, w_step, acc[0]), fence();
+      add_step<MR, NV, W>(q, k + 3, w, w_step, acc[0]), fence();
+    }
+  }
+  _Pragma("GCC unroll 1") for (; k < k_end; ++k) add_step<MR, NV, W>(q, k, w, w_step, acc[0]);
+}
+
+// Between the bounds of `act`; the upper one is infinite for Relu.
+template <int MR, int NV>
+QR_INLINE void clip_rows(VecF (&sums)[MR][NV], const Activation &act) noexcept {
+  const VecF low = splat(act.a), high = splat(act.b);
+  QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) sums[i][v] = max(low, sums[i][v]);
+  if (act.b < __builtin_inff())
+    QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) sums[i][v] = min(high, sums[i][v]);
+}
+
+// Bias, residual and bounds of sums in registers. Last, so that the sums before them are rounded at their own size.
+template <int MR, int NV>
+QR_INLINE void finish_tile(const Tile &t, VecF (&sums)[MR][NV], int tail) noexcept {
+  const Gemm &p = t.p;
+  if (p.bias) {
+    QR_UNROLL for (int v = 0; v < NV; ++v) {
+      const VecF b = load(p.bias + v * kLanes);
+      QR_UNROLL for (int i = 0; i < MR; ++i) sums[i][v] += b;
+    }
+  }
+  if (p.row_bias) {
+    QR_UNROLL for (int i = 0; i < MR; ++i) {
+      const VecF b = splat(p.row_bias[t.row + i]);
+      QR_UNROLL for (int v = 0; v < NV; ++v) sums[i][v] += b;
+    }
+  }
+  if (p.end.before) {
+    const float *r = p.end.before + t.row * p.end.step;
+    QR_UNROLL for (int i = 0; i < MR; ++i, r += p.end.step) {
+      QR_UNROLL for (int v = 0; v < NV - 1; ++v) sums[i][v] += load(r + v * kLanes);
+      sums[i][NV - 1] += kTails ? load_part(r + (NV - 1) * kLanes, tail) : load(r + (NV - 1) * kLanes);
+    }
+  }
+  if (t.clip) clip_rows(sums, *p.end.act);
+}
+
 // Rows MR, vectors NV, sums of KS interleaved parts. Sums of one part and f32 can be finished in the registers; all
 // other tiles are little more than their loops.
 template <int MR, int NV, int KS, WeightType type>
@@ -45,115 +162,25 @@ void tile(const Tile &t) noexcept {
   std::ptrdiff_t y_step = in_room ? NV * kLanes : p.y_step;
   const int tail = in_room ? kLanes : p.tail;
   VecF acc[KS][MR][NV];
-  if (!kFinishes || p.accumulate) {
-    const float *from = y;
-    QR_UNROLL for (int i = 0; i < MR; ++i, from += y_step) {
-      QR_UNROLL for (int v = 0; v < NV - 1; ++v) acc[0][i][v] = load(from + v * kLanes);
-      const float *const last = from + (NV - 1) * kLanes;
-      acc[0][i][NV - 1] = kFinishes && kTails ? load_part(last, tail) : load(last);
-    }
-  } else {
-    QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = VecF{};
-  }
-  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
-      acc[s][i][v] = VecF{};
-
-  // What is read and written at the end comes near meanwhile: rows lie too far apart for the processor to foresee it.
-  if constexpr (KS == 1) {
-    const auto each_line = [&](const float *from, std::ptrdiff_t step, auto get) __attribute__((always_inline)) {
-      from += t.row * step;
-      _Pragma("GCC unroll 1") for (int i = 0; i < MR; ++i, from += step)
-          QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) get(from + v * kLanes);
-    };
-    if (!p.accumulate) each_line(p.y, p.y_step, [](const float *to) { prefetch_write(to); });
-    if (p.finish) {
-      const auto near = [](const float *from) { prefetch_near(from); };
-      if (p.end.before && p.end.before != p.y) each_line(p.end.before, p.end.step, near);
-      if (t.after) each_line(t.after, p.end.step, near);
-    }
-  }
+  if (!kFinishes || p.accumulate) load_rows<kFinishes && kTails>(acc[0], y, y_step, tail);
+  else clear_rows(acc[0]);
+  QR_UNROLL for (int s = 1; s < KS; ++s) clear_rows(acc[s]);
+  if constexpr (KS == 1) prefetch_rows<MR, NV>(t);
 
   using W = Weights<type>;
   const auto *w = static_cast<const typename W::Element *>(p.w);
   const std::ptrdiff_t w_step = p.w_step;
-  [[maybe_unused]] const char *ahead = t.ahead;
   const std::int64_t k_end = p.k;
+  const char *ahead = t.ahead;
   for (std::int64_t tap = 0; tap < p.taps; ++tap) {
     const float *q[MR];
     QR_UNROLL for (int i = 0; i < MR; ++i) q[i] = t.x[tap * t.x_tap + i] + t.x_offset;
-    std::int64_t k = 0;
-    const auto step = [&](int j, int s) __attribute__((always_inline)) {
-      VecF b[NV];
-      QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = W::load(w + v * kLanes);
-      QR_UNROLL for (int i = 0; i < MR; ++i) {
-        const VecF a = splat(q[i][k + j]);
-        QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1
-            ? add_product(acc[s][i][v], a, b[v])
-            : void(acc[s][i][v] = fma(a, b[v], acc[s][i][v]));  // one vector: the factor may come from memory
-      }
-      w += w_step;
-    };
-    if constexpr (KS > 1) {
-      for (; k + 4 <= k_end; k += 4) {
-        if (p.from_memory) {
-          const auto *line = reinterpret_cast<const char *>(w) + 2048;
-          _Pragma("GCC unroll 1") for (int j = 0; j < 4; ++j, line += w_step * sizeof(*w))
-              QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) prefetch_near(line + v * kBytes);
-        }
-        step(0, 0 % KS);
-        step(1, 1 % KS);
-        step(2, 2 % KS);
-        step(3, 3 % KS);
-      }
-    }
-    // One step fills the units, and compilers that may mix several use more registers than there are (measured: 99
-    // against 92 GFLOP/s), so each ends with a fence. What four share is a fifth of the instructions, and those count
-    // where another thread runs on the same core.
-    const auto fence = [] { asm volatile("" ::: "memory"); };
-    if constexpr (KS == 1) {
-      for (; k + 4 <= k_end; k += 4) {
-        prefetch_far(ahead), ahead += 4 * kAheadBytes;
-        step(0, 0), fence();
-        step(1, 0), fence();
-        step(2, 0), fence();
-        step(3, 0), fence();
-      }
-    }
-    _Pragma("GCC unroll 1") for (; k < k_end; ++k) step(0, 0);
+    add_tap<MR, NV, KS, W>(q, k_end, w, w_step, ahead, p.from_memory, acc);
   }
   QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
       acc[0][i][v] += acc[s][i][v];
 
-  if (p.finish && !in_room) {
-    // Last, so that the sums before it are rounded at their own size.
-    if (p.bias) {
-      QR_UNROLL for (int v = 0; v < NV; ++v) {
-        const VecF b = load(p.bias + v * kLanes);
-        QR_UNROLL for (int i = 0; i < MR; ++i) acc[0][i][v] += b;
-      }
-    }
-    if (p.row_bias) {
-      QR_UNROLL for (int i = 0; i < MR; ++i) {
-        const VecF b = splat(p.row_bias[t.row + i]);
-        QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] += b;
-      }
-    }
-    if (p.end.before) {
-      const float *r = p.end.before + t.row * p.end.step;
-      QR_UNROLL for (int i = 0; i < MR; ++i, r += p.end.step) {
-        QR_UNROLL for (int v = 0; v < NV - 1; ++v) acc[0][i][v] += load(r + v * kLanes);
-        acc[0][i][NV - 1] += kTails ? load_part(r + (NV - 1) * kLanes, tail) : load(r + (NV - 1) * kLanes);
-      }
-    }
-    if (t.clip) {
-      const VecF low = splat(p.end.act->a), high = splat(p.end.act->b);
-      QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] =
-          max(low, acc[0][i][v]);
-      if (p.end.act->b < __builtin_inff())  // (of Relu it is not)
-        QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] =
-            min(high, acc[0][i][v]);
-    }
-  }
+  if (p.finish && !in_room) finish_tile(t, acc[0], tail);
   if (kFinishes) asm("" : "+r"(y_step));  // or gcc holds the addresses of all rows through the loop
   float *to = y;
   const bool whole = !kFinishes || !kTails || tail == kLanes;

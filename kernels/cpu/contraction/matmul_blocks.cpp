@@ -168,49 +168,98 @@ void columns(const Weights &s, std::int64_t begin, std::int64_t end) noexcept {
 
 constexpr std::int64_t kColumns = kF32Panel * kLanes;
 
-// Panels of columns: packed weights are turned so that columns lie beside each other, and made f32 in vectors of those.
+// Scratch of a panel of columns.
+struct PanelRoom {
+  float *panel;          // [k][column] as f32
+  std::int32_t *packed;  // [dword][column]
+  float *scales, *shifts, *bias;
+
+  PanelRoom(std::byte *scratch, std::int64_t depth, std::int64_t places) noexcept
+      : panel(reinterpret_cast<float *>(scratch)),
+        packed(reinterpret_cast<std::int32_t *>(panel + depth * kColumns)),
+        scales(reinterpret_cast<float *>(packed + depth / places * kColumns)),
+        shifts(scales + kColumns),
+        bias(shifts + kColumns) {
+    std::memset(scratch, 0, static_cast<std::size_t>((depth + depth / places + 3) * kColumns * 4));
+  }
+};
+
+// `dwords` rows of packed weights, of one block, as f32 in vectors of columns.
+template <int bits>
+QR_INLINE float *widen_dwords(const PanelRoom &room, std::int64_t begin, std::int64_t end, int vectors,
+                              float *to) noexcept {
+  constexpr int places = 32 / bits;
+  for (std::int64_t d = begin; d < end; ++d, to += places * vectors * kLanes)
+    for (int v = 0; v < vectors; ++v) {
+      const VecI from = load(room.packed + d * kColumns + v * kLanes);
+      const VecF scale = load(room.scales + v * kLanes), shift = load(room.shifts + v * kLanes);
+      QR_UNROLL
+      for (int place = 0; place < places; ++place)
+        store(to + (place * vectors + v) * kLanes, (weights_at<bits>(from, place) - shift) * scale);
+    }
+  return to;
+}
+
+// The weights of columns from n on, `depth` of them from k on: turned, so that columns lie beside each other, and made
+// f32.
+template <int bits>
+QR_INLINE void fill_panel(const Weights &s, const PanelRoom &room, std::int64_t n, std::int64_t columns, std::int64_t k,
+                          std::int64_t depth) noexcept {
+  constexpr int places = 32 / bits;
+  const std::int64_t block = s.p.block, dwords_of_block = block / places;
+  const std::int64_t first = k / places, dwords = min_of(depth / places, s.dwords - first);
+  const int vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
+  transpose(4, reinterpret_cast<const std::byte *>(s.w) + (n * s.dwords + first) * 4,
+            reinterpret_cast<std::byte *>(room.packed), columns, dwords, s.dwords * 4, kColumns * 4);
+  float *to = room.panel;
+  for (std::int64_t at = 0; at < dwords; at += dwords_of_block) {
+    const std::int64_t b = (k + at * places) / block;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      room.scales[c] = s.scales[(n + c) * s.blocks + b];
+      room.shifts[c] = zero_of<bits>(s, n + c, b) - static_cast<float>(1 << (bits - 1));
+    }
+    to = widen_dwords<bits>(room, at, at + dwords_of_block, vectors, to);
+  }
+}
+
+// Panels of columns, for many rows.
 template <int bits>
 void panels(const Weights &s, std::byte *scratch, std::int64_t begin, std::int64_t end) noexcept {
-  constexpr int places = 32 / bits;
   const MatMulBlocks &p = s.p;
-  const std::int64_t depth = panel_depth(p), block = p.block, dwords_of_block = block / places;
-  auto *const panel = reinterpret_cast<float *>(scratch);
-  auto *const packed = reinterpret_cast<std::int32_t *>(panel + depth * kColumns);
-  float *const scales = reinterpret_cast<float *>(packed + depth / places * kColumns),
-               *const shifts = scales + kColumns, *const bias = shifts + kColumns;
-  std::memset(scratch, 0, static_cast<std::size_t>((depth + depth / places + 3) * kColumns * 4));
+  const std::int64_t depth = panel_depth(p);
+  const PanelRoom room(scratch, depth, 32 / bits);
   for (std::int64_t task = begin; task < end; ++task) {
     const std::int64_t n = task * kColumns, columns = min_of(kColumns, p.n - n);
     const int vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
-    if (s.bias) std::memcpy(bias, s.bias + n, static_cast<std::size_t>(columns) * 4);
+    if (s.bias) std::memcpy(room.bias, s.bias + n, bytes_of<float>(columns));
     for (std::int64_t k = 0; k < p.k; k += depth) {
-      const std::int64_t first = k / places, dwords = min_of(depth / places, s.dwords - first);
-      transpose(4, reinterpret_cast<const std::byte *>(s.w) + (n * s.dwords + first) * 4,
-                reinterpret_cast<std::byte *>(packed), columns, dwords, s.dwords * 4, kColumns * 4);
-      float *to = panel;
-      for (std::int64_t at = 0; at < dwords; at += dwords_of_block) {
-        const std::int64_t b = (k + at * places) / block;
-        for (std::int64_t c = 0; c < columns; ++c) {
-          scales[c] = s.scales[(n + c) * s.blocks + b];
-          shifts[c] = zero_of<bits>(s, n + c, b) - static_cast<float>(1 << (bits - 1));
-        }
-        for (std::int64_t d = at; d < at + dwords_of_block; ++d, to += places * vectors * kLanes)
-          for (int v = 0; v < vectors; ++v) {
-            const VecI from = load(packed + d * kColumns + v * kLanes);
-            const VecF scale = load(scales + v * kLanes), shift = load(shifts + v * kLanes);
-            QR_UNROLL
-            for (int place = 0; place < places; ++place)
-              store(to + (place * vectors + v) * kLanes, (weights_at<bits>(from, place) - shift) * scale);
-          }
-      }
+      fill_panel<bits>(s, room, n, columns, k, depth);
       Gemm job;
       job.x = s.x + k, job.x_step = p.k, job.rows = p.m, job.k = min_of(depth, p.k - k);
       job.vectors = vectors, job.tail = static_cast<int>(columns - (vectors - 1) * kLanes);
-      job.w = panel, job.y = s.y + n, job.y_step = p.n;
+      job.w = room.panel, job.y = s.y + n, job.y_step = p.n;
       job.accumulate = k > 0, job.finish = k + depth >= p.k;
-      if (s.bias) job.bias = bias;
+      if (s.bias) job.bias = room.bias;
       run_gemm(job);
     }
+  }
+}
+
+// A row of x in the order of Weights::x.
+QR_INLINE void order_row(const MatMulBlocks &p, const float *from, std::int64_t vectors, std::int64_t places,
+                         float *to) noexcept {
+  for (std::int64_t v = 0; v < vectors; ++v)
+    for (std::int64_t place = 0; place < places; ++place)
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        const std::int64_t k = (v * kLanes + lane) * places + place;
+        *to++ = k < p.k ? from[k] : 0.0f;
+      }
+}
+QR_INLINE void sum_blocks(const MatMulBlocks &p, const float *from, std::int64_t blocks, float *sums) noexcept {
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    float total = 0;
+    for (std::int64_t k = b * p.block; k < min_of<std::int64_t>(p.k, (b + 1) * p.block); ++k) total += from[k];
+    sums[b] = total;
   }
 }
 
@@ -226,20 +275,8 @@ void run_MatMulBlocks(const Call &call) {
   float *const x_sums = p.zeros == BlockZeros::Middle ? nullptr : ordered + p.m * depth;
   const float *const given = call.operand<const float>(0);
   for (std::int64_t row = 0; !in_panels && row < p.m; ++row) {
-    const float *const from = given + row * p.k;
-    float *to = ordered + row * depth;
-    for (std::int64_t v = 0; v < vectors; ++v)
-      for (std::int64_t place = 0; place < places; ++place)
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-          const std::int64_t k = (v * kLanes + lane) * places + place;
-          *to++ = k < p.k ? from[k] : 0.0f;
-        }
-    if (!x_sums) continue;
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      float total = 0;
-      for (std::int64_t k = b * p.block; k < min_of<std::int64_t>(p.k, (b + 1) * p.block); ++k) total += from[k];
-      x_sums[row * blocks + b] = total;
-    }
+    order_row(p, given + row * p.k, vectors, places, ordered + row * depth);
+    if (x_sums) sum_blocks(p, given + row * p.k, blocks, x_sums + row * blocks);
   }
   std::size_t next = 3;
   Weights s{p,

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/contraction/gemm_tile.h"
+#include "kernels/cpu/contraction/matmul_tasks.h"
 #include "kernels/cpu/shapes/matmul_shape.h"
 
 namespace quarry::kernels::QR_ISA {
 
 namespace {
-
-template <int n>
-struct Steps {
-  static constexpr int value = n;
-};
 
 struct MatMul {
   const MatMulF32 &p;
@@ -17,6 +13,45 @@ struct MatMul {
   const float *a, *b, *bias, *row_bias, *r;
   float *y;
 };
+
+// What the sums of a row begin with.
+void begin_row(const MatMul &g, std::int64_t m, std::int64_t first, std::int64_t columns, float *y) noexcept {
+  if (g.bias) std::memmove(y, g.bias + first, bytes_of<float>(columns));
+  else if (g.row_bias)
+    for (std::int64_t n = 0; n < columns; ++n) y[n] = g.row_bias[m];
+  else std::memset(y, 0, bytes_of<float>(columns));
+}
+
+// What its sums become, of columns from `first` on.
+void end_row(const MatMul &g, std::int64_t m, std::int64_t first, std::int64_t columns, float *y) noexcept {
+  const MatMulF32 &p = g.p;
+  const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
+  if (p.residual == Residual::BeforeAct)
+    for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
+  if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
+    finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
+}
+
+// Adds `steps` rows of b, each times an element of a, to a row of y.
+template <int steps>
+QR_INLINE void add_rows(const MatMulF32 &p, const float *a, const float *b, float *y, std::int64_t columns) noexcept {
+  VecF factors[steps];
+  QR_UNROLL for (int i = 0; i < steps; ++i) factors[i] = splat(a[i * p.a_col] * p.alpha);
+  const auto vector = [&](std::int64_t n, auto get, auto put) __attribute__((always_inline)) {
+    VecF sum = get(y + n);
+    QR_UNROLL for (int i = 0; i < steps; ++i) sum = fma(factors[i], get(b + i * p.b_row + n), sum);
+    put(y + n, sum);
+  };
+  std::int64_t n = 0;
+  for (; n + kLanes <= columns; n += kLanes)
+    vector(
+        n, [](const float *q) __attribute__((always_inline)) { return load(q); },
+        [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
+  if (const int left = static_cast<int>(columns - n); left > 0)
+    vector(
+        n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); },
+        [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
+}
 
 // Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which
 // the sums stay in the first-level cache).
@@ -30,66 +65,56 @@ void run_few_rows(const MatMul &g, const Threads &threads, std::int64_t row, std
     for (std::int64_t first = begin; first < end; first += kColumns) {
       const std::int64_t columns = min_of(kColumns, end - first);
       float *const y = g.y + m * p.y_row + first;
-      if (g.bias) std::memmove(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
-      else if (g.row_bias)
-        for (std::int64_t n = 0; n < columns; ++n) y[n] = g.row_bias[m];
-      else std::memset(y, 0, static_cast<std::size_t>(columns) * 4);
-      const float *b = g.b + first;
+      begin_row(g, m, first, columns, y);
+      const float *const b = g.b + first;
       std::int64_t k = 0;
-      const auto add = [&](auto steps) __attribute__((always_inline)) {
-        constexpr int kSteps = decltype(steps)::value;
-        VecF factors[kSteps];
-        QR_UNROLL for (int i = 0; i < kSteps; ++i) factors[i] = splat(a[(k + i) * p.a_col] * p.alpha);
-        const auto vector = [&](std::int64_t n, auto get, auto put) __attribute__((always_inline)) {
-          VecF sum = get(y + n);
-          QR_UNROLL for (int i = 0; i < kSteps; ++i) sum = fma(factors[i], get(b + i * p.b_row + n), sum);
-          put(y + n, sum);
-        };
-        std::int64_t n = 0;
-        for (; n + kLanes <= columns; n += kLanes)
-          vector(
-              n, [](const float *q) __attribute__((always_inline)) { return load(q); },
-              [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
-        if (const int left = static_cast<int>(columns - n); left > 0)
-          vector(
-              n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); },
-              [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
-        k += kSteps;
-        b += kSteps * p.b_row;
-      };
-      while (k + 4 <= p.k && !asker.stopped(2 * columns + 64)) add(Steps<4>{});
-      while (k < p.k && k + 4 > p.k) add(Steps<1>{});
-      const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
-      if (p.residual == Residual::BeforeAct)
-        for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
-      if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
-        finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
+      for (; k + 4 <= p.k && !asker.stopped(2 * columns + 64); k += 4)
+        add_rows<4>(p, a + k * p.a_col, b + k * p.b_row, y, columns);
+      for (; k < p.k && k + 4 > p.k; ++k) add_rows<1>(p, a + k * p.a_col, b + k * p.b_row, y, columns);
+      end_row(g, m, first, columns, y);
     }
   }
+}
+
+VecF dot(const Threads &threads, const float *a, const float *b, std::int64_t n) noexcept {
+  VecF part[4] = {};
+  for (Parts some(threads, n); some.next();) {
+    std::int64_t k = some.begin;
+    for (; k + 4 * kLanes <= some.end; k += 4 * kLanes)
+      QR_UNROLL for (int i = 0; i < 4; ++i) part[i] = fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
+    for (; k + kLanes <= some.end; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
+    if (const int rest = static_cast<int>(some.end - k); rest > 0)
+      part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
+  }
+  return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
 // One column, which lies side by side as the rows do: there is nothing to copy b's elements together for.
 void run_dots(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows) noexcept {
   const MatMulF32 &p = g.p;
   for (std::int64_t m = row; m < row + rows; ++m) {
-    const float *const a = g.a + m * p.a_row, *const b = g.b;
-    VecF part[4] = {};
-    for (Parts some(threads, p.k); some.next();) {
-      std::int64_t k = some.begin;
-      for (; k + 4 * kLanes <= some.end; k += 4 * kLanes)
-        QR_UNROLL for (int i = 0; i < 4; ++i) part[i] =
-            fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
-      for (; k + kLanes <= some.end; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
-      if (const int rest = static_cast<int>(some.end - k); rest > 0)
-        part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
-    }
     float *const y = g.y + m * p.y_row;
-    *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
-    const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row;
-    if (p.residual == Residual::BeforeAct) *y += *r;
-    if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
-      finish_rows(p.act, y, 0, 1, 1, p.residual == Residual::AfterAct ? r : nullptr, 0);
+    *y = p.alpha * sum(dot(threads, g.a + m * p.a_row, g.b, p.k)) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
+    end_row(g, m, 0, 1, y);
   }
+}
+
+// Rows of a side by side: the smaller of the two strides is the inner loop.
+void pack_rows(const MatMulF32 &p, const float *a, std::int64_t rows, std::int64_t count, float *to) noexcept {
+  if (p.a_row < p.a_col) {
+    for (std::int64_t k = 0; k < count; ++k)
+      for (std::int64_t m = 0; m < rows; ++m) to[m * count + k] = a[m * p.a_row + k * p.a_col];
+  } else {
+    for (std::int64_t m = 0; m < rows; ++m)
+      for (std::int64_t k = 0; k < count; ++k) to[m * count + k] = a[m * p.a_row + k * p.a_col];
+  }
+}
+
+// Whole vectors of the bias of a panel's columns, of which the last may be short: then they are copied to `room`.
+const float *panel_bias(const float *bias, std::int64_t columns, int tail, float *room) noexcept {
+  if (tail == kLanes) return bias;
+  std::memcpy(room, bias, bytes_of<float>(columns));
+  return room;
 }
 
 // Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to
@@ -131,29 +156,13 @@ void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::in
     if (!pack_a) {
       job.x = g.a + row * p.a_row + from, job.x_step = p.a_row;
     } else {
-      if (chunk != packed_chunk) {
-        packed_chunk = chunk;
-        // The smaller of the two strides is the inner loop.
-        const float *const a = g.a + row * p.a_row + from * p.a_col;
-        if (p.a_row < p.a_col) {
-          for (std::int64_t k = 0; k < job.k; ++k)
-            for (std::int64_t m = 0; m < rows; ++m) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
-        } else {
-          for (std::int64_t m = 0; m < rows; ++m)
-            for (std::int64_t k = 0; k < job.k; ++k) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
-        }
-      }
+      if (chunk != packed_chunk) pack_rows(p, g.a + row * p.a_row + from * p.a_col, rows, job.k, a_at);
+      packed_chunk = chunk;
       job.x = a_at, job.x_step = job.k;
     }
     job.accumulate = chunk > 0;
     job.finish = chunk == s.chunks - 1;
-    if (g.bias && job.finish) {
-      job.bias = g.bias + column;
-      if (job.tail != kLanes) {
-        std::memcpy(bias_at, g.bias + column, static_cast<std::size_t>(columns) * 4);
-        job.bias = bias_at;
-      }
-    }
+    if (g.bias && job.finish) job.bias = panel_bias(g.bias + column, columns, job.tail, bias_at);
     job.row_bias = g.row_bias && job.finish ? g.row_bias + row : nullptr;
     const std::int64_t at = row * p.y_row + column;
     job.y = g.y + at;
@@ -177,40 +186,24 @@ void run_MatMulF32(const Call &call) {
   if (p.residual != Residual::None) whole.r = call.operand<const float>(operand++);
   whole.y = call.operand<float>(operand);
 
-  // Tasks: matrices, then parts of the panels, then parts of the rows.
-  // Where weights are read once, that takes as long as many operations.
-  const double all = 2.0 * static_cast<double>(batches) * static_cast<double>(p.m + 16) * static_cast<double>(p.n) *
-                     static_cast<double>(p.k + 1);
-  const std::int64_t wanted = tasks_wanted(call.threads.workers, all);
-  const std::int64_t row_blocks = ceil_div(p.m, s.rows);
-  std::int64_t panel_parts = 1, row_parts = row_blocks;
-  if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
-  if (batches * row_parts * panel_parts < wanted)
-    row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
-  const std::int64_t tasks = batches * panel_parts * row_parts;
-  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) *
-                       static_cast<double>(batches) / static_cast<double>(tasks);
-  call.threads.run(
-      static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-        for (; begin < end; ++begin) {
-          auto rest = static_cast<std::int64_t>(begin);
-          const std::int64_t row_part = rest % row_parts;
-          rest /= row_parts;
-          const std::int64_t panel_part = rest % panel_parts;
-          rest /= panel_parts;
-          MatMul g = whole;
-          for (int i = kBatchRank - 1; i >= 0; --i) {
-            const std::int64_t at = rest % p.batch[i];
-            rest /= p.batch[i];
-            g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
-            if (g.r) g.r += at * p.y_batch[i];
-          }
-          const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
-          run_part(g, call.threads, row, rows, s.panels * panel_part / panel_parts,
-                   s.panels * (panel_part + 1) / panel_parts, reinterpret_cast<float *>(call.worker_scratch(worker)));
-        }
-      });
+  const MatMulTasks tasks(call.threads.workers, batches, p.m, p.n, p.k, s.panels, s.rows, 24);
+  call.threads.run(static_cast<std::uint64_t>(tasks.count),
+                   static_cast<std::uint64_t>(1 + kWorthSharing / tasks.operations),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     for (; begin < end; ++begin) {
+                       const MatMulTasks::Part part = tasks.part(static_cast<std::int64_t>(begin), p.m, s.panels);
+                       std::int64_t rest = part.batch;
+                       MatMul g = whole;
+                       for (int i = kBatchRank - 1; i >= 0; --i) {
+                         const std::int64_t at = rest % p.batch[i];
+                         rest /= p.batch[i];
+                         g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
+                         if (g.r) g.r += at * p.y_batch[i];
+                       }
+                       run_part(g, call.threads, part.row, part.rows, part.first_panel, part.last_panel,
+                                reinterpret_cast<float *>(call.worker_scratch(worker)));
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -3,6 +3,7 @@
 // them, and rows of a pass over them; what the zero points make of the sums comes off behind that:
 // sum (a - za)(b - zb) = sum a b - za * sum b - zb * (sum a - k za).
 #include "kernels/cpu/contraction/int_gemm.h"
+#include "kernels/cpu/contraction/matmul_tasks.h"
 #include "kernels/cpu/shapes/matmul_shape.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -354,27 +355,13 @@ void run_as(const Call &call, const MatMulInt &p, const MatMulIntShape &s, const
   if (batches == 0 || p.m == 0 || p.n == 0) return;
   const IntGemm gemm(call, p, s, sort, signed_weights);
   const std::size_t y_at = 2 + std::size_t{p.a_zeros != ByteZeros::None} + std::size_t{p.b_zeros != ByteZeros::None};
-  // Tasks: matrices, then parts of the panels, then parts of the rows.
-  // Where weights are read once, that takes as long as many operations.
-  const double all = 2.0 * static_cast<double>(batches) * static_cast<double>(p.m + 16) * static_cast<double>(p.n) *
-                     static_cast<double>(p.k + 1);
-  const std::int64_t wanted = tasks_wanted(call.threads.workers, all);
-  const std::int64_t row_blocks = ceil_div(p.m, s.rows);
-  std::int64_t panel_parts = 1, row_parts = row_blocks;
-  if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
-  if (batches * row_parts * panel_parts < wanted)
-    row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{48})), ceil_div(wanted, batches * panel_parts));
-  const std::int64_t tasks = batches * panel_parts * row_parts;
-  const double work = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) *
-                      static_cast<double>(batches) / static_cast<double>(tasks) / kElements;
-  call.threads.run(static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / work),
+  const MatMulTasks tasks(call.threads.workers, batches, p.m, p.n, p.k, s.panels, s.rows, 48);
+  call.threads.run(static_cast<std::uint64_t>(tasks.count),
+                   static_cast<std::uint64_t>(1 + kWorthSharing / (tasks.operations / kElements)),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
                      for (; begin < end; ++begin) {
-                       auto rest = static_cast<std::int64_t>(begin);
-                       const std::int64_t row_part = rest % row_parts;
-                       rest /= row_parts;
-                       const std::int64_t panel_part = rest % panel_parts;
-                       rest /= panel_parts;
+                       const MatMulTasks::Part part = tasks.part(static_cast<std::int64_t>(begin), p.m, s.panels);
+                       std::int64_t rest = part.batch;
                        Matrices m{call.operand<const std::uint8_t>(0), call.operand<const std::uint8_t>(1),
                                   call.operand<std::int32_t>(y_at)};
                        for (int i = kBatchRank - 1; i >= 0; --i) {
@@ -382,12 +369,9 @@ void run_as(const Call &call, const MatMulInt &p, const MatMulIntShape &s, const
                          rest /= p.batch[i];
                          m.a += at * p.a_batch[i], m.b += at * p.b_batch[i], m.y += at * p.y_batch[i];
                        }
-                       const std::int64_t row = p.m * row_part / row_parts,
-                                          rows = p.m * (row_part + 1) / row_parts - row,
-                                          first = s.panels * panel_part / panel_parts,
-                                          last = s.panels * (panel_part + 1) / panel_parts;
                        for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk)
-                         gemm.run(m, row, rows, first, last, chunk, call.worker_scratch(worker));
+                         gemm.run(m, part.row, part.rows, part.first_panel, part.last_panel, chunk,
+                                  call.worker_scratch(worker));
                      }
                    });
 }

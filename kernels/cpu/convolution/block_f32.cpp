@@ -71,8 +71,7 @@ void run_BlockF32(const Call &call) {
           std::int64_t kept = 0;
           if (have.image == image && have.begin <= first && first < have.end) {
             kept = min_of(have.end, last) - first;
-            std::memmove(expanded, expanded + (first - have.begin) * row_in,
-                         static_cast<std::size_t>(kept * row_in) * 4);
+            std::memmove(expanded, expanded + (first - have.begin) * row_in, bytes_of<float>(kept * row_in));
           }
           if (first + kept < last) {
             part.expand.window.ih = part.expand.window.oh = static_cast<std::int32_t>(last - first - kept);

@@ -76,23 +76,23 @@ void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::
     float *const to = padded + i * length;
     const std::int64_t iy = first * w.sh - w.pad_top + i;
     if (iy < 0 || iy >= w.ih || inside <= 0) {
-      std::memset(to, 0, static_cast<std::size_t>(length) * 4);
+      std::memset(to, 0, bytes_of<float>(length));
       continue;
     }
     const float *const from =
         stride == kPlanes ? conv.x + image * c * plane + iy * w.iw : conv.x + (image * w.ih + iy) * w.iw * stride;
-    std::memset(to, 0, static_cast<std::size_t>(left * c) * 4);
+    std::memset(to, 0, bytes_of<float>(left * c));
     if (stride == kPlanes) {
       transpose(4, reinterpret_cast<const std::byte *>(from), reinterpret_cast<std::byte *>(to + left * c), c, inside,
                 plane * 4, c * 4);
     } else if (stride == c) {
-      std::memcpy(to + left * c, from, static_cast<std::size_t>(inside * c) * 4);
+      std::memcpy(to + left * c, from, bytes_of<float>(inside * c));
     } else {
       for (std::int64_t ix = 0; ix < inside; ++ix)
         for (std::int64_t j = 0; j < c; ++j) to[(left + ix) * c + j] = from[ix * stride + j];
     }
     const std::int64_t end = (left + inside) * c;
-    std::memset(to + end, 0, static_cast<std::size_t>(length - end) * 4);
+    std::memset(to + end, 0, bytes_of<float>(length - end));
   }
   const std::int64_t count = rows * w.ow;
   for (std::int64_t oy = 0; oy < rows; ++oy)
@@ -224,7 +224,7 @@ void run_conv(const Call &call, bool few_rows) noexcept {
                      auto *const table = reinterpret_cast<const float **>(scratch);
                      auto *const extra = reinterpret_cast<float *>(scratch + s.table_bytes);
                      float *const panel_at = extra + s.extra_floats;
-                     if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
+                     if (!s.dense && !rows && s.bordered) std::memset(extra, 0, bytes_of<float>(p.ic));
                      std::int64_t filled = -1, begin = 0, count = 0;
                      Asker asker(call.threads);
                      for (; task < end; ++task) {

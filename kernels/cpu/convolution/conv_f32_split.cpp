@@ -137,6 +137,39 @@ TileShapes shapes_of(std::int64_t rows) noexcept {
   return shapes;
 }
 
+// A block of pixels, split into parts where its numbers allow, in a worker's scratch.
+struct SplitBlock {
+  std::byte *split;
+  bool plain[kSplitUnitsMost] = {};  // units that are multiplied by tiles
+  std::int64_t first = 0, count = 0, units = 0;
+
+  std::int64_t rows_of(std::int64_t unit) const noexcept { return min_of(kSplitRows, count - unit * kSplitRows); }
+  void fill(const Split &g, std::int64_t from, std::int64_t pixels) noexcept {
+    first = from, count = pixels, units = ceil_div(pixels, kSplitRows);
+    for (std::int64_t u = 0; u < units; ++u)
+      plain[u] = split_rows(g.x + (first + u * kSplitRows) * g.p.x_stride, g.p.x_stride, rows_of(u), g.p.ic,
+                            split + u * g.s.unit_bytes);
+  }
+};
+
+// The sums of a block's units and a pair of vectors of channels. `shaped`: the rows that tiles are configured for.
+void run_pair(const Split &g, const SplitBlock &block, std::int64_t pair, TileScope &tiles, std::int64_t &shaped,
+              float *sums) noexcept {
+  const ConvF32 &p = g.p;
+  const std::byte *const w = g.w + pair * g.s.pair_bytes;
+  for (std::int64_t u = 0; u < block.units; ++u) {
+    const std::int64_t rows = block.rows_of(u), from = block.first + u * kSplitRows;
+    if (!block.plain[u]) {
+      multiply_fma(g.x + from * p.x_stride, p.x_stride, rows, p.ic, w, sums);
+    } else {
+      if (shaped != rows) tiles.set(shapes_of(rows)), shaped = rows;
+      rows > 16 ? multiply_tiles<true>(block.split + u * g.s.unit_bytes, w, g.s.steps, sums)
+                : multiply_tiles<false>(block.split + u * g.s.unit_bytes, w, g.s.steps, sums);
+    }
+    finish(g, sums, from, rows, pair * kSplitColumns);
+  }
+}
+
 void run_split(const Call &call, const ConvF32 &p) noexcept {
   const SplitShape s = split_shape(p);
   std::size_t operand = 2;
@@ -152,40 +185,22 @@ void run_split(const Call &call, const ConvF32 &p) noexcept {
   const std::int64_t blocks = ceil_div(all_units, units),
                      parts = workers > 1 && blocks < wanted ? min_of(s.pairs, ceil_div(wanted, blocks)) : 1;
   const double work = 2.0 * static_cast<double>(pixels) * p.ic * p.oc / static_cast<double>(blocks * parts);
-  call.threads.run(
-      static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1 + kWorthSharing / work),
-      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-        std::byte *const split = call.worker_scratch(worker);
-        auto *const sums = reinterpret_cast<float *>(split + s.units_bytes());
-        bool plain[kSplitUnitsMost] = {};
-        std::int64_t filled = -1, shaped = 0;
-        TileScope tiles;
-        for (; task < end; ++task) {
-          const std::int64_t block = static_cast<std::int64_t>(task) / parts,
-                             part = static_cast<std::int64_t>(task) % parts;
-          const std::int64_t first = block * units * kSplitRows, count = min_of(units * kSplitRows, pixels - first);
-          const auto rows_of = [&](std::int64_t unit) { return min_of(kSplitRows, count - unit * kSplitRows); };
-          const std::int64_t there = ceil_div(count, kSplitRows);
-          if (filled != block)
-            for (std::int64_t u = 0; u < there; ++u)
-              plain[u] = split_rows(g.x + (first + u * kSplitRows) * p.x_stride, p.x_stride, rows_of(u), p.ic,
-                                    split + u * s.unit_bytes);
-          filled = block;
-          for (std::int64_t pair = s.pairs * part / parts; pair < s.pairs * (part + 1) / parts; ++pair)
-            for (std::int64_t u = 0; u < there; ++u) {
-              const std::int64_t rows = rows_of(u), from = first + u * kSplitRows;
-              const std::byte *const w = g.w + pair * s.pair_bytes;
-              if (!plain[u]) {
-                multiply_fma(g.x + from * p.x_stride, p.x_stride, rows, p.ic, w, sums);
-              } else {
-                if (shaped != rows) tiles.set(shapes_of(rows)), shaped = rows;
-                rows > 16 ? multiply_tiles<true>(split + u * s.unit_bytes, w, s.steps, sums)
-                          : multiply_tiles<false>(split + u * s.unit_bytes, w, s.steps, sums);
-              }
-              finish(g, sums, from, rows, pair * kSplitColumns);
-            }
-        }
-      });
+  call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1 + kWorthSharing / work),
+                   [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+                     SplitBlock there{call.worker_scratch(worker)};
+                     auto *const sums = reinterpret_cast<float *>(there.split + s.units_bytes());
+                     std::int64_t filled = -1, shaped = 0;
+                     TileScope tiles;
+                     for (; task < end; ++task) {
+                       const std::int64_t block = static_cast<std::int64_t>(task) / parts,
+                                          part = static_cast<std::int64_t>(task) % parts;
+                       const std::int64_t first = block * units * kSplitRows;
+                       if (filled != block) there.fill(g, first, min_of(units * kSplitRows, pixels - first));
+                       filled = block;
+                       for (std::int64_t pair = s.pairs * part / parts; pair < s.pairs * (part + 1) / parts; ++pair)
+                         run_pair(g, there, pair, tiles, shaped, sums);
+                     }
+                   });
 }
 
 }  // namespace

@@ -78,6 +78,18 @@ void run_vectors(const Tile &t, int rows, int vectors) noexcept {
 }
 using RunVectors = void (*)(const Tile &t, int rows, int vectors) noexcept;
 
+// to = from + sums * factor, for rows of whole vectors; all rows add the same `from` where it has a step of 0.
+void add_wide(const std::int32_t *sums, std::int64_t rows, std::int64_t width, double factor, const double *from,
+              std::int64_t from_step, double *to) noexcept {
+  const VecD by = VecD{} + factor;
+  for (std::int64_t r = 0; r < rows; ++r, from += from_step, to += width)
+    for (std::int64_t c = 0; c < width; c += kLanes) {
+      const VecI v = load(sums + r * width + c);
+      store(to + c, load(from + c) + double_low(v) * by);
+      store(to + c + kLanes / 2, load(from + c + kLanes / 2) + double_high(v) * by);
+    }
+}
+
 // A tile whose sums do not fit 32 bits: some steps at a time, in sums of f64.
 void run_wide(const Tile &whole, RunVectors run, const ConvIntShape &shape, const double *bias, double *sums, int rows,
               int vectors) noexcept {
@@ -95,15 +107,7 @@ void run_wide(const Tile &whole, RunVectors run, const ConvIntShape &shape, cons
     for (std::int64_t part = 0; part < shape.parts; ++part, begun = 1) {
       t.w = w + part * whole.low * shape.weight_bytes + s * row_step;
       run(t, rows, vectors);
-      const VecD factor = VecD{} + (part + 1 < shape.parts ? 256.0 : 1.0);
-      const double *from = begun ? sums : bias;
-      for (std::int64_t r = 0; r < rows; ++r, from += begun * width)
-        for (std::int64_t c = 0; c < width; c += kLanes) {
-          const VecI v = load(some + r * width + c);
-          double *const to = sums + r * width + c;
-          store(to, load(from + c) + double_low(v) * factor);
-          store(to + kLanes / 2, load(from + c + kLanes / 2) + double_high(v) * factor);
-        }
+      add_wide(some, rows, width, part + 1 < shape.parts ? 256.0 : 1.0, begun ? sums : bias, begun * width, sums);
     }
   }
 }
@@ -178,34 +182,81 @@ void shuffle_rows(const std::byte *from, std::int64_t from_bytes, const BytePair
   }
 }
 
+struct BytePairCall {
+  const ConvIntShape &shape;
+  const std::byte *weights;
+  const std::int32_t *bias;
+  const Requantise &finish;
+  std::int64_t k, group_channels;
+};
+// Rows of a block of pixels as they are wanted, but for the order of bytes.
+struct PairRows {
+  const std::byte *at;
+  std::int64_t bytes, steps;   // of a row
+  std::int64_t first, count;   // pixels
+  std::byte *shuffled, *sums;  // scratch
+};
+
+BytePairHeader header_of(const BytePairCall &g, std::int64_t group) noexcept {
+  BytePairHeader header;
+  std::memcpy(&header, g.weights + group * g.shape.pair_group_bytes, sizeof header);
+  return header;
+}
+
+// The pixels of a block and a group of channels.
+void run_pair_group(const BytePairCall &g, const PairRows &block, std::int64_t group) noexcept {
+  const ConvIntShape &shape = g.shape;
+  const std::int64_t tiles = ceil_div(block.count, std::int64_t{kIntRows});
+  const std::byte *w = g.weights + group * shape.pair_group_bytes;
+  const BytePairHeader header = header_of(g, group);
+  const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
+  w += static_cast<std::int64_t>(sizeof header) + g.k;
+  const std::byte *rows = block.at;
+  Tile t{};
+  t.row_bytes = block.bytes, t.steps = block.steps;
+  if (header.shuffled) {
+    shuffle_rows(block.at, block.bytes, header, shuffle, g.k, block.count, block.shuffled);
+    rows = block.shuffled, t.row_bytes = g.k + kPairBytes;
+    if (header.more) t.steps += kPairBytes / 4;
+  }
+  t.steps = min_of<std::int64_t>(t.steps, header.steps);
+  const std::int64_t end = min_of((group + 1) * g.group_channels, shape.group_oc);
+  for (std::int64_t channel = group * g.group_channels; channel < end;
+       channel += shape.panel, w += shape.panel * (g.k + kPairBytes)) {
+    const std::int64_t channels = min_of(std::int64_t{shape.panel}, end - channel);
+    const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+    t.w = w, t.bias = g.bias + channel;
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t from = tile * block.count / tiles, until = (tile + 1) * block.count / tiles;
+      t.rows = rows + from * t.row_bytes;
+      t.sums = reinterpret_cast<std::int32_t *>(block.sums) + from * vectors * kLanes;
+      run_vectors<BytePairs>(t, static_cast<int>(until - from), vectors);
+    }
+    g.finish.run(g.finish, {block.sums, static_cast<int>(block.count), vectors, block.first, channel, channels});
+  }
+}
+
 void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
   const Window &window = p.window;
   const auto *const x = call.operand<const std::byte>(0);
   const Gather<std::int8_t> gather(p, shape, x);
-  const auto *const weights = call.operand<const std::byte>(1);
-  const auto *const bias = call.operand<const std::int32_t>(2);
   const Requantise finish(p, call, false);
-  const std::int64_t k = shape.steps * 4;
-  const std::int64_t group_channels = shape.pair_panels * shape.panel,
+  const std::int64_t k = shape.steps * 4, group_channels = shape.pair_panels * shape.panel,
                      groups = ceil_div(shape.group_oc, group_channels);
-  const auto header_of = [&](std::int64_t group) {
-    BytePairHeader header;
-    std::memcpy(&header, weights + group * shape.pair_group_bytes, sizeof header);
-    return header;
-  };
+  const BytePairCall g{shape,         call.operand<const std::byte>(1), call.operand<const std::int32_t>(2), finish, k,
+                       group_channels};
   // Rows that lie in memory as they are wanted are read from there. To be shuffled, they must not end within 16 bytes:
   // the last one's next bytes may not be there.
   bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 &&
                   window.oh == window.ih && window.ow == window.iw && p.x.dtype == kU8 && p.ic % 4 == 0;
   if (k != p.ic)
-    for (std::int64_t group = 0; group < groups && in_place; ++group) in_place = !header_of(group).shuffled;
+    for (std::int64_t group = 0; group < groups && in_place; ++group) in_place = !header_of(g, group).shuffled;
   const std::int64_t row_steps = in_place ? p.ic / 4 : shape.steps;
   const Split split(call, p, shape, groups, 1);
   const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_groups = split.part_pieces;
   call.threads.run(static_cast<std::uint64_t>(split.blocks * parts), split.grain(shape, group_channels),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     std::byte *const scratch = call.worker_scratch(worker), *const shuffled = scratch + shape.shuffled,
-                                      *const sums = scratch + shape.sums;
+                     std::byte *const scratch = call.worker_scratch(worker);
                      std::int64_t gathered = -1;
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
                        const std::int64_t part = task % parts, first = task / parts * block,
@@ -214,39 +265,16 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
                        if (!in_place && gathered != task / parts)
                          gather.rows(first, count, 0, reinterpret_cast<std::int8_t *>(scratch));
                        gathered = task / parts;
-                       const std::byte *const plain = in_place ? x + first * p.x_stride : scratch;
-                       const std::int64_t plain_bytes = in_place ? p.x_stride : k,
-                                          last_group = min_of(groups, (part + 1) * part_groups),
-                                          tiles = ceil_div(count, std::int64_t{kIntRows});
-                       for (std::int64_t group = part * part_groups; group < last_group; ++group) {
-                         const std::byte *w = weights + group * shape.pair_group_bytes;
-                         const BytePairHeader header = header_of(group);
-                         const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
-                         w += static_cast<std::int64_t>(sizeof header) + k;
-                         const std::byte *rows = plain;
-                         Tile t{};
-                         t.row_bytes = plain_bytes, t.steps = row_steps;
-                         if (header.shuffled) {
-                           shuffle_rows(plain, plain_bytes, header, shuffle, k, count, shuffled);
-                           rows = shuffled, t.row_bytes = k + kPairBytes;
-                           if (header.more) t.steps += kPairBytes / 4;
-                         }
-                         t.steps = min_of<std::int64_t>(t.steps, header.steps);
-                         const std::int64_t end_channel = min_of((group + 1) * group_channels, shape.group_oc);
-                         for (std::int64_t channel = group * group_channels; channel < end_channel;
-                              channel += shape.panel, w += shape.panel * (k + kPairBytes)) {
-                           const std::int64_t channels = min_of(std::int64_t{shape.panel}, end_channel - channel);
-                           const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
-                           t.w = w, t.bias = bias + channel;
-                           for (std::int64_t tile = 0; tile < tiles; ++tile) {
-                             const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-                             t.rows = rows + from * t.row_bytes;
-                             t.sums = reinterpret_cast<std::int32_t *>(sums) + from * vectors * kLanes;
-                             run_vectors<BytePairs>(t, static_cast<int>(until - from), vectors);
-                           }
-                           finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
-                         }
-                       }
+                       const PairRows rows{in_place ? x + first * p.x_stride : scratch,
+                                           in_place ? p.x_stride : k,
+                                           row_steps,
+                                           first,
+                                           count,
+                                           scratch + shape.shuffled,
+                                           scratch + shape.sums};
+                       const std::int64_t last = min_of(groups, (part + 1) * part_groups);
+                       for (std::int64_t group = part * part_groups; group < last; ++group)
+                         run_pair_group(g, rows, group);
                      }
                    });
 }

@@ -288,8 +288,7 @@ void finish_row(const Row &row, float *final_y) noexcept {
     if (p.act.kind != Act::None) activate_in_place(p.act, y, count);
     if (p.residual == Residual::AfterAct)
       for (std::int64_t i = 0; i < count; ++i) y[i] += r[i];
-    if (row.d.y != final_y)
-      std::memcpy(final_y + pixel * p.y_stride, y, static_cast<std::size_t>(count) * sizeof(float));
+    if (row.d.y != final_y) std::memcpy(final_y + pixel * p.y_stride, y, bytes_of<float>(count));
   }
 }
 

@@ -157,6 +157,21 @@ QR_INLINE void sum_any(const Strip &s, const std::int16_t *at, const std::int16_
   }
 }
 
+// A vector of channels of some outputs: by code for the usual windows, or for any.
+template <bool Wide>
+QR_INLINE void sum_vector(const Strip &s, const std::int16_t *at, const std::int16_t *weights, bool shifted,
+                          std::int64_t outputs, const typename SumOf<Wide>::Type *bias, typename SumOf<Wide>::Type *to,
+                          std::int64_t step) noexcept {
+  if constexpr (!Wide) {
+    const Window &w = s.p.window;
+    const std::int64_t pairs = (w.kh + 1) / 2;
+    const VecI b = load(bias);
+    if (w.kw == 3 && pairs == 2) return sum_fixed<2, 3>(s, at, weights, shifted, outputs, b, to, step);
+    if (w.kw == 5 && pairs == 3) return sum_fixed<3, 5>(s, at, weights, shifted, outputs, b, to, step);
+  }
+  sum_any<Wide>(s, at, weights, shifted, outputs, bias, to, step);
+}
+
 template <bool Wide>
 void sum_strip(const Strip &s, bool shifted, std::int64_t pixel, std::int64_t outputs) noexcept {
   using Sum = typename SumOf<Wide>::Type;
@@ -171,20 +186,8 @@ void sum_strip(const Strip &s, bool shifted, std::int64_t pixel, std::int64_t ou
       for (int v = 0; v < vectors; ++v) {
         const std::int16_t *const weights = s.w + ((s.channel + c) / kLanes + v) * pairs * w.kw * kHalves;
         const std::int16_t *const at = s.pairs + first * w.sw * s.padded * 2 + (c + v * kLanes) * 2;
-        const std::int64_t step = std::int64_t{vectors} * kLanes;
-        Sum *const to = sums + v * kLanes;
-        if constexpr (!Wide) {
-          const VecI b = load(bias + c + v * kLanes);
-          if (w.kw == 3 && pairs == 2) {
-            sum_fixed<2, 3>(s, at, weights, shifted, count, b, to, step);
-            continue;
-          }
-          if (w.kw == 5 && pairs == 3) {
-            sum_fixed<3, 5>(s, at, weights, shifted, count, b, to, step);
-            continue;
-          }
-        }
-        sum_any<Wide>(s, at, weights, shifted, count, bias + c + v * kLanes, to, step);
+        sum_vector<Wide>(s, at, weights, shifted, count, bias + c + v * kLanes, sums + v * kLanes,
+                         std::int64_t{vectors} * kLanes);
       }
       s.finish.run(s.finish, {sums, static_cast<int>(count), vectors, pixel + first, s.channel + c,
                               min_of<std::int64_t>(s.channels - c, 2 * kLanes)});

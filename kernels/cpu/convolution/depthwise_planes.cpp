@@ -333,7 +333,7 @@ void run_depthwise_planes(const Call &call) noexcept {
       static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(p.c), static_cast<std::uint64_t>(1 + 1e5 / work),
       [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
         auto *const rows_at = reinterpret_cast<float *>(call.worker_scratch(worker));
-        std::memset(rows_at, 0, static_cast<std::size_t>(s.row) * 4);
+        std::memset(rows_at, 0, bytes_of<float>(s.row));
         for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i) {
           const std::int64_t c = i % p.c;
           run({p, s, x + i * in_plane, weights + c / kLanes * taps * kLanes + c % kLanes, bias ? bias[c] : 0, low, high,

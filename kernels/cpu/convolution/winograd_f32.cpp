@@ -313,7 +313,7 @@ void run_winograd(const Call &call) noexcept {
         static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
         [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
           float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + s.points * s.in_plane;
-          std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
+          std::memset(zeros, 0, bytes_of<float>(s.in_step));
           for (; block < end; ++block) {
             const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
             inputs(g, first, 0, n, zeros, in);
@@ -325,7 +325,7 @@ void run_winograd(const Call &call) noexcept {
   }
   // Few blocks: all workers share each.
   float *const zeros = zeros_of(0), *const in = zeros + s.in_step, *const out = in + s.points * s.in_plane;
-  std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
+  std::memset(zeros, 0, bytes_of<float>(s.in_step));
   for (std::int64_t first = 0; first < s.tiles; first += s.block) {
     const std::int64_t n = min_of(s.block, s.tiles - first);
     const auto grain_of = [](double each) { return static_cast<std::uint64_t>(1 + kWorthSharing / each); };

@@ -165,7 +165,7 @@ void fmod_row(const RowCall &r) noexcept {
     }
     if (odd)
       for (int i = 0; i < count; ++i) rests[i] = __builtin_fmodf(a[at + i], b[at + i]);
-    std::memcpy(y + at, rests, static_cast<std::size_t>(count) * 4);
+    std::memcpy(y + at, rests, bytes_of<float>(count));
   }
 }
 template <ElementOp op, class T>
@@ -476,6 +476,48 @@ struct Operator {
   }
 };
 
+// How the operands of a call lie, and by what rows it goes through them.
+struct Layout {
+  std::int64_t width, y_width, scale;  // bytes of an element; of BitAnd and the like, elements of an element
+  std::uint32_t rank = 1;
+  const std::int64_t *dims = &total;
+  const std::int64_t (*steps)[kLoopRank] = kDense;
+  bool dense[3] = {};  // operands whose elements lie side by side throughout
+  bool beside;         // rows of all operands lie side by side, as they are
+  bool channels;       // MulAdd of a row with two numbers
+  bool gathers;        // short rows are brought together
+  std::int64_t room;   // elements that are brought together at most
+
+  Layout(const Elements &p, const Operator &op, bool widened) noexcept
+      : width(width_of(static_cast<DType>(p.dtype))),
+        y_width(gives_truth(p.op) ? 1 : width),
+        scale(of_bits(p.op) ? width : 1),
+        beside(!widened),
+        room(widened ? kRow : kRoom / width) {
+    for (std::uint32_t d = 0; d < p.rank; ++d) total *= p.dims[d];
+    // (Functions give the same to the last bit in rows that begin where they did.)
+    bool all_dense = op.row != nullptr;
+    for (int i = 0; i < op.operands; ++i) {
+      std::int64_t step = 1;
+      dense[i] = true;
+      for (std::int64_t d = p.rank; d-- > 0; step *= p.dims[d]) dense[i] &= p.dims[d] == 1 || p.x[i][d] == step;
+      all_dense &= dense[i];
+    }
+    if (!all_dense) rank = p.rank, dims = p.dims, steps = p.x;
+    const std::uint32_t last = rank - 1;
+    for (int i = 0; i < op.operands; ++i) beside &= steps[i][last] == 1;
+    channels =
+        p.op == ElementOp::MulAdd && !widened && steps[0][last] == 1 && steps[1][last] == 0 && steps[2][last] == 0;
+    gathers = !channels && rank > 1 && op.row &&
+              dims[last] * width <= (dims[last] * scale % op.whole == 0 ? kShortRow : kOddRow);
+  }
+  Layout(const Layout &) = delete;
+
+ private:
+  static constexpr std::int64_t kDense[3][kLoopRank] = {{1}, {1}, {1}};
+  std::int64_t total = 1;
+};
+
 void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int64_t end) noexcept {
   const DType dtype = static_cast<DType>(p.dtype);
   const int operands = operands_of(p.op);
@@ -484,33 +526,16 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
                                                    : NumberType::F32;
   const bool widened = halves != NumberType::F32, narrowed = widened && !gives_truth(p.op);
   const Operator op(p, widened ? DType::F32 : dtype);
-  const std::int64_t width = width_of(dtype), y_width = gives_truth(p.op) ? 1 : width,
-                     scale = of_bits(p.op) ? width : 1;
   std::byte *const y = call.operands[operands];
   // What lies side by side in all operands is worked on as it lies; of short rows, many are brought together.
-  bool beside = !widened, dense[3] = {}, all_dense = true;
-  std::int64_t total = 1;
-  for (std::uint32_t d = 0; d < p.rank; ++d) total *= p.dims[d];
-  for (int i = 0; i < operands; ++i) {
-    std::int64_t step = 1;
-    dense[i] = true;
-    for (std::int64_t d = p.rank; d-- > 0; step *= p.dims[d]) dense[i] &= p.dims[d] == 1 || p.x[i][d] == step;
-    all_dense &= dense[i];
-  }
-  static constexpr std::int64_t kDense[3][kLoopRank] = {{1}, {1}, {1}};
-  // (Functions give the same to the last bit in rows that begin where they did.)
-  if (!op.row) all_dense = false;
-  const std::uint32_t rank = all_dense ? 1 : p.rank, last = rank - 1;
-  const std::int64_t *const dims = all_dense ? &total : p.dims;
-  const std::int64_t(*const steps)[kLoopRank] = all_dense ? kDense : p.x;
-  for (int i = 0; i < operands; ++i) beside &= steps[i][last] == 1;
-  const bool channels =
-      p.op == ElementOp::MulAdd && !widened && steps[0][last] == 1 && steps[1][last] == 0 && steps[2][last] == 0;
-  const std::int64_t room = widened ? kRow : kRoom / width, most = beside || channels ? end - begin : room;
-  const std::int64_t row_bytes = dims[last] * width;
-  const bool gathers =
-      !channels && rank > 1 && op.row && row_bytes <= (dims[last] * scale % op.whole == 0 ? kShortRow : kOddRow);
-  if (beside && !gathers && op.row) {
+  const Layout layout(p, op, widened);
+  const std::int64_t width = layout.width, y_width = layout.y_width, scale = layout.scale, room = layout.room;
+  const std::uint32_t rank = layout.rank, last = rank - 1;
+  const std::int64_t *const dims = layout.dims;
+  const std::int64_t(*const steps)[kLoopRank] = layout.steps;
+  const bool channels = layout.channels, gathers = layout.gathers;
+  const std::int64_t most = layout.beside || channels ? end - begin : room;
+  if (layout.beside && !gathers && op.row) {
     const auto *const x0 = call.operands[0], *const x1 = call.operands[operands > 1 ? 1 : 0],
                       *const x2 = call.operands[operands > 2 ? 2 : 0];
     const std::int64_t x0_width = p.op == ElementOp::Select ? 1 : width;
@@ -549,7 +574,7 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
           const std::byte *const from = call.operands[i] + offsets[i] * each;
           if (!gathers) {
             x[i] = sides[i].row(from, each, step, count);
-          } else if (dense[i]) {
+          } else if (layout.dense[i]) {
             if (held == 0) x[i] = from;
           } else {
             lay_out(from, each, step, count, sides[i].room + held * each);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on f32 elements, of one operand and of two.
+#include "kernels/cpu/loops/activate_array.h"
 #include "kernels/cpu/vector/activate.h"
 #include "kernels/cpu/vector/isa_kernels.h"
 #include "kernels/cpu/vector/pow_f32.h"
@@ -30,10 +31,15 @@ constexpr bool waits_for_memory(Act kind) noexcept {
   return kind == Act::Clip || kind == Act::LeakyRelu || kind == Act::HardSigmoid || kind == Act::HardSwish ||
          kind == Act::Linear || kind == Act::Square || (kind >= Act::Abs && kind <= Act::Round);
 }
+
+}  // namespace
+
 void activate_array(const Activation &act, const float *x, float *y, std::int64_t count) noexcept {
   with_each_activation(
       act, [&](auto f) __attribute__((always_inline)) { map_array<waits_for_memory(f.kind) ? 4 : 1>(x, y, count, f); });
 }
+
+namespace {
 
 // Exponents that are simpler. False: it is none of them.
 bool pow_array(const float *x, float exponent, float *y, std::int64_t count) noexcept {
@@ -188,12 +194,12 @@ bool shares_short_rows(const BinaryF32 &p) noexcept {
 void repeat(std::int64_t c, std::int64_t rows, float *tile) noexcept {
   for (std::int64_t have = 1; have < rows;) {  // doubled each time
     const std::int64_t more = min_of(have, rows - have);
-    std::memcpy(tile + have * c, tile, static_cast<std::size_t>(more * c) * 4);
+    std::memcpy(tile + have * c, tile, bytes_of<float>(more * c));
     have += more;
   }
 }
 void lay_out(const float *row, std::int64_t c, std::int64_t rows, float *tile) noexcept {
-  std::memcpy(tile, row, static_cast<std::size_t>(c) * 4);
+  std::memcpy(tile, row, bytes_of<float>(c));
   repeat(c, rows, tile);
 }
 void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,

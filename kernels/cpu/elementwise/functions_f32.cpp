@@ -3,6 +3,7 @@
 #include "kernels/cpu/vector/functions_f32.h"
 
 #include "kernels/cpu/vector/activate.h"
+#include "kernels/cpu/vector/written.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -162,6 +163,10 @@ void function_row(ElementOp op, float a, float b, const float *x, float *y, std:
     case ElementOp::Asinh: return map(x, y, count, [](VecF v) { return arc_sinh(v); });
     case ElementOp::Acosh: return map(x, y, count, [](VecF v) { return arc_cosh(v); });
     case ElementOp::Atanh: return map(x, y, count, [](VecF v) { return arc_tanh(v); });
+#define QR_EXPRESSION(op, ...) \
+  case ElementOp::op:          \
+    return map(x, y, count, [=](VecF v) { return written_##op<float>(v, va, vb); });
+#include "graph/ops/functions.inc"
     default: return;
   }
 }

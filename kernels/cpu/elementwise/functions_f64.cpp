@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/vector/double_vec.h"
 #include "kernels/cpu/vector/isa_kernels.h"
+#include "kernels/cpu/vector/written.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -162,6 +163,10 @@ void function_row(ElementOp op, double a_, double b_, const double *x, double *y
     case ElementOp::Tan: return map_long(x, y, count, [](VecD v) { return wave<ElementOp::Tan>(v); });
     case ElementOp::Sinh: return map_long(x, y, count, [](VecD v) { return sinh(v); });
     case ElementOp::Cosh: return map_long(x, y, count, [](VecD v) { return cosh(v); });
+#define QR_EXPRESSION(op, ...) \
+  case ElementOp::op:          \
+    return map_long(x, y, count, [=](VecD v) { return written_##op<double>(v, a, b); });
+#include "graph/ops/functions.inc"
     default: return;
   }
 }

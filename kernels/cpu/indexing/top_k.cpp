@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The k greatest or least of lines. Elements become integers that order as they do. A bound that at least k of them
-// reach is found by counting (of the greatest of groups, where k is small beside the line), those that reach it are
+// The k greatest or least of rows. Elements become integers that order as they do. A bound that at least k of them
+// reach is found by counting (of the greatest of groups, where k is small beside the row), those that reach it are
 // collected, and only they are put in order.
 #include <type_traits>
 
@@ -148,7 +148,7 @@ K bound_of(const Threads &threads, const K *keys, std::int64_t n, std::int64_t c
 // Keys that reach the bound and where they stand, in their order, behind `found` that are there; stops where `room`
 // are. Writes up to a vector beyond them.
 template <class K>
-std::int64_t collect(const Threads &threads, const K *keys, std::int64_t n, K bound, K *to, std::int32_t *places,
+std::int64_t collect(const Threads &threads, const K *keys, std::int64_t n, K bound, K *to, std::int32_t *positions,
                      std::int64_t found, std::int64_t room) noexcept {
   using Vec = typename Of<K>::Vec;
   constexpr int kCount = Of<K>::kCount;
@@ -167,13 +167,13 @@ std::int64_t collect(const Threads &threads, const K *keys, std::int64_t n, K bo
       else
         put_keys(to + found, reinterpret_cast<Vec>(_mm512_maskz_compress_epi64(static_cast<__mmask8>(bits),
                                                                                reinterpret_cast<__m512i>(v))));
-      store(places + found, reinterpret_cast<VecI>(_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits),
-                                                                               reinterpret_cast<__m512i>(at))));
+      store(positions + found, reinterpret_cast<VecI>(_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits),
+                                                                                  reinterpret_cast<__m512i>(at))));
       found += __builtin_popcount(bits);
 #else
       for (; bits != 0; bits &= bits - 1) {
         const int lane = __builtin_ctz(bits);
-        to[found] = keys[i + lane], places[found++] = static_cast<std::int32_t>(i + lane);
+        to[found] = keys[i + lane], positions[found++] = static_cast<std::int32_t>(i + lane);
       }
 #endif
       if (found >= room) return room;
@@ -182,16 +182,16 @@ std::int64_t collect(const Threads &threads, const K *keys, std::int64_t n, K bo
 }
 // The first keys that are the bound itself, behind `found` that are there, until there are k.
 template <class K>
-void collect_equal(const Threads &threads, const K *keys, std::int64_t n, K bound, K *to, std::int32_t *places,
+void collect_equal(const Threads &threads, const K *keys, std::int64_t n, K bound, K *to, std::int32_t *positions,
                    std::int64_t found, std::int64_t k) noexcept {
   for (Parts part(threads, n); found < k && part.next();)
     for (std::int64_t i = part.begin; found < k && i < part.end; ++i)
-      if (keys[i] == bound) to[found] = bound, places[found++] = static_cast<std::int32_t>(i);
+      if (keys[i] == bound) to[found] = bound, positions[found++] = static_cast<std::int32_t>(i);
 }
 
-// Few: each key's place is the number of those before it. Keys and their places have room for whole vectors.
+// Few: each key's place is the number of those before it. Keys and their positions have room for whole vectors.
 template <class K>
-void rank(K *keys, const std::int32_t *places, std::int64_t count, std::int32_t *order) noexcept {
+void rank(K *keys, const std::int32_t *positions, std::int64_t count, std::int32_t *order) noexcept {
   using Vec = typename Of<K>::Vec;
   constexpr int kCount = Of<K>::kCount;
   Vec lane{};
@@ -209,14 +209,14 @@ void rank(K *keys, const std::int32_t *places, std::int64_t count, std::int32_t 
     for (; j + 2 <= count; j += 2) a -= splat(keys[j]) > own, b -= splat(keys[j + 1]) > own;
     if (j < count) a -= splat(keys[j]) > own;
     a += b;
-    for (int i = 0; i < lanes; ++i) order[a[i]] = places[begin + i];
+    for (int i = 0; i < lanes; ++i) order[a[i]] = positions[begin + i];
   }
 }
 
-// Many: by one digit after the other, from the last. Gives where the places lie in order.
+// Many: by one digit after the other, from the last. Gives where the positions lie in order.
 template <class K>
-const std::int32_t *sort(const Threads &threads, K *keys, std::int32_t *places, K *other_keys,
-                         std::int32_t *other_places, std::int64_t count) noexcept {
+const std::int32_t *sort(const Threads &threads, K *keys, std::int32_t *positions, K *other_keys,
+                         std::int32_t *other_positions, std::int64_t count) noexcept {
   using Unsigned = typename Of<K>::Unsigned;
   constexpr int kDigits = static_cast<int>(sizeof(K));
   std::uint32_t counts[kDigits][256] = {};
@@ -240,33 +240,33 @@ const std::int32_t *sort(const Threads &threads, K *keys, std::int32_t *places, 
       for (std::int64_t i = part.begin; i < part.end; ++i) {
         const K key = keys[i];
         const std::uint32_t to = at[(static_cast<Unsigned>(key) ^ kFlip) >> 8 * d & 255]++;
-        other_keys[to] = key, other_places[to] = places[i];
+        other_keys[to] = key, other_positions[to] = positions[i];
       }
     if (count > Parts::kElements && threads.stopped()) return nullptr;
     K *const k = keys;
     keys = other_keys, other_keys = k;
-    std::int32_t *const p = places;
-    places = other_places, other_places = p;
+    std::int32_t *const p = positions;
+    positions = other_positions, other_positions = p;
   }
-  return places;
+  return positions;
 }
 
 template <class K>
 struct Room {
   K *keys, *first, *second;
-  std::int32_t *places, *order;
+  std::int32_t *positions, *order;
 };
 
 template <class K>
 using MakeKeys = void (*)(const std::byte *from, std::int64_t n, K flip, K *keys) noexcept;
 
-// The places of the best k, in order; null where the run was stopped.
+// The positions of the best k, in order; null where the run was stopped.
 template <class K>
 const std::int32_t *choose(const TopK &p, const Threads &threads, const std::byte *x, std::int64_t width,
                            MakeKeys<K> make, const Room<K> &room) noexcept {
   constexpr int kCount = Of<K>::kCount;
   const std::int64_t n = p.n, k = p.k;
-  // What is known then is of a part of the line: too few keys, say.
+  // What is known then is of a part of the row: too few keys, say.
   const auto told = [&] { return n > Parts::kElements && threads.stopped(); };
   for (Parts part(threads, n); part.next();)
     make(x + part.begin * width, part.end - part.begin, p.least ? static_cast<K>(-1) : K{0}, room.keys + part.begin);
@@ -275,9 +275,8 @@ const std::int32_t *choose(const TopK &p, const Threads &threads, const std::byt
   std::int64_t count = n;
   if (n <= kTopKFew || n <= enough) {
     for (Parts part(threads, n); part.next();) {
-      std::memcpy(room.first + part.begin, room.keys + part.begin,
-                  static_cast<std::size_t>(part.end - part.begin) * sizeof(K));
-      for (std::int64_t i = part.begin; i < part.end; ++i) room.places[i] = static_cast<std::int32_t>(i);
+      std::memcpy(room.first + part.begin, room.keys + part.begin, bytes_of<K>(part.end - part.begin));
+      for (std::int64_t i = part.begin; i < part.end; ++i) room.positions[i] = static_cast<std::int32_t>(i);
     }
   } else {
     // Of four groups for each that is wanted, or more, k have an element that reaches the bound.
@@ -289,38 +288,56 @@ const std::int32_t *choose(const TopK &p, const Threads &threads, const std::byt
     } else {
       bound = bound_of(threads, room.keys, n, padded, k, enough);
     }
-    count = collect(threads, room.keys, n, bound, room.first, room.places, 0, most);
+    count = collect(threads, room.keys, n, bound, room.first, room.positions, 0, most);
     if (told()) return nullptr;
     if (count == most) {  // perhaps more
       bound = bound_of(threads, room.keys, n, padded, k, k);
       count = bound == static_cast<K>(~Of<K>::kLeast)
                   ? 0
-                  : collect(threads, room.keys, n, static_cast<K>(bound + 1), room.first, room.places, 0, most);
-      collect_equal(threads, room.keys, n, bound, room.first, room.places, count, k);
+                  : collect(threads, room.keys, n, static_cast<K>(bound + 1), room.first, room.positions, 0, most);
+      collect_equal(threads, room.keys, n, bound, room.first, room.positions, count, k);
       count = k;
     }
   }
   if (told()) return nullptr;
   constexpr std::int64_t kRanked = 192;
-  if (count > kRanked) return sort(threads, room.first, room.places, room.second, room.order, count);
-  rank(room.first, room.places, count, room.order);
+  if (count > kRanked) return sort(threads, room.first, room.positions, room.second, room.order, count);
+  rank(room.first, room.positions, count, room.order);
   return room.order;
 }
 
-// to[i * step] = x[places[i]].
+// to[i * step] = x[positions[i]].
 template <class T>
-void put_values(const std::byte *x, const std::int32_t *places, std::int64_t count, std::byte *to,
+void put_values(const std::byte *x, const std::int32_t *positions, std::int64_t count, std::byte *to,
                 std::int64_t step) noexcept {
   for (std::int64_t i = 0; i < count; ++i)
-    reinterpret_cast<T *>(to)[i * step] = reinterpret_cast<const T *>(x)[places[i]];
+    reinterpret_cast<T *>(to)[i * step] = reinterpret_cast<const T *>(x)[positions[i]];
 }
-void put_values(std::int64_t width, const std::byte *x, const std::int32_t *places, std::int64_t count, std::byte *to,
-                std::int64_t step) noexcept {
+void put_values(std::int64_t width, const std::byte *x, const std::int32_t *positions, std::int64_t count,
+                std::byte *to, std::int64_t step) noexcept {
   switch (width) {
-    case 1: return put_values<std::uint8_t>(x, places, count, to, step);
-    case 2: return put_values<std::uint16_t>(x, places, count, to, step);
-    case 4: return put_values<std::uint32_t>(x, places, count, to, step);
-    default: return put_values<std::uint64_t>(x, places, count, to, step);
+    case 1: return put_values<std::uint8_t>(x, positions, count, to, step);
+    case 2: return put_values<std::uint16_t>(x, positions, count, to, step);
+    case 4: return put_values<std::uint32_t>(x, positions, count, to, step);
+    default: return put_values<std::uint64_t>(x, positions, count, to, step);
+  }
+}
+
+// Where the outputs of TopK lie; nullptr: they are not wanted.
+struct Chosen {
+  std::byte *values;
+  std::int64_t *indices;
+  std::int64_t step;  // from one chosen element to the next
+};
+// `count` elements of `width` bytes, those of x at `positions`, from element `to` on.
+void put_chosen(const Threads &threads, const Chosen &out, std::int64_t width, const std::byte *x,
+                const std::int32_t *positions, std::int64_t count, std::int64_t to) noexcept {
+  for (Parts part(threads, count); part.next();) {
+    const std::int64_t first = to + part.begin * out.step;
+    if (out.values)
+      put_values(width, x, positions + part.begin, part.end - part.begin, out.values + first * width, out.step);
+    for (std::int64_t i = 0; out.indices && i < part.end - part.begin; ++i)
+      out.indices[first + i * out.step] = positions[part.begin + i];
   }
 }
 
@@ -328,42 +345,35 @@ void put_values(std::int64_t width, const std::byte *x, const std::int32_t *plac
 template <class K>
 void run_as(const Call &call, std::int64_t width, MakeKeys<K> make) {
   const auto &p = call.as<TopK>();
-  std::byte *const values = p.has_values ? call.operands[1] : nullptr;
-  std::int64_t *const indices = p.has_indices ? call.operand<std::int64_t>(1 + p.has_values) : nullptr;
+  const Chosen out{p.has_values ? call.operands[1] : nullptr,
+                   p.has_indices ? call.operand<std::int64_t>(1 + p.has_values) : nullptr, p.inner};
   const TopKRoom at = top_k_room(p);
   const std::int64_t columns = top_k_columns(p), parts = ceil_div(p.inner, columns);
   const auto grain = static_cast<std::uint64_t>(1 + 32768 / (p.n * columns));
-  call.threads.run(
-      static_cast<std::uint64_t>(p.outer * parts), grain,
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-        std::byte *const scratch = call.worker_scratch(worker);
-        const Room<K> room{reinterpret_cast<K *>(scratch + at.keys), reinterpret_cast<K *>(scratch + at.first_keys),
-                           reinterpret_cast<K *>(scratch + at.second_keys),
-                           reinterpret_cast<std::int32_t *>(scratch + at.first_places),
-                           reinterpret_cast<std::int32_t *>(scratch + at.second_places)};
-        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-          const std::int64_t outer = task / parts, first = task % parts * columns,
-                             count = min_of(columns, p.inner - first);
-          const std::byte *x = call.operands[0] + (outer * p.n * p.inner + first) * width;
-          if (p.inner > 1) {
-            transpose(width, x, scratch + at.lines, p.n, count, p.inner * width, p.n * width);
-            x = scratch + at.lines;
-          }
-          for (std::int64_t line = 0; line < count; ++line, x += p.n * width) {
-            const std::int32_t *const places = choose(p, call.threads, x, width, make, room);
-            if (!places) return;
-            const std::int64_t to = outer * p.k * p.inner + first + line;
-            for (Parts part(call.threads, p.k); part.next();) {
-              const std::int64_t at_part = to + part.begin * p.inner;
-              if (values)
-                put_values(width, x, places + part.begin, part.end - part.begin, values + at_part * width, p.inner);
-              if (indices)
-                for (std::int64_t i = 0; i < part.end - part.begin; ++i)
-                  indices[at_part + i * p.inner] = places[part.begin + i];
-            }
-          }
-        }
-      });
+  call.threads.run(static_cast<std::uint64_t>(p.outer * parts), grain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     std::byte *const scratch = call.worker_scratch(worker);
+                     const Room<K> room{reinterpret_cast<K *>(scratch + at.keys),
+                                        reinterpret_cast<K *>(scratch + at.first_keys),
+                                        reinterpret_cast<K *>(scratch + at.second_keys),
+                                        reinterpret_cast<std::int32_t *>(scratch + at.first_positions),
+                                        reinterpret_cast<std::int32_t *>(scratch + at.second_positions)};
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t outer = task / parts, first = task % parts * columns,
+                                          count = min_of(columns, p.inner - first);
+                       const std::byte *x = call.operands[0] + (outer * p.n * p.inner + first) * width;
+                       if (p.inner > 1) {
+                         transpose(width, x, scratch + at.rows, p.n, count, p.inner * width, p.n * width);
+                         x = scratch + at.rows;
+                       }
+                       for (std::int64_t row = 0; row < count; ++row, x += p.n * width) {
+                         const std::int32_t *const positions = choose(p, call.threads, x, width, make, room);
+                         if (!positions) return;
+                         const std::int64_t to = outer * p.k * p.inner + first + row;
+                         put_chosen(call.threads, out, width, x, positions, p.k, to);
+                       }
+                     }
+                   });
 }
 template <class T>
 void run_of(const Call &call) {

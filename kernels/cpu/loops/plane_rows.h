@@ -13,7 +13,9 @@ QR_INLINE void copy_steps(const float *from, float *to, std::int64_t count, std:
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * (kStep ? kStep : step)];
 }
 
-// The rows of input of the rows [first, first + rows) of output, each as sw times `phase` elements.
+// The rows of input that the rows [first, first + rows) of output read: each as sw phases of `phase_floats` floats, of
+// which phase k holds columns k, k + sw, ..., and 0 where there is no image. `to` has room for
+// `floats` of kernels/cpu/shapes/conv_shape.h. Called by depthwise_planes and conv_planes_f32.
 QR_INLINE void copy_plane_rows(const Window &w, const float *x, std::int64_t first, std::int64_t rows,
                                std::int64_t phase_floats, float *to) noexcept {
   const std::int64_t count = conv_input_rows(w, rows), step = w.sw;
@@ -32,8 +34,8 @@ QR_INLINE void copy_plane_rows(const Window &w, const float *x, std::int64_t fir
         else if (step == 2) copy_steps<2>(from, to + begin, end - begin, 2);
         else copy_steps<0>(from, to + begin, end - begin, step);
       }
-      std::memset(to, 0, static_cast<std::size_t>(begin) * 4);
-      std::memset(to + end, 0, static_cast<std::size_t>(phase_floats - end) * 4);
+      std::memset(to, 0, bytes_of<float>(begin));
+      std::memset(to + end, 0, bytes_of<float>(phase_floats - end));
     }
   }
 }

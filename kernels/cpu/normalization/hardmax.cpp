@@ -56,10 +56,45 @@ std::int64_t greatest_at(const Threads &threads, const T *x, std::int64_t n) noe
   return i;
 }
 
+// A row whose elements lie side by side.
 template <class T>
-void run_as(const Call &call) {
+void mark_row(const Threads &threads, const T *x, T *y, std::int64_t n) noexcept {
+  const std::int64_t greatest = greatest_at(threads, x, n);
+  for (Parts part(threads, n); part.next();) std::memset(y + part.begin, 0, bytes_of<T>(part.end - part.begin));
+  y[greatest] = 1;
+}
+
+// A vector of columns, of which `lanes` exist, `step` elements from row to row.
+template <class T>
+QR_INLINE void mark_columns(const Threads &threads, const T *x, T *y, std::int64_t n, std::int64_t step,
+                            int lanes) noexcept {
   using V = typename Of<T>::Vec;
   using Mask = typename Of<T>::Mask;
+  constexpr int kCount = Of<T>::kCount;
+  const auto from = [&](const T *q) __attribute__((always_inline)) {
+    return lanes == kCount ? load(q) : load_part(q, lanes);
+  };
+  V best = from(x);
+  Mask rows_of_best{};
+  using Row = decltype(rows_of_best[0] + 0);
+  const Parts rows = Parts::of_rows(threads, n, kCount);
+  for (Parts part = rows; part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const V v = from(x + i * step);
+      const Mask better = v > best;
+      best = better ? v : best;
+      rows_of_best = better ? Mask{} + static_cast<Row>(i) : rows_of_best;
+    }
+  for (Parts part = rows; part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const V one = rows_of_best == Mask{} + static_cast<Row>(i) ? splat(T{1}) : V{};
+      if (lanes == kCount) store(y + i * step, one);
+      else store_part(y + i * step, one, lanes);
+    }
+}
+
+template <class T>
+void run_as(const Call &call) {
   const auto &p = call.as<Hardmax>();
   constexpr int kCount = Of<T>::kCount;
   const std::int64_t blocks = p.inner == 1 ? 1 : ceil_div<std::int64_t>(p.inner, kCount);
@@ -69,34 +104,9 @@ void run_as(const Call &call) {
                        const std::int64_t column = task % blocks * kCount, at = task / blocks * p.n * p.inner + column;
                        const T *const x = call.operand<const T>(0) + at;
                        T *const y = call.operand<T>(1) + at;
-                       if (p.inner == 1) {
-                         const std::int64_t place = greatest_at(call.threads, x, p.n);
-                         for (Parts part(call.threads, p.n); part.next();)
-                           std::memset(y + part.begin, 0, static_cast<std::size_t>(part.end - part.begin) * sizeof(T));
-                         y[place] = 1;
-                         continue;
-                       }
-                       const int lanes = static_cast<int>(min_of<std::int64_t>(kCount, p.inner - column));
-                       const auto from = [&](const T *q) __attribute__((always_inline)) {
-                         return lanes == kCount ? load(q) : load_part(q, lanes);
-                       };
-                       V best = from(x);
-                       Mask places{};
-                       using Place = decltype(places[0] + 0);
-                       const Parts rows = Parts::of_rows(call.threads, p.n, kCount);
-                       for (Parts part = rows; part.next();)
-                         for (std::int64_t i = part.begin; i < part.end; ++i) {
-                           const V v = from(x + i * p.inner);
-                           const Mask better = v > best;
-                           best = better ? v : best;
-                           places = better ? Mask{} + static_cast<Place>(i) : places;
-                         }
-                       for (Parts part = rows; part.next();)
-                         for (std::int64_t i = part.begin; i < part.end; ++i) {
-                           const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
-                           if (lanes == kCount) store(y + i * p.inner, one);
-                           else store_part(y + i * p.inner, one, lanes);
-                         }
+                       const auto lanes = static_cast<int>(min_of<std::int64_t>(kCount, p.inner - column));
+                       if (p.inner == 1) mark_row(call.threads, x, y, p.n);
+                       else mark_columns(call.threads, x, y, p.n, p.inner, lanes);
                      }
                    });
 }

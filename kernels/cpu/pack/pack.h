@@ -26,9 +26,8 @@ void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<f
 // first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
 // (Direct: 1e-6), see the kernel tests.
 ConvAlgorithm winograd_choice(const ConvF32 &params, const Isa &isa);
-// Whether Split is possible; and quicker than Direct; and whether it may be used with these weights (split_shape.h).
+// Whether Split is possible, and whether it may be used with these weights (split_shape.h).
 bool split_possible(const ConvF32 &params, const Isa &isa);
-bool split_wins(const ConvF32 &params, const Isa &isa);
 bool split_holds(const float *values, std::int64_t count);
 // Whether y may lie where the residual lies: each of its elements is read before it is written.
 bool adds_in_place(const ConvF32 &params, const Isa &isa);

@@ -24,6 +24,23 @@ constexpr double kWinogradG[6][3] = {{1.0 / 4, 0, 0},
 // Of F(2x2, 3x3): 0, 1, -1, infinity.
 constexpr double kWinogradSmallG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 
+// The points of a filter of 3x3, `plane` elements apart, by the matrix on both sides; zeros without a filter.
+void transform_filter(const double (*matrix)[3], int points, const float *filter, FilterView<float> w, float *at,
+                      std::int64_t plane) {
+  double half[6][3] = {};
+  if (filter)
+    for (int i = 0; i < points * 9; ++i) {
+      const int row = i / 9, j = i / 3 % 3, l = i % 3;
+      half[row][j] += matrix[row][l] * static_cast<double>(filter[l * w.kh_stride + j * w.kw_stride]);
+    }
+  for (int row = 0; row < points; ++row)
+    for (int j = 0; j < points; ++j, at += plane) {
+      double sum = 0;
+      for (int l = 0; l < 3; ++l) sum += half[row][l] * matrix[j][l];
+      *at = static_cast<float>(sum);
+    }
+}
+
 void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float *to) {
   const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
   const auto *const matrix = s.side == 2 ? kWinogradSmallG : kWinogradG;
@@ -36,26 +53,38 @@ void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float 
       for (std::int64_t column = 0; column < width; ++column) {
         float *const at = to + group * group_weights + begin * s.group_inputs + k * width + column;
         const std::int64_t oc = begin + column;
-        if (oc >= s.group_outputs) {
-          for (int tap = 0; tap < points * points; ++tap) at[tap * plane] = 0;
-          continue;
-        }
-        const float *const g = w.data + (group * s.group_outputs + oc) * w.oc_stride + k * w.ic_stride;
-        double half[6][3];
-        for (int row = 0; row < points; ++row)
-          for (int j = 0; j < 3; ++j) {
-            half[row][j] = 0;
-            for (int l = 0; l < 3; ++l)
-              half[row][j] += matrix[row][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
-          }
-        for (int row = 0; row < points; ++row)
-          for (int j = 0; j < points; ++j) {
-            double sum = 0;
-            for (int l = 0; l < 3; ++l) sum += half[row][l] * matrix[j][l];
-            at[(row * points + j) * plane] = static_cast<float>(sum);
-          }
+        const float *const filter =
+            oc < s.group_outputs ? w.data + (group * s.group_outputs + oc) * w.oc_stride + k * w.ic_stride : nullptr;
+        transform_filter(matrix, points, filter, w, at, plane);
       }
   }
+}
+
+// One k of a panel: columns that are there, then zeros.
+float *put_columns(const float *from, std::int64_t step, std::int64_t there, std::int64_t width, float *to) {
+  for (std::int64_t i = 0; i < there; ++i) to[i] = from[i * step];
+  std::fill(to + there, to + width, 0.0f);
+  return to + width;
+}
+
+// Where parts of a layout begin with whole lines of the caches.
+void fill_line(const float *begin, float *to) {
+  while ((to - begin) % 16 != 0) *to++ = 0;
+}
+
+// A panel, whose first output channel w begins with.
+float *pack_direct_panel(const ConvF32 &p, const ConvShape &s, FilterView<float> w, std::int64_t there,
+                         std::int64_t width, float *to) {
+  for (std::int64_t chunk = 0; chunk < s.run; chunk += s.chunk)
+    for (std::int64_t tap = 0; tap < s.taps; ++tap)
+      for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k) {
+        // With padded rows a run is the columns of a row of taps, each with its channels.
+        const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw,
+                           kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
+        const float *const from = w.data + ic * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride;
+        to = put_columns(from, w.oc_stride, there, width, to);
+      }
+  return to;
 }
 
 void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, float *to) {
@@ -63,50 +92,44 @@ void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, floa
   for (std::int64_t group = 0; group < p.groups; ++group)
     for (std::int64_t panel = 0; panel < s.panels; ++panel) {
       const std::int64_t first = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
-      const std::int64_t there = std::min(width, s.group_outputs - first);
-      for (std::int64_t chunk = 0; chunk < s.run; chunk += s.chunk)
-        for (std::int64_t tap = 0; tap < s.taps; ++tap)
-          for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k, to += width) {
-            // With padded rows a run is the columns of a row of taps, each with its channels.
-            const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw,
-                               kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
-            const float *const from = w.data + (group * s.group_outputs + first) * w.oc_stride + ic * w.ic_stride +
-                                      ky * w.kh_stride + kx * w.kw_stride;
-            for (std::int64_t oc = 0; oc < there; ++oc) to[oc] = from[oc * w.oc_stride];
-            std::fill(to + there, to + width, 0.0f);
-          }
+      FilterView<float> from = w;
+      from.data += (group * s.group_outputs + first) * w.oc_stride;
+      to = pack_direct_panel(p, s, from, std::min(width, s.group_outputs - first), width, to);
     }
-  while ((to - begin) % 16 != 0) *to++ = 0;
+  fill_line(begin, to);
 }
 
-void pack_groups(const ConvF32 &p, std::int64_t lanes, FilterView<float> w, float *to) {
-  const float *const begin = to;
-  const std::int64_t each = p.ic / p.groups;
-  for (std::int64_t c = 0; c < p.oc; c += lanes)
-    for (std::int64_t ky = 0; ky < p.window.kh; ++ky)
-      for (std::int64_t kx = 0; kx < p.window.kw; ++kx)
-        for (std::int64_t j = 0; j < each; ++j)
-          for (std::int64_t i = 0; i < lanes; ++i)
-            *to++ = c + i < p.oc ? w.data[(c + i) * w.oc_stride + j * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride]
-                                 : 0;
-  while ((to - begin) % 16 != 0) *to++ = 0;
+// [output channels / lanes][tap][input channel of the group][lane]
+float *pack_lanes(std::int64_t oc, std::int64_t group_ic, const Window &window, std::int64_t lanes, FilterView<float> w,
+                  float *to) {
+  for (std::int64_t c = 0; c < oc; c += lanes)
+    for (std::int64_t tap = 0; tap < std::int64_t{window.kh} * window.kw; ++tap)
+      for (std::int64_t ic = 0; ic < group_ic; ++ic) {
+        const float *const from =
+            w.data + c * w.oc_stride + ic * w.ic_stride + tap / window.kw * w.kh_stride + tap % window.kw * w.kw_stride;
+        to = put_columns(from, w.oc_stride, std::min(lanes, oc - c), lanes, to);
+      }
+  return to;
+}
+
+// Parts of a weight, `step` elements apart: each is what those before it leave, rounded.
+void put_parts(float left, std::uint16_t *at, std::int64_t step) {
+  for (std::int64_t part = 0; part < kSplitParts; ++part, at += step) {
+    *at = f32_to_bf16(left);
+    left -= bf16_to_f32(*at);
+  }
 }
 
 void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
   const SplitShape s = split_shape(p);
   constexpr std::int64_t kVector = kSplitTileBytes / 2, kPart = 2 * kVector;
-  for (std::int64_t pair = 0; pair < s.pairs; ++pair)
-    for (std::int64_t step = 0; step < s.steps; ++step, to += kSplitParts * kPart)
-      for (std::int64_t column = 0; column < kSplitColumns; ++column)
-        for (std::int64_t i = 0; i < kSplitK; ++i) {
-          const std::int64_t oc = pair * kSplitColumns + column, k = step * kSplitK + i;
-          float left = oc < p.oc && k < p.ic ? w.data[oc * w.oc_stride + k * w.ic_stride] : 0;
-          std::uint16_t *at = to + column / 16 * kVector + i / 2 * 32 + column % 16 * 2 + i % 2;
-          for (std::int64_t part = 0; part < kSplitParts; ++part, at += kPart) {
-            *at = f32_to_bf16(left);
-            left -= bf16_to_f32(*at);
-          }
-        }
+  for (std::int64_t block = 0; block < s.pairs * s.steps; ++block, to += kSplitParts * kPart)
+    for (std::int64_t column = 0; column < kSplitColumns; ++column)
+      for (std::int64_t i = 0; i < kSplitK; ++i) {
+        const std::int64_t oc = block / s.steps * kSplitColumns + column, k = block % s.steps * kSplitK + i;
+        put_parts(oc < p.oc && k < p.ic ? w.data[oc * w.oc_stride + k * w.ic_stride] : 0,
+                  to + column / 16 * kVector + i / 2 * 32 + column % 16 * 2 + i % 2, kPart);
+      }
 }
 
 }  // namespace
@@ -114,7 +137,10 @@ void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
 void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
   if (is_winograd(p.algorithm)) return pack_winograd(p, isa, w, static_cast<float *>(destination));
   if (p.algorithm == ConvAlgorithm::Split) return pack_split(p, w, static_cast<std::uint16_t *>(destination));
-  if (p.algorithm == ConvAlgorithm::Groups) return pack_groups(p, isa.f32_lanes, w, static_cast<float *>(destination));
+  if (p.algorithm == ConvAlgorithm::Groups) {
+    auto *const to = static_cast<float *>(destination);
+    return fill_line(to, pack_lanes(p.oc, p.ic / p.groups, p.window, isa.f32_lanes, w, to));
+  }
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   if (p.weights == WeightType::F32) return pack_direct(p, s, w, static_cast<float *>(destination));
   Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
@@ -150,22 +176,10 @@ bool split_holds(const float *values, std::int64_t count) {
   });
 }
 
-// Where rows, channels and k fill tiles: from there on six products of bf16 were 1.2 to 1.5 times as quick as FMA
-// (Sapphire Rapids), and smaller ones were not tried.
 bool split_possible(const ConvF32 &p, const Isa &isa) { return isa.splits_f32 && split_possible(p); }
-bool split_wins(const ConvF32 &p, const Isa &isa) {
-  return split_possible(p, isa) && p.ic >= 64 && p.oc >= 64 &&
-         std::int64_t{p.window.n} * p.window.oh * p.window.ow >= kSplitRows;
-}
 
 void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
-  auto *to = static_cast<float *>(destination);
-  const std::int64_t lanes = isa.f32_lanes;
-  for (std::int64_t c = 0; c < p.c; c += lanes)
-    for (std::int64_t ky = 0; ky < p.window.kh; ++ky)
-      for (std::int64_t kx = 0; kx < p.window.kw; ++kx)
-        for (std::int64_t i = 0; i < lanes; ++i)
-          *to++ = c + i < p.c ? w.data[(c + i) * w.oc_stride + ky * w.kh_stride + kx * w.kw_stride] : 0;
+  pack_lanes(p.c, 1, p.window, isa.f32_lanes, w, static_cast<float *>(destination));
 }
 
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes) {

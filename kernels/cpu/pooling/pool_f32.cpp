@@ -28,6 +28,32 @@ struct Patch {
 // Short sums make up long ones, so that rounding errors do not grow with the window.
 constexpr std::int64_t kShortSum = 16;
 
+// The greatest of a row of taps, by pairs, joined to acc.
+template <int count, class At>
+QR_INLINE void max_row(const float *from, const Patch &p, At at, VecF (&acc)[count], NanSeen (&nan)[count]) noexcept {
+  std::int64_t j = 0;
+  for (; j + 2 <= p.columns; j += 2, from += 2 * p.column_step) QR_UNROLL for (int k = 0; k < count; ++k) {
+      const VecF v = at(from, k), w = at(from + p.column_step, k);
+      nan[k].see(v, w);
+      acc[k] = max(v, max(w, acc[k]));
+    }
+  if (j < p.columns) QR_UNROLL for (int k = 0; k < count; ++k) {
+      const VecF v = at(from, k);
+      nan[k].see(v, v);
+      acc[k] = max(v, acc[k]);
+    }
+}
+// The sum of a row of taps, added to acc.
+template <int count, class At>
+QR_INLINE void sum_row(const float *from, const Patch &p, At at, VecF (&acc)[count]) noexcept {
+  for (std::int64_t j = 0; j < p.columns;) {
+    VecF part[count] = {};
+    for (const std::int64_t end = min_of(p.columns, j + kShortSum); j < end; ++j, from += p.column_step)
+      QR_UNROLL for (int k = 0; k < count; ++k) part[k] += at(from, k);
+    QR_UNROLL for (int k = 0; k < count; ++k) acc[k] += part[k];
+  }
+}
+
 // `count` vectors of channels; the last has `lanes`.
 template <bool max_pool, int count>
 QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF divisor, int lanes) noexcept {
@@ -43,26 +69,8 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
     }
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const float *from = p.x + i * p.row_step + channel;
-    if constexpr (max_pool) {
-      std::int64_t j = 0;
-      for (; j + 2 <= p.columns; j += 2, from += 2 * p.column_step) QR_UNROLL for (int k = 0; k < count; ++k) {
-          const VecF v = at(from, k), w = at(from + p.column_step, k);
-          nan[k].see(v, w);
-          acc[k] = max(v, max(w, acc[k]));
-        }
-      if (j < p.columns) QR_UNROLL for (int k = 0; k < count; ++k) {
-          const VecF v = at(from, k);
-          nan[k].see(v, v);
-          acc[k] = max(v, acc[k]);
-        }
-    } else {
-      for (std::int64_t j = 0; j < p.columns;) {
-        VecF part[count] = {};
-        for (const std::int64_t end = min_of(p.columns, j + kShortSum); j < end; ++j, from += p.column_step)
-          QR_UNROLL for (int k = 0; k < count; ++k) part[k] += at(from, k);
-        QR_UNROLL for (int k = 0; k < count; ++k) acc[k] += part[k];
-      }
-    }
+    if constexpr (max_pool) max_row(from, p, at, acc, nan);
+    else sum_row(from, p, at, acc);
   }
   QR_UNROLL for (int k = 0; k < count; ++k) {
     const VecF v = max_pool ? nan[k].put(acc[k]) : acc[k] / divisor;
@@ -105,13 +113,53 @@ __attribute__((noinline)) void pool_giant(const Threads &threads, Patch p, std::
     }
 }
 
+// The taps of an output pixel that lie inside. v, h: those of its row and its column.
+struct PixelTaps {
+  Patch patch;
+  bool empty;
+  std::int64_t count;  // what an average divides by
+};
+QR_INLINE PixelTaps pixel_taps(const PoolF32 &p, const float *image, std::int64_t top, const Taps &v,
+                               std::int64_t ox) noexcept {
+  const Window &w = p.window;
+  const std::int64_t left = ox * w.sw - w.pad_left;
+  const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
+  Patch patch{image, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride,
+              std::int64_t{w.dw} * p.x_stride};
+  const bool empty = patch.rows <= 0 || patch.columns <= 0;
+  if (empty) patch.rows = patch.columns = 0;
+  else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
+  return {patch, empty, p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns};
+}
+
+// Channels [channel, stop) of a row of output, `pixels` of them between two questions whether to stop.
+void pool_row(const Call &call, const PoolF32 &p, std::int64_t row, std::int64_t channel, std::int64_t stop,
+              std::int64_t pixels, bool is_giant) noexcept {
+  const Window &w = p.window;
+  const std::int64_t top = row % w.oh * w.sh - w.pad_top;
+  const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+  const float *const image = call.operand<const float>(0) + row / w.oh * w.ih * w.iw * p.x_stride;
+  float *to = call.operand<float>(1) + row * w.ow * p.y_stride;
+  for (Parts part(call.threads, w.ow, pixels); part.next();)
+    for (std::int64_t ox = part.begin; ox < part.end; ++ox, to += p.y_stride) {
+      const PixelTaps taps = pixel_taps(p, image, top, v, ox);
+      const bool in_slices = is_giant && !taps.empty;
+      if (p.op == PoolOp::Max) {
+        if (in_slices) pool_giant<true>(call.threads, taps.patch, channel, stop, to, VecF{});
+        else pool_pixel<true>(taps.patch, channel, stop, to, VecF{});
+      } else {
+        const VecF divisor = splat(static_cast<float>(max_of<std::int64_t>(1, taps.count)));
+        if (in_slices) pool_giant<false>(call.threads, taps.patch, channel, stop, to, divisor);
+        else pool_pixel<false>(taps.patch, channel, stop, to, divisor);
+      }
+    }
+}
+
 }  // namespace
 
 void run_PoolF32(const Call &call) {
   const auto &p = call.as<PoolF32>();
   const Window &w = p.window;
-  const float *x = call.operand<const float>(0);
-  float *y = call.operand<float>(1);
   // A task is a row of output; or, where there are few and they are dear, some channels of one.
   const std::int64_t rows = std::int64_t{w.n} * w.oh, work = std::int64_t{w.ow} * w.kh * w.kw;  // of a channel of a row
   const std::int64_t block = rows >= 8 ? p.c : min_of<std::int64_t>(p.c, 16 * kLanes),
@@ -123,33 +171,9 @@ void run_PoolF32(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(rows * blocks), static_cast<std::uint64_t>(grain),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                       const std::int64_t row = task / blocks, image = row / w.oh, oy = row % w.oh,
-                                          channel = task % blocks * block,
-                                          stop = min_of<std::int64_t>(p.c, channel + block);
-                       const std::int64_t top = oy * w.sh - w.pad_top;
-                       const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
-                       const float *from = x + image * w.ih * w.iw * p.x_stride;
-                       float *to = y + row * w.ow * p.y_stride;
-                       for (Parts part(call.threads, w.ow, pixels); part.next();)
-                         for (std::int64_t ox = part.begin; ox < part.end; ++ox, to += p.y_stride) {
-                           const std::int64_t left = ox * w.sw - w.pad_left;
-                           const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
-                           Patch patch{from, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride,
-                                       std::int64_t{w.dw} * p.x_stride};
-                           const bool empty = patch.rows <= 0 || patch.columns <= 0;
-                           if (empty) patch.rows = patch.columns = 0;
-                           else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
-                           if (p.op == PoolOp::Max) {
-                             if (is_giant && !empty) pool_giant<true>(call.threads, patch, channel, stop, to, VecF{});
-                             else pool_pixel<true>(patch, channel, stop, to, VecF{});
-                           } else {
-                             const std::int64_t count =
-                                 p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns;
-                             const VecF divisor = splat(static_cast<float>(max_of<std::int64_t>(1, count)));
-                             if (is_giant && !empty) pool_giant<false>(call.threads, patch, channel, stop, to, divisor);
-                             else pool_pixel<false>(patch, channel, stop, to, divisor);
-                           }
-                         }
+                       const std::int64_t channel = task % blocks * block;
+                       pool_row(call, p, task / blocks, channel, min_of<std::int64_t>(p.c, channel + block), pixels,
+                                is_giant);
                      }
                    });
 }

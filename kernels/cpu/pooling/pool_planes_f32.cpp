@@ -167,7 +167,7 @@ struct Planes {
   const Threads &threads;
   // What the rows of a window came to, with the padding of a row; of a few windows, because what was just stored is
   // slow to be read in other vectors.
-  float *lines;
+  float *work_rows;
   float *divisors;  // of averages, without the window's rows
 
   static VecF none() noexcept { return splat(greatest ? -__builtin_inff() : 0.0f); }
@@ -175,10 +175,10 @@ struct Planes {
   Planes(const PoolPlanesF32 &params, const Threads &workers, std::byte *scratch) noexcept
       : p(params),
         threads(workers),
-        lines(reinterpret_cast<float *>(scratch)),
-        divisors(lines + kPoolLines * pool_line_floats(params)) {
+        work_rows(reinterpret_cast<float *>(scratch)),
+        divisors(work_rows + kPoolWorkRows * pool_row_floats(params)) {
     const Window &w = p.window;
-    for (std::int64_t i = 0; i < kPoolLines * pool_line_floats(p); i += kLanes) store(lines + i, none());
+    for (std::int64_t i = 0; i < kPoolWorkRows * pool_row_floats(p); i += kLanes) store(work_rows + i, none());
     if (greatest) return;
     for (std::int64_t ox = 0; ox < w.ow; ++ox) {
       const Hits h = hits_of(std::int64_t{ox} * w.sw - w.pad_left, w.dw, w.kw, w.iw, p.pad_right);
@@ -443,8 +443,8 @@ void pool_pairs(const Planes<true> &planes, Planes<true>::Pairs form, const floa
     float *const to = y + row * w.ow;
     if (!planes.by_pairs(form, plane, oy, to)) {
       bool has_nan;
-      (void)planes.down(plane, oy, planes.lines, has_nan);
-      planes.across<2>(planes.lines, to, nullptr, has_nan);
+      (void)planes.down(plane, oy, planes.work_rows, has_nan);
+      planes.across<2>(planes.work_rows, to, nullptr, has_nan);
     }
     if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
   }
@@ -455,7 +455,7 @@ template <bool greatest>
 void pool_centred(const Planes<greatest> &planes, const float *x, float *y, std::int64_t row,
                   std::int64_t last) noexcept {
   const Window &w = planes.p.window;
-  float *const inverses = planes.lines + (kPoolLines - 1) * pool_line_floats(planes.p);
+  float *const inverses = planes.work_rows + (kPoolWorkRows - 1) * pool_row_floats(planes.p);
   float inverted = -1;
   std::int64_t oy = row % w.oh;
   const float *plane = x + row / w.oh * w.ih * w.iw;
@@ -463,8 +463,8 @@ void pool_centred(const Planes<greatest> &planes, const float *x, float *y, std:
     float *const to = y + row * w.ow;
     if (!planes.by_shifts(plane, oy, to, inverses, inverted)) {
       bool has_nan;
-      (void)planes.down(plane, oy, planes.lines, has_nan);
-      planes.template across<1>(planes.lines, to, nullptr, has_nan);
+      (void)planes.down(plane, oy, planes.work_rows, has_nan);
+      planes.template across<1>(planes.work_rows, to, nullptr, has_nan);
     }
     if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
   }
@@ -485,11 +485,11 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
             return pool_pairs(planes, form, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
         if (planes.centred())
           return pool_centred<greatest>(planes, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
-        const std::int64_t line = pool_line_floats(p);
+        const std::int64_t row_floats = pool_row_floats(p);
         const auto last = static_cast<std::int64_t>(end);
         // (The last line has what averages are multiplied by.)
-        constexpr std::int64_t kWorked = kPoolLines - 1;
-        float *const inverses = planes.lines + kWorked * line;
+        constexpr std::int64_t kWorked = kPoolWorkRows - 1;
+        float *const inverses = planes.work_rows + kWorked * row_floats;
         float inverted = -1;
         std::int64_t oy = static_cast<std::int64_t>(begin) % w.oh;
         const float *plane = x + static_cast<std::int64_t>(begin) / w.oh * w.ih * w.iw;
@@ -504,13 +504,13 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
           for (std::int64_t i = 0; i < rows; ++i, next()) {
             if ((made >> i & 1) != 0) continue;
             const std::int64_t other = i + w.dh;
-            float *const to = planes.lines + i * line;
-            if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line, has_nan[i]))
+            float *const to = planes.work_rows + i * row_floats;
+            if (other < rows && planes.down_two(plane, oy, to, to + w.dh * row_floats, has_nan[i]))
               made |= 1u << other, has_nan[other] = has_nan[i], counted[i] = counted[other] = static_cast<float>(w.kh);
             else counted[i] = planes.down(plane, oy, to, has_nan[i]);
           }
           for (std::int64_t i = 0; i < rows; ++i) {
-            const float *const from = planes.lines + i * line;
+            const float *const from = planes.work_rows + i * row_floats;
             float *const to = y + (row + i) * w.ow;
             if (!greatest && counted[i] != inverted) {
               inverted = counted[i];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between f32 and stored integers. Quantize and Dequantize give what cpu-reference gives, bit by bit; Requantize
 // multiplies by the quotient of the scales: at most one quantum from exact arithmetic, and only next to ties.
+#include "kernels/cpu/loops/activate_array.h"
 #include "kernels/cpu/vector/int_vec.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -128,7 +129,7 @@ QR_INLINE VecI whole(const T *p, int count) noexcept {
   if constexpr (sizeof(T) == 4) {
     VecI v{};
     if (count == kLanes) std::memcpy(&v, p, sizeof v);
-    else std::memcpy(&v, p, static_cast<std::size_t>(count) * 4);
+    else std::memcpy(&v, p, bytes_of<T>(count));
     return v;
   } else {
     return count == kLanes ? widen(p) : widen_part(p, count);
@@ -298,6 +299,30 @@ void run_Dequantize(const Call &call) {
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      part(x + static_cast<std::int64_t>(begin) * bytes, p.x.scale, p.x.zero, y + begin,
                           static_cast<std::int64_t>(end - begin));
+                   });
+}
+
+void run_UnaryInt(const Call &call) {
+  const auto &p = call.as<UnaryInt>();
+  const std::byte *const x = call.operands[0];
+  std::byte *const y = call.operands[1];
+  const std::int64_t x_bytes = quant_bytes(p.x.dtype), y_bytes = quant_bytes(p.y.dtype);
+  auto *widen_part_of = dequantise_part<std::uint8_t>;
+  with_dtype(p.x.dtype, [&](auto tag) { widen_part_of = dequantise_part<decltype(tag)>; });
+  const Quantiser by(p.y);
+  const QuantisePart narrow_part_of = quantise_part_of(p.y.dtype, by.divides);
+  // The floats between stay in the nearest cache.
+  constexpr std::int64_t kTile = 1024;
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain / 4,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     float floats[kTile];
+                     const auto last = static_cast<std::int64_t>(end);
+                     for (auto at = static_cast<std::int64_t>(begin); at < last; at += kTile) {
+                       const std::int64_t count = min_of(kTile, last - at);
+                       widen_part_of(x + at * x_bytes, p.x.scale, p.x.zero, floats, count);
+                       activate_array(p.act, floats, floats, count);
+                       narrow_part_of(by, floats, y + at * y_bytes, count);
+                     }
                    });
 }
 

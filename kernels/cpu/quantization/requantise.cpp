@@ -149,7 +149,7 @@ __attribute__((noinline)) void keep(const Requantise &q, const Sums &s) noexcept
         y[c] = static_cast<std::int32_t>(
             static_cast<std::uint32_t>(static_cast<std::uint64_t>(static_cast<std::int64_t>(sums[c]))));
     } else {
-      std::memcpy(y, static_cast<const std::int32_t *>(s.data) + i * step, static_cast<std::size_t>(s.channels) * 4);
+      std::memcpy(y, static_cast<const std::int32_t *>(s.data) + i * step, bytes_of<std::int32_t>(s.channels));
     }
   }
 }

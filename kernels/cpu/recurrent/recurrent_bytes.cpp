@@ -106,7 +106,7 @@ struct Cell8 {
     const auto *from = call.operand<const std::byte>(1);
     const auto next = [&]<class T>(std::int64_t count, const T *&to) {
       to = reinterpret_cast<const T *>(from);
-      from += static_cast<std::size_t>(count) * sizeof(T);
+      from += bytes_of<T>(count);
     };
     next(s.w.bytes, w.bytes), next(s.r.bytes, r.bytes);
     for (Matrix *m : {&w, &r}) {

@@ -115,14 +115,14 @@ struct RecurrentLayer {
   void begin() const noexcept {
     for (std::int64_t entry = 0; entry < p.batch; ++entry) {
       float *const row = cells + entry * padded;
-      std::memset(row, 0, static_cast<std::size_t>(padded) * 4);
-      if (c) std::memcpy(row, c + entry * p.state_row, static_cast<std::size_t>(p.hidden) * 4);
+      std::memset(row, 0, bytes_of<float>(padded));
+      if (c) std::memcpy(row, c + entry * p.state_row, bytes_of<float>(p.hidden));
     }
-    if (!h) std::memset(zeros, 0, static_cast<std::size_t>(p.batch * padded) * 4);
+    if (!h) std::memset(zeros, 0, bytes_of<float>(p.batch * padded));
   }
   void end() const noexcept {
     for (std::int64_t entry = 0; entry < p.batch; ++entry) {
-      const std::size_t bytes = static_cast<std::size_t>(p.hidden) * 4;
+      const std::size_t bytes = bytes_of<float>(p.hidden);
       std::memcpy(last_h + entry * p.state_row, before(length(entry), entry), bytes);
       if (last_c) std::memcpy(last_c + entry * p.state_row, cells + entry * padded, bytes);
     }

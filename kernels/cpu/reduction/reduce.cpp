@@ -134,7 +134,7 @@ QR_INLINE void reduce_part(Parts rows, const T *x, T *y, std::int64_t step, std:
                            const T *end) noexcept {
   using V = typename Of<T>::Vec;
   constexpr int kCount = Of<T>::kCount;
-  const auto bytes = static_cast<std::size_t>(columns) * sizeof(T);
+  const auto bytes = bytes_of<T>(columns);
   V total = V{} + first<op, T>();
   VecL nan{};
   T row[kCount] = {};
@@ -157,6 +157,23 @@ QR_INLINE void reduce_part(Parts rows, const T *x, T *y, std::int64_t step, std:
 }
 
 constexpr int kVectors = 4;  // of columns in a task
+
+// One column.
+template <ReduceOp op, class T>
+QR_INLINE T reduce_column(const Parts &rows, const T *x, std::int64_t step, BitsOf<T> change) noexcept {
+  T total = first<op, T>();
+  bool nan = false;
+  for (Parts part = rows; part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const T v = x[i * step];
+      if constexpr (kAsksForNan<op, T>) nan |= v != v;
+      total = static_cast<T>(join<op>(total, static_cast<T>(value_of<op, T>(v, change))));
+    }
+  const T result = result_of<op, T>(total, change);
+  if constexpr (kAsksForNan<op, T>)
+    if (nan) return __builtin_nan("");
+  return result;
+}
 
 // Columns [0, columns), `step` elements from row to row, of `times` blocks of rows.
 template <ReduceOp op, class T>
@@ -184,19 +201,7 @@ void reduce_task(const Threads &threads, const std::byte *from, std::byte *to, s
                            reinterpret_cast<const T *>(end));
     } else {
       for (; c + kCount <= columns; c += kCount) reduce_columns<op, T, 1>(rows, x + c, y + c, step, change);
-      for (; c < columns; ++c) {
-        T total = first<op, T>();
-        bool nan = false;
-        for (Parts part = rows; part.next();)
-          for (std::int64_t i = part.begin; i < part.end; ++i) {
-            const T v = x[i * step + c];
-            if constexpr (kAsksForNan<op, T>) nan |= v != v;
-            total = static_cast<T>(join<op>(total, static_cast<T>(value_of<op, T>(v, change))));
-          }
-        y[c] = result_of<op, T>(total, change);
-        if constexpr (kAsksForNan<op, T>)
-          if (nan) y[c] = __builtin_nan("");
-      }
+      for (; c < columns; ++c) y[c] = reduce_column<op, T>(rows, x + c, step, change);
     }
   }
 }
@@ -219,6 +224,14 @@ Task task_of(ReduceOp op, bool has_sign) noexcept {
       [[fallthrough]];
     default: return reduce_task<ReduceOp::Sum, T>;
   }
+}
+
+// What makes a mean of sums, a norm of sums of squares.
+void finish_f64(const Reduce &p, double *y, std::int64_t count) noexcept {
+  if (p.op == ReduceOp::Mean)
+    for (std::int64_t c = 0; c < count; ++c) y[c] /= static_cast<double>(p.reduced);
+  if (p.op == ReduceOp::L2)
+    for (std::int64_t c = 0; c < count; ++c) y[c] = __builtin_sqrt(y[c]);
 }
 
 }  // namespace
@@ -251,13 +264,7 @@ void run_Reduce(const Call &call) {
                        std::byte *const to = call.operands[1] + (outer * p.inner + column) * width;
                        task_body(call.threads, call.operands[0] + (outer * p.reduced * p.inner + column) * width, to,
                                  p.reduced, p.inner, columns, times, bits, x_end);
-                       if (dtype == DType::F64) {
-                         auto *const y = reinterpret_cast<double *>(to);
-                         if (p.op == ReduceOp::Mean)
-                           for (std::int64_t c = 0; c < columns * times; ++c) y[c] /= static_cast<double>(p.reduced);
-                         if (p.op == ReduceOp::L2)
-                           for (std::int64_t c = 0; c < columns * times; ++c) y[c] = __builtin_sqrt(y[c]);
-                       }
+                       if (dtype == DType::F64) finish_f64(p, reinterpret_cast<double *>(to), columns * times);
                        task += times;
                      }
                    });

@@ -176,17 +176,6 @@ void reduce_block(const Threads &threads, const float *x, float *y, std::int64_t
 }
 
 // Products and sums of squares, of which only the last is rounded to f32. Eight chains, or a vector's worth of columns.
-QR_INLINE VecD widen(const float *p) noexcept {
-#if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecD>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)));
-#elif defined(__AVX2__) && QR_ISA_BYTES == 32
-  return reinterpret_cast<VecD>(_mm256_cvtps_pd(_mm_loadu_ps(p)));
-#else
-  VecD v{};
-  QR_UNROLL for (int k = 0; k < kDoubles; ++k) v[k] = static_cast<double>(p[k]);
-  return v;
-#endif
-}
 template <bool product, class V>
 QR_INLINE V take_wide(V sum, V v) noexcept {
   if constexpr (product) return sum * v;
@@ -231,10 +220,24 @@ void wide_columns(const Threads &threads, const float *x, double *y, std::int64_
     y[c] = sum;
   }
 }
+// Rows of few elements, which have no chains.
+constexpr std::int64_t kFew = 8;
+template <bool product>
+void wide_short_rows(const float *x, double *y, std::int64_t n, std::int64_t rows) noexcept {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double sum = product ? 1 : 0;
+    for (std::int64_t i = 0; i < n; ++i) sum = take_wide<product>(sum, static_cast<double>(x[r * n + i]));
+    y[r] = sum;
+  }
+}
+// `columns`: rows of few elements, where `step` is 1.
 void reduce_wide(const Threads &threads, ReduceOp op, const float *x, float *y, std::int64_t n, std::int64_t step,
                  std::int64_t columns) noexcept {
   double sums[kColumns];
-  if (step == 1) sums[0] = op == ReduceOp::Prod ? wide_row<true>(threads, x, n) : wide_row<false>(threads, x, n);
+  if (step == 1 && n <= kFew) {
+    if (op == ReduceOp::Prod) wide_short_rows<true>(x, sums, n, columns);
+    else wide_short_rows<false>(x, sums, n, columns);
+  } else if (step == 1) sums[0] = op == ReduceOp::Prod ? wide_row<true>(threads, x, n) : wide_row<false>(threads, x, n);
   else if (op == ReduceOp::Prod) wide_columns<true>(threads, x, sums, n, step, columns);
   else wide_columns<false>(threads, x, sums, n, step, columns);
   for (std::int64_t c = 0; c < columns; ++c)
@@ -295,82 +298,111 @@ void reduce_task(const Threads &threads, const float *x, float *y, std::int64_t 
   else reduce_block<kind>(threads, x, y, n, step, columns);
 }
 
+// How the work of a call is cut up: short rows by as many as a vector has lanes; else rows, or blocks of columns.
+struct ReduceTasks {
+  std::int64_t blocks, together, grain;
+  explicit ReduceTasks(const ReduceF32 &p) noexcept {
+    const bool lanes = p.op < ReduceOp::Prod || p.op == ReduceOp::L1;  // that have a sum per lane
+    const bool extremes = (p.op == ReduceOp::Max || p.op == ReduceOp::Min) && p.x_type == NumberType::F32;
+    const std::int64_t longest = extremes                      ? kShortExtremes
+                                 : lanes                       ? kShortRow
+                                 : p.op == ReduceOp::LogSumExp ? -1
+                                                               : kFew;
+    blocks = ceil_div(p.inner, kColumns), together = p.inner == 1 && p.reduced <= longest ? kLanes : 1;
+    const std::int64_t width = min_of(p.inner, kColumns);
+    grain = max_of<std::int64_t>(
+        1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
+  }
+};
+
+// A task's elements of 16 bits as f32, dense: a row, or several, or columns side by side.
+void widen_task(const Threads &threads, const ReduceF32 &p, const std::uint16_t *halves, std::int64_t rows,
+                std::int64_t columns, float *wide) noexcept {
+  if (columns == p.inner) {
+    for (Parts part(threads, p.reduced * columns * rows); part.next();)
+      widen_weights(p.x_type, halves + part.begin, wide + part.begin, part.end - part.begin);
+    return;
+  }
+  for (Parts part = Parts::of_rows(threads, p.reduced, columns); part.next();)
+    for (std::int64_t i = part.begin; i < part.end; ++i)
+      widen_weights(p.x_type, halves + i * p.inner, wide + i * columns, columns);
+}
+
+// `there` rows together, of at most as many as a vector has lanes; or columns.
+template <Kind kind>
+QR_INLINE void reduce_kind(const Threads &threads, const float *from, float *to, std::int64_t n, std::int64_t step,
+                           std::int64_t columns, bool is_together, std::int64_t there) noexcept {
+  if (!is_together) return reduce_task<kind>(threads, from, to, n, step, columns);
+  if (there == kLanes) {
+    if constexpr (kind == Kind::Max || kind == Kind::Min)
+      if (extremes_of_short_rows<kind>(from, to, n)) return;
+    return reduce_short_rows<kind>(from, to, n);
+  }
+  for (std::int64_t r = 0; r < there; ++r) to[r] = reduce_row<kind>(threads, from + r * n, n);
+}
+
+QR_INLINE void reduce_one(const Threads &threads, const ReduceF32 &p, const float *from, float *to, std::int64_t step,
+                          std::int64_t columns, bool is_together, std::int64_t there) noexcept {
+  const auto as = [&](auto tag) __attribute__((always_inline)) {
+    reduce_kind<decltype(tag)::kKind>(threads, from, to, p.reduced, step, columns, is_together, there);
+  };
+  switch (p.op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Mean: return as(Of<Kind::Sum>{});
+    case ReduceOp::L1: return as(Of<Kind::Abs>{});
+    case ReduceOp::Max: return as(Of<Kind::Max>{});
+    case ReduceOp::Min: return as(Of<Kind::Min>{});
+    case ReduceOp::LogSumExp:
+      if (p.inner == 1) *to = log_sum_exp_row(threads, from, p.reduced);
+      else log_sum_exp_columns(threads, from, to, p.reduced, step, columns);
+      return;
+    default: reduce_wide(threads, p.op, from, to, p.reduced, step, is_together ? there : columns);
+  }
+}
+
+// What makes means of sums, and the activation.
+__attribute__((noinline)) void finish_f32(const ReduceF32 &p, float *y, std::int64_t count) noexcept {
+  if (p.op == ReduceOp::Mean)
+    for (std::int64_t c = 0; c < count; ++c) y[c] /= static_cast<float>(p.reduced);
+  activate_in_place(p.act, y, count);
+}
+
+// (One copy of it, for one thread and for several.)
+__attribute__((noinline)) void run_tasks(const Call &call, const ReduceF32 &p, const ReduceTasks &tasks,
+                                         std::int64_t first, std::int64_t last, std::uint32_t worker) noexcept {
+  const float *const x = call.operand<const float>(0);
+  float *const y = call.operand<float>(1);
+  const std::int64_t together = tasks.together;
+  for (std::int64_t task = first; task < last; ++task) {
+    const std::int64_t outer = task / tasks.blocks * together, column = task % tasks.blocks * kColumns,
+                       columns = min_of(kColumns, p.inner - column), there = min_of(together, p.outer - outer);
+    const std::int64_t at = outer * p.reduced * p.inner + column;
+    std::int64_t step = p.inner;
+    const float *from = x + at;
+    if (p.x_type != NumberType::F32) {
+      auto *const wide = reinterpret_cast<float *>(call.worker_scratch(worker));
+      widen_task(call.threads, p, reinterpret_cast<const std::uint16_t *>(x) + at, there, columns, wide);
+      from = wide, step = columns;
+    }
+    float *const to = y + outer * p.inner + column;
+    reduce_one(call.threads, p, from, to, step, columns, together > 1, there);
+    if (p.inner > 1) finish_f32(p, to, columns);
+  }
+  // Results that lie side by side are finished together.
+  if (p.inner == 1) finish_f32(p, y + first * together, min_of(p.outer, last * together) - first * together);
+}
+
 }  // namespace
 
 void run_ReduceF32(const Call &call) {
   const auto &p = call.as<ReduceF32>();
   if (p.outer == 0 || p.inner == 0) return;
-  const float *x = call.operand<const float>(0);
-  float *y = call.operand<float>(1);
-  const std::int64_t blocks = ceil_div(p.inner, kColumns), width = min_of(p.inner, kColumns);
-  const bool lanes = p.op < ReduceOp::Prod || p.op == ReduceOp::L1;  // that have a sum per lane
-  // Tasks: short rows by as many as a vector has lanes; else rows, or blocks of columns.
-  const bool extremes = (p.op == ReduceOp::Max || p.op == ReduceOp::Min) && p.x_type == NumberType::F32;
-  const std::int64_t together =
-      lanes && p.inner == 1 && p.reduced <= (extremes ? kShortExtremes : kShortRow) ? kLanes : 1;
-  const std::int64_t grain = max_of<std::int64_t>(
-      1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
-  call.threads.run(static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     const auto finish = [&](float *to, std::int64_t count) {
-                       if (p.op == ReduceOp::Mean)
-                         for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
-                       activate_in_place(p.act, to, count);
-                     };
-                     const auto first_task = static_cast<std::int64_t>(begin),
-                                last_task = static_cast<std::int64_t>(end);
-                     for (std::int64_t task = first_task; task < last_task; ++task) {
-                       const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
-                                          columns = min_of(kColumns, p.inner - column);
-                       const std::int64_t at = outer * p.reduced * p.inner + column;
-                       std::int64_t step = p.inner;
-                       const float *from = x + at;
-                       if (p.x_type != NumberType::F32) {
-                         // Dense in scratch: a row, or several, or columns side by side.
-                         auto *const wide = reinterpret_cast<float *>(call.worker_scratch(worker));
-                         const auto *const halves = reinterpret_cast<const std::uint16_t *>(x) + at;
-                         if (columns == p.inner) {
-                           const std::int64_t count = p.reduced * columns * min_of(together, p.outer - outer);
-                           for (Parts part(call.threads, count); part.next();)
-                             widen_weights(p.x_type, halves + part.begin, wide + part.begin, part.end - part.begin);
-                         } else {
-                           for (Parts part = Parts::of_rows(call.threads, p.reduced, columns); part.next();)
-                             for (std::int64_t i = part.begin; i < part.end; ++i)
-                               widen_weights(p.x_type, halves + i * p.inner, wide + i * columns, columns);
-                           step = columns;
-                         }
-                         from = wide;
-                       }
-                       float *to = y + outer * p.inner + column;
-                       const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
-                         constexpr Kind kind = decltype(tag)::kKind;
-                         if (together == 1) return reduce_task<kind>(call.threads, from, to, p.reduced, step, columns);
-                         if (outer + kLanes <= p.outer) {
-                           if constexpr (kind == Kind::Max || kind == Kind::Min)
-                             if (extremes_of_short_rows<kind>(from, to, p.reduced)) return;
-                           return reduce_short_rows<kind>(from, to, p.reduced);
-                         }
-                         for (std::int64_t r = 0; r < p.outer - outer; ++r)
-                           to[r] = reduce_row<kind>(call.threads, from + r * p.reduced, p.reduced);
-                       };
-                       switch (p.op) {
-                         case ReduceOp::Sum:
-                         case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
-                         case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
-                         case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
-                         case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
-                         case ReduceOp::LogSumExp:
-                           if (p.inner == 1) *to = log_sum_exp_row(call.threads, from, p.reduced);
-                           else log_sum_exp_columns(call.threads, from, to, p.reduced, step, columns);
-                           break;
-                         default: reduce_wide(call.threads, p.op, from, to, p.reduced, step, columns);
-                       }
-                       if (p.inner > 1) finish(to, columns);
-                     }
-                     // Results that lie side by side are finished together.
-                     if (p.inner == 1)
-                       finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
-                   });
+  const ReduceTasks tasks(p);
+  call.threads.run(
+      static_cast<std::uint64_t>(ceil_div(p.outer, tasks.together) * tasks.blocks),
+      static_cast<std::uint64_t>(tasks.grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        run_tasks(call, p, tasks, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), worker);
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

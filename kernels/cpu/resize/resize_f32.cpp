@@ -49,7 +49,7 @@ void blend_narrow(const float *low, const float *high, float *row, std::int64_t 
                   const Tap *taps, std::int64_t width, std::int64_t c, float *y) noexcept {
   const VecF v = splat(row_weight), u = splat(1.0f - row_weight);
   std::int64_t i = 0;
-  if (row_weight == 0) std::memcpy(row, low, static_cast<std::size_t>(i = in_width * c) * 4);
+  if (row_weight == 0) std::memcpy(row, low, bytes_of<float>(i = in_width * c));
   for (; i + kLanes <= in_width * c; i += kLanes) store(row + i, u * load(low + i) + v * load(high + i));
   if (const int rest = static_cast<int>(in_width * c - i); rest > 0)
     store_part(row + i, u * load_part(low + i, rest) + v * load_part(high + i, rest), rest);

@@ -93,15 +93,15 @@ void blend_rows(const float *low, const float *high, float weight, float *to, st
 }
 
 // The rows [row, last) of all planes.
-void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std::int64_t last, float *lines) {
+void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std::int64_t last, float *work_rows) {
   const float *const x = call.operand<const float>(0);
   const std::byte *const rows = call.operands[1];
   float *const y = call.operand<float>(3);
   const std::int64_t width = p.iw, wide = width + kResizeBeyond;
-  for (std::int64_t i = 0; i < kResizeLines; ++i)
-    for (std::int64_t j = width; j < wide; ++j) lines[i * wide + j] = 0;
-  const Columns across(p, call.operands[2], reinterpret_cast<std::byte *>(lines + kResizeLines * wide));
-  const auto bytes = static_cast<std::size_t>(width) * 4;
+  for (std::int64_t i = 0; i < kResizeWorkRows; ++i)
+    for (std::int64_t j = width; j < wide; ++j) work_rows[i * wide + j] = 0;
+  const Columns across(p, call.operands[2], reinterpret_cast<std::byte *>(work_rows + kResizeWorkRows * wide));
+  const auto bytes = bytes_of<float>(width);
   const std::int64_t inside = p.planes * p.ih * width - across.reach;
   std::int64_t oy = row % p.oh, plane = row / p.oh * p.ih * width;
   const auto next = [&]() __attribute__((always_inline)) {
@@ -120,8 +120,8 @@ void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std:
       } while (row < last && ahead == low);
       const float *from = x + low;
       if (low > inside) {  // vectors must not reach beyond the last plane
-        std::memcpy(lines, from, bytes);
-        from = lines;
+        std::memcpy(work_rows, from, bytes);
+        from = work_rows;
       }
       if (!across.alone) across.run<true, false, 0>(from, to, same);
       else if (same == 2) across.run<true, true, 2>(from, to, same);
@@ -131,16 +131,16 @@ void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std:
   }
   // Some rows at a time: what was just stored is slow to be read in other vectors.
   while (row < last) {
-    const std::int64_t first = row, count = min_of(last - row, kResizeLines);
+    const std::int64_t first = row, count = min_of(last - row, kResizeWorkRows);
     for (std::int64_t i = 0; i < count; ++i, next()) {
       const Tap v = tap_at(rows, oy, p.ih);
       const float *const low = x + plane + v.low * width;
-      float *const line = lines + i * wide;
+      float *const line = work_rows + i * wide;
       if (v.low == v.high || v.weight == 0) std::memcpy(line, low, bytes);
       else blend_rows(low, x + plane + v.high * width, v.weight, line, width);
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const float *const from = lines + i * wide;
+      const float *const from = work_rows + i * wide;
       float *const to = y + (first + i) * p.ow;
       if (across.alone) across.run<false, true, 1>(from, to, 1);
       else across.run<false, false, 1>(from, to, 1);

@@ -205,7 +205,8 @@ int axis_taps(const GridSampleF32 &p, std::int64_t extent, float at, AxisTap *ta
   }
   if (p.mode == SampleMode::Nearest) x = __builtin_nearbyintf(x);
   if (x < low || x > high) {
-    if (p.padding == SamplePadding::Border) x = min_of(max_of(x, 0.0f), max_of(length - 1, 0.0f));
+    const float reach = p.mode == SampleMode::Cubic ? 4 : 0;  // cubic taps go to the border each by itself
+    if (p.padding == SamplePadding::Border) x = min_of(max_of(x, -reach), max_of(length - 1, 0.0f) + reach);
     if (p.padding == SamplePadding::Reflection) x = reflect(x, low, high);
   }
   if (!(__builtin_fabsf(x) < 1e9f)) x = -1e9f;  // NaN and what no image has

@@ -37,7 +37,7 @@ namespace quarry::kernels {
     case ElementOp::Count: return false;
     case ElementOp::Equal: return real || whole || dtype == DType::Bool;
     default:
-      if (op >= ElementOp::Asin) return dtype == DType::F32 || half;
+      if (op >= ElementOp::Asin && op <= ElementOp::MulAdd) return dtype == DType::F32 || half;
       return real || (op < ElementOp::Softsign && whole);
   }
 }

@@ -25,7 +25,7 @@ inline constexpr std::int64_t top_k_width(const TopK &p) noexcept {
   }
 }
 inline constexpr std::int64_t top_k_key_bytes(const TopK &p) noexcept { return top_k_width(p) == 8 ? 8 : 4; }
-// Neighbouring lines that are taken together, where the elements of a line are apart: as many as fit a cache.
+// Neighbouring rows that are taken together, where the elements of a row are apart: as many as fit a cache.
 inline constexpr std::int64_t top_k_columns(const TopK &p) noexcept {
   const std::int64_t fit = 262144 / p.n, most = p.inner < 16 ? p.inner : 16;
   return p.inner == 1 || fit < 1 ? 1 : fit < most ? fit : most;
@@ -38,7 +38,8 @@ inline constexpr std::int64_t top_k_candidates(const TopK &p) noexcept {
 
 // Bytes from the beginning of a worker's scratch, each a multiple of 64.
 struct TopKRoom {
-  std::int64_t lines = 0, keys = 0, first_keys = 0, first_places = 0, second_keys = 0, second_places = 0, bytes = 0;
+  std::int64_t rows = 0, keys = 0, first_keys = 0, first_positions = 0, second_keys = 0, second_positions = 0,
+               bytes = 0;
 };
 inline constexpr TopKRoom top_k_room(const TopK &p) noexcept {
   TopKRoom room;
@@ -48,14 +49,14 @@ inline constexpr TopKRoom top_k_room(const TopK &p) noexcept {
     return at;
   };
   const std::int64_t key = top_k_key_bytes(p), width = top_k_width(p), candidates = top_k_candidates(p) + kTopKPadding;
-  room.lines = take(p.inner == 1 ? 0 : top_k_columns(p) * p.n * width);
+  room.rows = take(p.inner == 1 ? 0 : top_k_columns(p) * p.n * width);
   room.keys = take((p.n + kTopKPadding) * key);
   room.first_keys = take(candidates * key);
-  room.first_places = take(candidates * 4);
+  room.first_positions = take(candidates * 4);
   // Where the greatest keys of groups stand, too: at most half of all keys.
   const std::int64_t groups = p.n / 2 + kTopKPadding;
   room.second_keys = take((groups > candidates ? groups : candidates) * key);
-  room.second_places = take(candidates * 4);
+  room.second_positions = take(candidates * 4);
   return room;
 }
 

@@ -16,6 +16,18 @@ QR_INLINE VecD load(const double *p) noexcept { return *reinterpret_cast<const V
 QR_INLINE void store(double *p, VecD v) noexcept { *reinterpret_cast<VecDUnaligned *>(p) = v; }
 QR_INLINE VecD splat(double x) noexcept { return x - VecD{}; }
 QR_INLINE VecL splat(std::int64_t x) noexcept { return x - VecL{}; }
+// kDoubles neighbouring f32.
+QR_INLINE VecD widen(const float *p) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecD>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecD>(_mm256_cvtps_pd(_mm_loadu_ps(p)));
+#else
+  VecD v{};
+  QR_UNROLL for (int k = 0; k < kDoubles; ++k) v[k] = static_cast<double>(p[k]);
+  return v;
+#endif
+}
 // The first `count` elements, 0 < count < kDoubles; nothing beyond them is touched.
 QR_INLINE VecD load_part(const double *p, int count) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/vector/vec.h"
 
-// An instruction set that stands on another has its own of some kernels, and the other's of the rest (table.cpp).
+// An instruction set that stands on another has its own of some kernels, and the other's of the rest (isa_table.cpp).
 #if defined(QR_ISA_BASE)
 namespace quarry::kernels::QR_ISA_BASE {
 #define QR_KERNEL(enumerator, number, parameters, operands, own) void run_##enumerator(const Call &call);

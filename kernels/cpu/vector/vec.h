@@ -49,6 +49,11 @@ template <class T>
 QR_INLINE constexpr T ceil_div(T a, T b) noexcept {
   return (a + b - 1) / b;
 }
+// Of so many elements, for memcpy and its like.
+template <class T>
+QR_INLINE constexpr std::size_t bytes_of(std::int64_t count) noexcept {
+  return static_cast<std::size_t>(count) * sizeof(T);
+}
 
 QR_INLINE VecF load(const float *p) noexcept { return *reinterpret_cast<const VecFUnaligned *>(p); }
 QR_INLINE void store(float *p, VecF v) noexcept { *reinterpret_cast<VecFUnaligned *>(p) = v; }

@@ -3,6 +3,7 @@
 // over. What it is for: what Qualcomm's emulator refuses, and devices and libraries in trouble (script.h).
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -38,11 +39,11 @@ void record_configs(const qnn::GraphConfig **list) {
 
 namespace {
 
-constinit qnn::LogFn g_log = nullptr;
+constinit std::atomic<qnn::LogFn> g_log = nullptr;  // of any thread that opens an engine
 void say(const char *pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  if (g_log) g_log(pattern, 1, 0, arguments);
+  if (const qnn::LogFn log = g_log.load()) log(pattern, 1, 0, arguments);
   va_end(arguments);
 }
 

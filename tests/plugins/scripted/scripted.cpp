@@ -319,28 +319,33 @@ std::uint64_t non_zero(const float *data, const qir::Shape &shape, Vector<std::i
   return found;
 }
 
-Status run(qr_execution &execution, const qr_run_request &request) {
-  qr_backend &backend = *execution.context->backend;
-  const qir::Graph &graph = *execution.graph;
-  const Script &script = execution.script;
-  const qr_host &host = backend.allocator.host();
-  const StopToken stop(request.signal, host);
-  const auto now = [&] { return host.clock_ns(host.self); };
-  std::uint64_t events = 0;
-  const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin,
-                        std::uint64_t value, std::string_view unit) {
-    if (!request.profile) return;
+// Reports what a run does to the caller's profile, where it has one.
+class Reporter {
+ public:
+  Reporter(const qr_profile_sink *sink, const qr_host &host) : sink_(sink), host_(host) {}
+  std::uint64_t now() const { return host_.clock_ns(host_.self); }
+  void report(std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin,
+              std::uint64_t value, std::string_view unit) {
+    if (!sink_) return;
     qr_plugin_event event =
-        plugin::node_event({.id = ++events, .name = name, .op = op, .begin_ns = begin, .end_ns = now()});
+        plugin::node_event({.id = ++events_, .name = name, .op = op, .begin_ns = begin, .end_ns = now()});
     const qr_plugin_counter counter{text("value"), text(unit), value};
     event.kind = text(kind);
     event.counters = &counter;
     event.counter_count = 1;
-    request.profile->event(request.profile->self, &event);
-  };
+    sink_->event(sink_->self, &event);
+  }
 
-  ++execution.runs;
-  Vector<Vector<std::int64_t>> &all_found = execution.found[execution.runs % execution.found.size()];
+ private:
+  const qr_profile_sink *sink_;
+  const qr_host &host_;
+  std::uint64_t events_ = 0;
+};
+
+// What the script says that befalls this run before anything is computed.
+Status play_script(qr_execution &execution, const qr_run_request &request, const StopToken &stop) {
+  qr_backend &backend = *execution.context->backend;
+  const Script &script = execution.script;
   if (script.lose_at && execution.runs == script.lose_at) {
     backend.lost = true;
     backend.stay_lost = script.stay_lost;
@@ -348,8 +353,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   if (backend.lost)
     return Status::error(ErrorId::device_lost,
                          format("scripted device: lost at run %llu", static_cast<unsigned long long>(execution.runs)));
-  const std::uint64_t begin = now();
-  QR_RETURN_IF_ERROR(take_time(script.slow_run, request.signal, host, "run"));
+  QR_RETURN_IF_ERROR(take_time(script.slow_run, request.signal, backend.allocator.host(), "run"));
   if (script.sleep_run) {
     const qr_plugin_signal signal = request.signal ? plugin::incoming(*request.signal) : qr_plugin_signal{};
     pollfd abort{signal.event_fd ? signal.event_fd(signal.self) : -1, POLLIN, 0};
@@ -358,75 +362,102 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   }
   if (script.fail_at && execution.runs == script.fail_at)
     return Status::error(ErrorId::internal, "option script: fail_at is this run, as asked");
+  return {};
+}
 
+void bind_tensors(qr_execution &execution, const qr_run_request &request) {
+  const qir::Graph &graph = *execution.graph;
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     execution.write[i] = execution.buffers[i].data();
     execution.read[i] =
         graph.tensors[i].is_constant ? static_cast<const float *>(graph.tensors[i].data.data) : execution.write[i];
   }
-  std::uint64_t registered = 0;
-  for (std::uint64_t i = 0; i < request.input_count; ++i) {
-    registered += request.inputs[i].memory != nullptr;
-    execution.read[static_cast<std::size_t>(graph.inputs[i])] =
-        reinterpret_cast<const float *>(place_of(request.inputs[i]));
-  }
-  for (std::uint64_t i = 0; i < request.output_count; ++i) registered += request.outputs[i].memory != nullptr;
+  for (std::uint64_t i = 0; i < request.input_count; ++i)
+    execution.read[index_of(graph.inputs[i])] = reinterpret_cast<const float *>(place_of(request.inputs[i]));
+}
 
+std::uint64_t registered_buffers(const qr_run_request &request) {
+  std::uint64_t registered = 0;
+  for (std::uint64_t i = 0; i < request.input_count; ++i) registered += request.inputs[i].memory != nullptr;
+  for (std::uint64_t i = 0; i < request.output_count; ++i) registered += request.outputs[i].memory != nullptr;
+  return registered;
+}
+
+// found: of this run, for each tensor that NonZero gives.
+void run_node(const qr_execution &execution, const qir::Node &node, const qr_host_threads &threads,
+              Vector<Vector<std::int64_t>> &found) {
+  const qir::Graph &graph = *execution.graph;
+  const std::size_t in = index_of(node.inputs[0]), out = index_of(node.outputs[0]);
+  if (node.op == qir::Op::NonZero) {
+    const qir::Shape &shape = graph.tensors[in].shape;
+    found[out].resize(shape.size() * elements(graph.tensors[in]));
+    found[out].resize(shape.size() * non_zero(execution.read[in], shape, found[out]));
+    return;
+  }
+  Elementwise work{node.op,
+                   execution.read[in],
+                   node.inputs.size() > 1 ? execution.read[index_of(node.inputs[1])] : nullptr,
+                   execution.write[out],
+                   nullptr,
+                   0,
+                   node.get_float("offset", 0)};
+  if (node.op == qir::Op::Custom) {
+    const qir::Tensor &table = node.find("table")->tensors[0];
+    work.table = static_cast<const float *>(table.data.data);
+    work.table_size = elements(table);
+  }
+  threads.parallel_for(threads.self, elements(graph.tensors[out]), 16, Elementwise::body, &work);
+}
+
+void give_output(const qr_execution &execution, std::size_t index, const Vector<std::int64_t> &found,
+                 qr_io_buffer &buffer) {
+  const qir::Tensor &tensor = execution.graph->tensors[index];
+  buffer.rank = static_cast<std::uint32_t>(tensor.shape.size());
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) buffer.dims[axis] = tensor.shape[axis];
+  if (tensor.dtype == DType::I64) {
+    buffer.dims[1] = buffer.dims[0] ? static_cast<std::int64_t>(found.size()) / buffer.dims[0] : 0;
+    buffer.used_bytes = found.size() * 8;
+    buffer.data = const_cast<std::int64_t *>(found.data());
+  } else {
+    buffer.used_bytes = 4 * elements(tensor);
+    std::memcpy(place_of(buffer), execution.read[index], buffer.used_bytes);
+  }
+}
+
+void spoil_output(std::string_view wrong, qr_io_buffer &output) {
+  if (wrong == "unset") output.used_bytes = UINT64_MAX;
+  if (wrong == "bytes") output.used_bytes += 4;
+  if (wrong == "moved") output.data = static_cast<char *>(output.data) + 64;
+}
+
+Status run(qr_execution &execution, const qr_run_request &request) {
+  qr_backend &backend = *execution.context->backend;
+  const qir::Graph &graph = *execution.graph;
+  const qr_host &host = backend.allocator.host();
+  const StopToken stop(request.signal, host);
+  Reporter reporter(request.profile, host);
+  ++execution.runs;
+  Vector<Vector<std::int64_t>> &all_found = execution.found[execution.runs % execution.found.size()];
+  const std::uint64_t begin = reporter.now();
+  QR_RETURN_IF_ERROR(play_script(execution, request, stop));
+  bind_tensors(execution, request);
   for (const qir::Node &node : graph.nodes) {
     QR_RETURN_IF_ERROR(stop.status("run"));
-    const std::uint64_t start = now();
-    const auto in = static_cast<std::size_t>(node.inputs[0]), out = static_cast<std::size_t>(node.outputs[0]);
-    if (node.op == qir::Op::NonZero) {
-      all_found[out].resize(graph.tensors[in].shape.size() * elements(graph.tensors[in]));
-      all_found[out].resize(graph.tensors[in].shape.size() *
-                            non_zero(execution.read[in], graph.tensors[in].shape, all_found[out]));
-    } else {
-      Elementwise work{node.op,
-                       execution.read[in],
-                       node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr,
-                       execution.write[out],
-                       nullptr,
-                       0,
-                       node.get_float("offset", 0)};
-      if (node.op == qir::Op::Custom) {
-        const qir::Tensor &table = node.find("table")->tensors[0];
-        work.table = static_cast<const float *>(table.data.data);
-        work.table_size = elements(table);
-      }
-      request.threads->parallel_for(request.threads->self, elements(graph.tensors[out]), 16, Elementwise::body, &work);
-    }
-    tell(node.name, "node", qir::op_text(node), start, 1, "cycles");
+    const std::uint64_t start = reporter.now();
+    run_node(execution, node, *request.threads, all_found);
+    reporter.report(node.name, "node", qir::op_text(node), start, 1, "cycles");
   }
-
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    qr_io_buffer &buffer = request.outputs[i];
-    if (!buffer.wanted) continue;
-    const auto index = static_cast<std::size_t>(graph.outputs[i]);
-    const qir::Tensor &tensor = graph.tensors[index];
-    buffer.rank = static_cast<std::uint32_t>(tensor.shape.size());
-    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) buffer.dims[axis] = tensor.shape[axis];
-    if (tensor.dtype == DType::I64) {
-      const Vector<std::int64_t> &found = all_found[index];
-      buffer.dims[1] = buffer.dims[0] ? static_cast<std::int64_t>(found.size()) / buffer.dims[0] : 0;
-      buffer.used_bytes = found.size() * 8;
-      buffer.data = const_cast<std::int64_t *>(found.data());
-    } else {
-      buffer.used_bytes = 4 * elements(tensor);
-      std::memcpy(place_of(buffer), execution.read[index], buffer.used_bytes);
-    }
+    const std::size_t index = index_of(graph.outputs[i]);
+    if (request.outputs[i].wanted) give_output(execution, index, all_found[index], request.outputs[i]);
   }
-  if (!script.wrong.empty() && request.output_count) {
-    qr_io_buffer &first = request.outputs[0];
-    if (script.wrong == "unset") first.used_bytes = UINT64_MAX;
-    if (script.wrong == "bytes") first.used_bytes += 4;
-    if (script.wrong == "moved") first.data = static_cast<char *>(first.data) + 64;
-  }
-  tell("run", "run", "", begin, execution.runs, "runs");
-  tell("priority", "run", execution.priority, begin, 0, "");
-  tell("registered", "run", "", begin, registered, "buffers");
-  tell("registrations", "run", "", begin, backend.registrations.load(), "registrations");
-  tell("contexts in the group", "run", "", begin, contexts_in_group(*execution.context), "contexts");
-  tell("workers", "run", "", begin, request.threads->worker_count, "workers");
+  if (request.output_count) spoil_output(execution.script.wrong, request.outputs[0]);
+  reporter.report("run", "run", "", begin, execution.runs, "runs");
+  reporter.report("priority", "run", execution.priority, begin, 0, "");
+  reporter.report("registered", "run", "", begin, registered_buffers(request), "buffers");
+  reporter.report("registrations", "run", "", begin, backend.registrations.load(), "registrations");
+  reporter.report("contexts in the group", "run", "", begin, contexts_in_group(*execution.context), "contexts");
+  reporter.report("workers", "run", "", begin, request.threads->worker_count, "workers");
   return {};
 }
 

@@ -26,15 +26,5 @@ TEST_CASE("a relative path is of the working folder of now") {
   std::filesystem::current_path(before);
 }
 
-TEST_CASE("the system knows the file of a library") {
-  CHECK_EQ(library_file("/said", nullptr), "/said");
-  static const int here = 0;
-  CHECK_EQ(library_file("a/relative/name", &here), std::filesystem::read_symlink("/proc/self/exe").string());
-  CHECK_EQ(library_file(nullptr, &here), std::filesystem::read_symlink("/proc/self/exe").string());
-  int nowhere = 0;  // on the stack, which is of no file
-  CHECK_EQ(library_file("name", &nowhere), "");
-  CHECK_EQ(library_file("name", nullptr), "");
-}
-
 }  // namespace
 }  // namespace quarry

@@ -153,6 +153,31 @@ TEST_CASE("blobs that lie") {
            "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");
 }
 
+// Steps that became one leave operands behind that no step has.
+TEST_CASE("operands of no step are looked at too") {
+  Builder b;
+  b.graph.inputs.push_back(b.tensor(DType::U16, {2, 40}));
+  const std::int32_t y = b.tensor(DType::U16, {2, 40});
+  b.quantize(b.graph.inputs[0], {2e-4f}, {32768}).quantize(y, {3e-5f}, {0});
+  b.node(qir::Op::Sigmoid, {b.graph.inputs[0]}, {y});
+  b.graph.outputs = {y};
+  const Sample sample(b.graph);
+  REQUIRE(sample.plan.ok());
+  const std::span<const cpu::Operand> operands = sample.plan.loaded().operands;
+  REQUIRE(operands.size() > sample.plan.loaded().steps[0].operand_count);
+  Guarded copy(sample.bytes.size());
+  for (const cpu::Operand &operand : operands) {
+    const auto at = static_cast<std::size_t>(reinterpret_cast<const std::uint8_t *>(&operand.value) -
+                                             static_cast<const std::uint8_t *>(sample.plan.blob().data));
+    std::memcpy(copy.data(), sample.bytes.data(), sample.bytes.size());
+    constexpr std::uint32_t kNone = 1000000;
+    std::memcpy(copy.data() + at, &kNone, sizeof kNone);
+    auto loaded = cpu::read_blob(copy.bytes(), sample.plan.segments());
+    CHECK_EQ(loaded.ok() ? "" : std::string(loaded.status().message()),
+             "cpu blob: value of operand: found 1000000, expected one of the table");
+  }
+}
+
 TEST_CASE("dynamic regions that lie") {
   const Detector detector;
   const Sample sample(detector.graph);

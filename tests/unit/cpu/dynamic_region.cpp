@@ -25,7 +25,7 @@ TEST_CASE("what depends on data-dependent shapes is planned when it has matrix m
     const ChosenRows rows(twice);
     const PlanCase sample(rows.graph);
     REQUIRE(sample.ok());
-    CHECK((sample.loaded().region && sample.loaded().region->pieces.rest_has_products));
+    CHECK((sample.loaded().region && sample.loaded().region->pieces.rest_has_contractions));
     Random random(1);
     for (int i = 0; i < 20; ++i) same_results(sample, twice ? "chosen twice" : "chosen rows", random, 1e-5f);
   }

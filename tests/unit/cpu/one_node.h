@@ -2,9 +2,18 @@
 // Graphs of one operator, planned and run, against cpu-reference.
 #pragma once
 
+#include "backends/cpu/lower/rules.h"
 #include "tests/unit/cpu/plan_case.h"
 
 namespace quarry::test {
+
+// Whether a rule is tried for the operator of this type: then no step is the reference's.
+inline bool by_rule(qir::Op op, DType dtype) {
+  const DType seen = dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype;
+  for (const cpu::RuleId id : cpu::rules_for(op, false))
+    if (id != cpu::RuleId::None && cpu::takes_type(id, op, seen)) return true;
+  return false;
+}
 
 // A graph of one node whose output's type is inferred.
 struct OneNode {
@@ -28,6 +37,12 @@ struct OneNode {
     bytes = random_data(random, dtype, count, indices);
     qir::Tensor &tensor = b.graph.tensors[static_cast<std::size_t>(made)];
     tensor.is_constant = true, tensor.data = {bytes.data(), bytes.size()};
+    return made;
+  }
+  std::int32_t integers(const Vector<std::int64_t> &shape, const std::vector<double> &values) {
+    const std::int32_t made = constant(DType::I64, shape);
+    const Vector<std::int64_t> stored(values.begin(), values.end());
+    std::memcpy(b.data[made].data(), stored.data(), stored.size() * sizeof(std::int64_t));
     return made;
   }
   // The node's outputs have the types given; their shapes are inferred. No step may be the reference's.

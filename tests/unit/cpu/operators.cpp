@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that have a lowering of their own run by kernels, whatever their parameters, and give what cpu-reference
 // gives.
+#include "tests/cases/cases.h"
 #include "tests/unit/cpu/one_node.h"
 
 using namespace quarry;
@@ -89,21 +90,75 @@ TEST_CASE("convolutions whose filters have one channel each, and those of one ta
   }
 }
 
+namespace {
+
+constexpr DType kTypes[] = {DType::F32, DType::F64, DType::I8,  DType::U8,  DType::I16, DType::U16,
+                            DType::I32, DType::U32, DType::I64, DType::U64, DType::Bool};
+
+// Its operands of this type, with dimensions of up to so many.
+void check_case(const OperatorCase &row, DType dtype, std::uint64_t seed, std::int64_t longest) {
+  OneNode one(seed);
+  std::int64_t extents[26];
+  for (std::int64_t &extent : extents) extent = one.random.integer(1, longest);
+  const auto operands = operands_of(row, [&](char letter) { return extents[letter - 'a']; });
+  if (!takes_type(row.op, operands[0].type, dtype)) return;
+  Vector<i32> inputs;
+  for (const CaseOperand &operand : operands)
+    inputs.push_back(operand.values ? one.integers(operand.shape, *operand.values)
+                                    : one.input(dtype_from_name(operand.type).value_or(dtype), operand.shape));
+  one.check(
+      std::string(qir::op_name(row.op)) + " of " + dtype_name(dtype), row.op, inputs,
+      {result_type(row.op, operands[0].type, dtype)}, 1e-6f,
+      [&](qir::Node &node) { set_attributes(node, row.attributes); }, by_rule(row.op, dtype));
+}
+
+}  // namespace
+
+TEST_CASE("operators of the tables of cases, of every type that they have") {
+  std::uint64_t seed = 0;
+  for (const BinaryCase &row : kBinaryCases)
+    for (const DType dtype : kTypes) {
+      if (!takes_type(row.op, "T", dtype)) continue;
+      OneNode one(++seed);
+      const i32 a = one.input(dtype, {3, 1, 7}),
+                b = one.input(dtype, row.op == Op::PRelu ? qir::Shape{3, 1, 1} : qir::Shape{2, 3, 4, 1});
+      one.check(
+          std::string(qir::op_name(row.op)) + " of " + dtype_name(dtype), row.op, {a, b},
+          {result_type(row.op, "T", dtype)}, 1e-6f, [&](qir::Node &node) { set_attributes(node, row.attributes); },
+          by_rule(row.op, dtype));
+    }
+  for (const ReductionCase &row : kReductionCases)
+    for (const DType dtype : kTypes) {
+      if (!takes_type(row.op, "T", dtype)) continue;
+      OneNode one(++seed);
+      const std::int64_t keep = seed % 2;
+      const i32 x = one.input(dtype, {4, 9, 21}), axes = one.b.constant<std::int64_t>({1}, {keep == 0 ? 2 : 1});
+      one.check(
+          std::string(qir::op_name(row.op)) + " of " + dtype_name(dtype), row.op, {x, axes}, {dtype}, 1e-6f,
+          [&](qir::Node &node) { node.set("keepdims", keep); }, by_rule(row.op, dtype));
+    }
+  for (const OperatorCase &row : kOperatorCases)
+    for (const DType dtype : kTypes)
+      for (const std::int64_t longest : {1, 5, 9, 70}) check_case(row, dtype, ++seed, longest);
+}
+
 TEST_CASE("operators on elements of every type") {
+  // Each has a step of cpu's own, whatever the tables say.
   constexpr DType kIntegers[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,
                                  DType::I32, DType::U32, DType::I64, DType::U64};
   std::uint64_t seed = 0;
-  const auto binary = [&](Op op, DType dtype, DType made) {
+  const auto binary = [&](Op op, DType dtype, DType made, std::string_view direction = {}) {
     OneNode one(++seed);
     const i32 a = one.input(dtype, {3, 1, 7}), b = one.input(dtype, {2, 3, 4, 1});
     one.check(qir::op_name(op), op, {a, b}, {made}, 1e-6f, [&](qir::Node &node) {
-      if (op == Op::BitShift) node.set("direction", std::string_view(seed % 2 ? "LEFT" : "RIGHT"));
+      if (!direction.empty()) node.set("direction", direction);
     });
   };
   for (const DType dtype : kIntegers) {
-    for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Min, Op::Max, Op::BitwiseAnd, Op::BitwiseOr,
-                        Op::BitwiseXor, Op::BitShift})
+    for (const Op op :
+         {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Min, Op::Max, Op::BitwiseAnd, Op::BitwiseOr, Op::BitwiseXor})
       binary(op, dtype, dtype);
+    for (const std::string_view direction : {"LEFT", "RIGHT"}) binary(Op::BitShift, dtype, dtype, direction);
     for (const Op op : {Op::Equal, Op::Less, Op::LessOrEqual, Op::Greater, Op::GreaterOrEqual})
       binary(op, dtype, DType::Bool);
   }
@@ -183,6 +238,27 @@ TEST_CASE("f64, and products and sums of whole numbers") {
   const i32 axes = sums.b.constant<std::int64_t>({1}, {0});
   sums.check("logarithm of a sum", Op::ReduceLogSum, {sums.input(DType::F64, {9, 40}), axes}, {DType::F64}, 1e-6f,
              [](qir::Node &node) { node.set("keepdims", std::int64_t{0}); });
+}
+
+TEST_CASE("the best of rows, regions, random numbers of a seed") {
+  for (const std::int64_t k : {1, 7, 20}) {
+    OneNode one(20);
+    const i32 x = one.input(DType::F32, {3, 20, 5}), count = one.integers({1}, {static_cast<double>(k)});
+    one.check("TopK", Op::TopK, {x, count}, {DType::F32, DType::I64}, 0,
+              [](qir::Node &node) { node.set("axis", std::int64_t{1}); });
+  }
+  OneNode regions(21);
+  const i32 x = regions.input(DType::F32, {2, 3, 9, 11}), rois = regions.constant(DType::F32, {3, 4}),
+            batches = regions.integers({3}, {0, 1, 0});
+  regions.check("RoiAlign", Op::RoiAlign, {x, rois, batches}, {DType::F32}, 2e-6f, [](qir::Node &node) {
+    node.set("output_height", std::int64_t{3}), node.set("output_width", std::int64_t{2});
+  });
+  for (const Op op : {Op::RandomNormal, Op::RandomUniform}) {
+    OneNode one(22);
+    one.check(qir::op_name(op), op, {}, {DType::F32}, 1e-6f, [](qir::Node &node) {
+      node.set("shape", Vector<std::int64_t>{5, 40}), node.set("seed", 3.0f);
+    });
+  }
 }
 
 TEST_CASE("diagonals, dots, ones along a diagonal") {
@@ -422,6 +498,24 @@ TEST_CASE("products with weights in blocks") {
                   });
       }
     }
+  }
+}
+
+TEST_CASE("a function between integers of 16 bits is one step") {
+  for (const DType dtype : {DType::U16, DType::I16}) {
+    OneNode one(9);
+    Builder &b = one.b;
+    const std::int32_t middle = dtype == DType::U16 ? 32768 : 0;
+    const i32 x = one.input(dtype, {2, 900}), y = one.shaped(dtype, {2, 900}), z = one.shaped(dtype, {2, 900});
+    b.quantize(x, {2e-4f}, {middle}).quantize(y, {3e-5f}, {middle}).quantize(z, {4e-5f}, {middle});
+    b.node(Op::Sigmoid, {x}, {y});
+    b.node(Op::Tanh, {x}, {z});
+    b.graph.outputs = {y, z};
+    REQUIRE_OK(qir::infer_graph(b.graph));
+    const PlanCase sample(b.graph);
+    REQUIRE_EQ(sample.ok(), true);
+    CHECK_EQ(sample.steps(), "UnaryInt UnaryInt");
+    same_results(sample, "functions of 16 bits", one.random, 0, 1);
   }
 }
 

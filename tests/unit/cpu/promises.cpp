@@ -323,7 +323,7 @@ TEST_CASE("threads are woken for what is worth it") {
 TEST_CASE("quantized convolutions take additions") {
   PromiseNet net;
   const auto quantised = [&](i32 id, float scale) {
-    qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+    qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[index_of(id)]);
     t.dtype = DType::U8;
     t.quant = qir::Quantization{{scale}, {128}, 0, 0};
     return id;
@@ -346,7 +346,7 @@ TEST_CASE("quantized images meet constants, and are averaged, as they lie") {
   for (const DType dtype : {DType::U8, DType::I8}) {
     PromiseNet net;
     const auto quantised = [&](i32 id, float scale) {
-      qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+      qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[index_of(id)]);
       t.dtype = dtype;
       t.quant = qir::Quantization{{scale}, {dtype == DType::U8 ? 120 : -3}, 0, 0};
       return id;
@@ -395,7 +395,7 @@ TEST_CASE("quantized convolutions of words") {
     for (const std::int32_t zero : {32768, 1000}) {
       PromiseNet net;
       const auto quantised = [&](i32 id, float scale, std::int32_t zero_point) {
-        qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+        qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[index_of(id)]);
         t.dtype = DType::U16;
         t.quant = qir::Quantization{{scale}, {zero_point}, 0, 0};
         return id;

@@ -291,7 +291,7 @@ std::int32_t RandomGraph::movement(std::int32_t x) {
   const Shape in = shape(x);
   const std::int64_t rank = static_cast<std::int64_t>(in.size());
   if (rank == 0) return node(Op::Unsqueeze, {x, integers({0})});
-  const std::int64_t axis = random_.integer(0, rank - 1), extent = in[static_cast<std::size_t>(axis)];
+  const std::int64_t axis = random_.integer(0, rank - 1), extent = in[index_of(axis)];
   const auto with_axis = [&](qir::Node &n) { n.set("axis", random_.chance(50) ? axis : axis - rank); };
   switch (random_.integer(0, 10)) {
     case 0:
@@ -303,7 +303,7 @@ std::int32_t RandomGraph::movement(std::int32_t x) {
       Ints to = in;
       if (rank > 1 && random_.chance(70)) {
         const auto at_axis = random_.integer(0, rank - 2);
-        to[static_cast<std::size_t>(at_axis)] *= to[static_cast<std::size_t>(at_axis) + 1];
+        to[index_of(at_axis)] *= to[index_of(at_axis) + 1];
         to.erase(to.begin() + at_axis + 1);
       }
       const auto cut = static_cast<std::size_t>(random_.integer(0, static_cast<std::int64_t>(to.size()) - 1));
@@ -323,11 +323,11 @@ std::int32_t RandomGraph::movement(std::int32_t x) {
         for (const std::int32_t other : pool_) {
           Shape adjusted = shape(other);
           if (adjusted.size() != in.size()) continue;
-          adjusted[static_cast<std::size_t>(axis)] = extent;
+          adjusted[index_of(axis)] = extent;
           if (adjusted == in) fits.push_back(other);
         }
         Shape made = in;
-        made[static_cast<std::size_t>(axis)] = random_.integer(1, 3);
+        made[index_of(axis)] = random_.integer(1, 3);
         parts.insert(random_.chance(50) ? parts.begin() : parts.end(),
                      random_.chance(80) ? random_.one_of(fits) : reals(made, -1, 1));
       }
@@ -370,7 +370,7 @@ std::int32_t RandomGraph::movement(std::int32_t x) {
     }
     default: {
       Shape to = in;
-      if (extent == 1) to[static_cast<std::size_t>(axis)] = 3;
+      if (extent == 1) to[index_of(axis)] = 3;
       else to.insert(to.begin(), 2);
       return node(Op::Expand, {x, integers(to)});
     }
@@ -608,7 +608,7 @@ std::int32_t RandomQuantizedGraph::grow() {
       for (const std::int32_t other : pool_) {
         Shape adjusted = shape(other);
         if (adjusted.size() != in.size()) continue;
-        adjusted[static_cast<std::size_t>(axis)] = in[static_cast<std::size_t>(axis)];
+        adjusted[index_of(axis)] = in[index_of(axis)];
         if (adjusted == in && parts.size() < 3) parts.push_back(other);
       }
       return typed(node(Op::Concat, parts, [&](qir::Node &n) { n.set("axis", axis); }), most * 1.2f);
@@ -634,7 +634,7 @@ std::int32_t RandomQuantizedGraph::grow() {
     }
     case 12: return typed_like(node(Op::Reshape, {x, integers({in[0], -1})}), x);
     default: {
-      const std::int64_t end = random_.integer(1, in[static_cast<std::size_t>(axis)]);
+      const std::int64_t end = random_.integer(1, in[index_of(axis)]);
       return typed_like(node(Op::Slice, {x, integers({0}), integers({end}), integers({axis})}), x);
     }
   }

@@ -18,7 +18,7 @@ class RandomGraph {
  protected:
   explicit RandomGraph(std::uint64_t seed) : random_(seed * 7919 + 1), real_(DType::F32) { graph_.name = "random"; }
 
-  qir::Tensor &at(std::int32_t id) { return graph_.tensors[static_cast<std::size_t>(id)]; }
+  qir::Tensor &at(std::int32_t id) { return graph_.tensors[index_of(id)]; }
   const qir::Shape &shape(std::int32_t id) { return at(id).shape; }
   std::int32_t tensor(DType dtype, qir::Shape extents);
   std::int32_t input(DType dtype, qir::Shape extents);

@@ -32,7 +32,7 @@ Cases::Change with_images(std::int32_t rows, std::int32_t cols, const opencl::De
       found |= gpu::image_layouts(plan, step);
       if (device) CHECK_EQ(gpu::images_on(plan, step, *device), gpu::image_layouts(plan, step));
     }
-    const std::int32_t lines = device && !device->views_images() ? gpu::kLineImages : 0;
+    const std::int32_t lines = device && !device->views_images() ? gpu::kRowImages : 0;
     CHECK_EQ(found, wanted & ~lines);
   };
 }
@@ -95,10 +95,10 @@ TEST_CASE("products that read images") {
   for (const auto &[rows, cols] : {std::pair{8, 16}, std::pair{4, 8}, std::pair{1, 4}})
     for (const opencl::Device *const of : {&device, static_cast<const opencl::Device *>(nullptr)}) {
       if (!of && rows != 8) continue;
-      Cases cases(with_images(rows, cols, of, gpu::kConstantImages | gpu::kLineImages));
+      Cases cases(with_images(rows, cols, of, gpu::kConstantImages | gpu::kRowImages));
       products(cases, DType::F32);
       cases.run();
-      Cases small(with_images(rows, cols, of, gpu::kConstantImages | gpu::kLineImages));
+      Cases small(with_images(rows, cols, of, gpu::kConstantImages | gpu::kRowImages));
       products(small, DType::F16);
       small.run();
       if (of && !of->views_images()) MESSAGE("the device has no views of buffers: lines are read as buffers");
@@ -112,7 +112,7 @@ TEST_CASE("products of f16 in 16 bits that read images") {
     return;
   }
   const gpu::Target target{.doubles = false, .float16 = true};
-  Cases cases(target, with_images(4, 8, &engine_under_test()->device(), gpu::kConstantImages | gpu::kLineImages));
+  Cases cases(target, with_images(4, 8, &engine_under_test()->device(), gpu::kConstantImages | gpu::kRowImages));
   products(cases, DType::F16);
   cases.run();
 }
@@ -120,7 +120,7 @@ TEST_CASE("products of f16 in 16 bits that read images") {
 TEST_CASE("convolutions by Winograd's form that read images") {
   if (!has_images()) return;
   const gpu::Target target{.doubles = false, .winograd = 4};
-  Cases cases(target, with_images(4, 8, &engine_under_test()->device(), gpu::kRowsOfLeft | gpu::kLineOfRight));
+  Cases cases(target, with_images(4, 8, &engine_under_test()->device(), gpu::kRowsOfLeft | gpu::kRightAsRows));
   Pieces p;
   p.gives({p.node(Op::Conv, {p.input({2, 5, 7, 9}), p.column(19 * 5 * 9, {19, 5, 3, 3})},
                   {attribute("pads", Ints{1, 1, 1, 1})})});

@@ -247,7 +247,7 @@ TEST_CASE("a convolution goes by the quickest of all variants") {
     gpu::Bounds bounds;
     REQUIRE(gpu::form_of(plan, step, operands, form));
     REQUIRE_OK(gpu::find_bounds(form, bounds));
-    of_nodes.at(static_cast<std::size_t>(step.source)).push_back(form.kernel);
+    of_nodes.at(index_of(step.source)).push_back(form.kernel);
   }
   const std::vector<gpu::Kernel> direct{gpu::Kernel::ConvTile},
       winograd{gpu::Kernel::WinogradInput, gpu::Kernel::MatMulTile, gpu::Kernel::WinogradOutput};

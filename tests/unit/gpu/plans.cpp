@@ -42,11 +42,11 @@ void check_images(const gpu::Plan &plan) {
     REQUIRE(gpu::form_with_images(plan, step, layouts.back(), operands, fields, form));
     REQUIRE_OK(gpu::find_bounds(form, bounds.emplace_back()));
     for (std::size_t o = 0; o < 2; ++o) {
-      if ((layouts.back() & gpu::kLineImages & gpu::images_of_operand(o)) == 0) continue;
+      if ((layouts.back() & gpu::kRowImages & gpu::images_of_operand(o)) == 0) continue;
       const gpu::Value &value = plan.values[plan.operands[step.first_operand + o].value];
       REQUIRE_EQ(value.storage, gpu::StorageKind::Arena);
       const std::uint64_t element = operands[o].dtype == DType::F16 ? 2 : 4;
-      CHECK_LE(value.offset + gpu::line_bytes(value.bytes, element), plan.pieces[value.index]);
+      CHECK_LE(value.offset + gpu::row_image_bytes(value.bytes, element), plan.pieces[value.index]);
     }
   }
   for (const gpu::ConstantImages::Entry &entry : gpu::constant_images(plan, layouts, bounds).entries) {
@@ -103,6 +103,11 @@ TEST_CASE("a refused node says what was found and what was expected") {
   CHECK_NE(made.refused[0].message().find("found f64, expected a type that the device computes in"),
            std::string_view::npos);
   CHECK(compiled(p, true).refused[0].ok());
+  Pieces q;
+  q.gives({q.node(Op::ReverseSequence, {q.input({4, 2}), q.input({2}, DType::I64)})});
+  CHECK_EQ(compiled(q).refused[0].message(),
+           "ReverseSequence: found f32[4,2], i64[2], expected a form that can be decomposed; not: lengths that are not "
+           "constant");
 }
 
 namespace {

@@ -258,7 +258,7 @@ TEST_CASE("subgraph limits") {
   const bool yes = true;
   CHECK_OK(qir::validate_graph(nested(qir::kMaxSubgraphDepth, &yes)));
   CHECK_EQ(qir::validate_graph(nested(qir::kMaxSubgraphDepth + 1, &yes)).message(),
-           "subgraph 'level': found 17 levels of subgraphs, expected at most 16");
+           "subgraph 'level': found 65 levels of subgraphs, expected at most 64");
   for (const std::uint32_t ifs : {qir::kMaxSubgraphs / 2, qir::kMaxSubgraphs / 2 + 1}) {
     qir::Graph g;
     g.name = "wide";

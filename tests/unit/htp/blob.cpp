@@ -15,11 +15,11 @@ Blob sample() {
   blob.soc = 57, blob.arch = 75, blob.build_id = "v2.0", blob.binary_bytes = 4096, blob.binary_hash = 99;
   BlobGraph &graph = blob.graphs.emplace_back();
   graph.name = "main";
-  graph.inputs.push_back({"x", DType::I64, {2, 3}, BlobPlace::Device, {}, 4, qnn::DataType::I32, {2, 3}});
-  graph.inputs.push_back({"unread", DType::F32, {5}, BlobPlace::Unused, {}, 0, qnn::DataType::Undef, {}});
-  graph.inputs.push_back({"q", DType::F32, {6}, BlobPlace::Device, {}, 6, qnn::DataType::UQ8, {6}, 0.5f, 7});
-  graph.outputs.push_back({"y", DType::F32, {}, BlobPlace::Device, {}, 5, qnn::DataType::F32, {1}});
-  graph.outputs.push_back({"seven", DType::U8, {1}, BlobPlace::Constant, {7}, 0, qnn::DataType::Undef, {}});
+  graph.inputs.push_back({"x", DType::I64, {2, 3}, BlobStorage::Device, {}, 4, qnn::DataType::I32, {2, 3}});
+  graph.inputs.push_back({"unread", DType::F32, {5}, BlobStorage::Unused, {}, 0, qnn::DataType::Undef, {}});
+  graph.inputs.push_back({"q", DType::F32, {6}, BlobStorage::Device, {}, 6, qnn::DataType::UQ8, {6}, 0.5f, 7});
+  graph.outputs.push_back({"y", DType::F32, {}, BlobStorage::Device, {}, 5, qnn::DataType::F32, {1}});
+  graph.outputs.push_back({"seven", DType::U8, {1}, BlobStorage::Constant, {7}, 0, qnn::DataType::Undef, {}});
   graph.inputs[2].device_name = "q stored", graph.inputs[2].device_scale = 0.5f;
   graph.vtcm_bytes = 4 << 20, graph.spill_bytes = 65536;
   graph.nodes.push_back({1, "Conv2d, Transpose"});
@@ -32,14 +32,15 @@ Blob with_region() {
   Blob whole;
   whole.soc = 57, whole.arch = 75, whole.build_id = "v2.0";
   Blob part = sample();
-  part.graphs[0].inputs = {{"x", DType::F32, {6}, BlobPlace::Device, {}, 4, qnn::DataType::F32, {6}}};
-  part.graphs[0].outputs = {{"z", DType::F32, {6}, BlobPlace::Device, {}, 5, qnn::DataType::F32, {6}},
-                            {"mask", DType::F32, {6}, BlobPlace::Device, {}, 6, qnn::DataType::F32, {6}}};
+  part.graphs[0].inputs = {{"x", DType::F32, {6}, BlobStorage::Device, {}, 4, qnn::DataType::F32, {6}}};
+  part.graphs[0].outputs = {{"z", DType::F32, {6}, BlobStorage::Device, {}, 5, qnn::DataType::F32, {6}},
+                            {"mask", DType::F32, {6}, BlobStorage::Device, {}, 6, qnn::DataType::F32, {6}}};
   BlobGraph &graph = whole.graphs.emplace_back();
   graph.name = "main", graph.on_device = false;
-  graph.inputs.push_back({"x", DType::F32, {6}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
-  graph.outputs.push_back({"z", DType::F32, {6}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
-  graph.outputs.push_back({"y", DType::I64, {1, qir::kUnknownDim}, BlobPlace::Staged, {}, 0, qnn::DataType::Undef, {}});
+  graph.inputs.push_back({"x", DType::F32, {6}, BlobStorage::Staged, {}, 0, qnn::DataType::Undef, {}});
+  graph.outputs.push_back({"z", DType::F32, {6}, BlobStorage::Staged, {}, 0, qnn::DataType::Undef, {}});
+  graph.outputs.push_back(
+      {"y", DType::I64, {1, qir::kUnknownDim}, BlobStorage::Staged, {}, 0, qnn::DataType::Undef, {}});
   graph.region.qir = {1, 2, 3}, graph.region.constants = {4}, graph.region.sources = {-1, 1};
   graph.region.part = 0, graph.region.graph = 0;
   graph.region.first_inputs = {0}, graph.region.first_outputs = {0, BlobRegion::kNone};
@@ -79,7 +80,7 @@ TEST_CASE("a dynamic region is read as it was written, and fits what is before i
   CHECK(refused([](Blob &, BlobRegion &t) { t.writes = {0}; }));
   CHECK(refused([](Blob &, BlobRegion &t) { t.writes = {}; }));
   CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].inputs[0].shape = {qir::kUnknownDim}; }));
-  CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].inputs[0].place = BlobPlace::Unused; }));
+  CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].inputs[0].storage = BlobStorage::Unused; }));
   CHECK(refused([](Blob &b, BlobRegion &) { b.graphs[0].on_device = true; }));
   CHECK(refused([](Blob &b, BlobRegion &) { b.parts[0].graphs[0].outputs[0].shape = {qir::kUnknownDim}; }));
 }
@@ -96,7 +97,7 @@ TEST_CASE("a blob is read as it was written") {
   const BlobGraph &graph = blob.graphs[0];
   CHECK_EQ(graph.inputs[0].id, 4u);
   CHECK((graph.inputs[0].shape == qir::Shape{2, 3}));
-  CHECK(graph.inputs[1].place == BlobPlace::Unused);
+  CHECK(graph.inputs[1].storage == BlobStorage::Unused);
   CHECK_EQ(graph.inputs[2].scale, 0.5f);
   CHECK_EQ(graph.inputs[2].zero_point, 7);
   CHECK_EQ(graph.inputs[2].device_name, "q stored");
@@ -128,13 +129,13 @@ void check_damaged(const Vector<std::uint8_t> &bytes) {
       for (const BlobGraph &graph : read.value().graphs) {
         for (const auto *list : {&graph.inputs, &graph.outputs}) {
           for (const BlobTensor &tensor : *list) {
-            if (tensor.place == BlobPlace::Staged) continue;
+            if (tensor.storage == BlobStorage::Staged) continue;
             const auto count = element_count(tensor.shape.data(), tensor.shape.size());
             REQUIRE(count.has_value());
             std::int64_t device = 1;
             for (const std::uint32_t extent : tensor.device_dims) device *= extent;
-            if (tensor.place == BlobPlace::Device) CHECK_EQ(device, *count);
-            if (tensor.place == BlobPlace::Constant)
+            if (tensor.storage == BlobStorage::Device) CHECK_EQ(device, *count);
+            if (tensor.storage == BlobStorage::Constant)
               CHECK_EQ(tensor.constant.size(), packed_size(tensor.dtype, *count));
           }
         }

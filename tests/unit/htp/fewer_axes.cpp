@@ -52,7 +52,7 @@ struct Machine {
   const Draft &draft;
   std::map<i32, Array> arrays = {};
 
-  const DraftTensor &tensor(i32 id) const { return draft.tensors[static_cast<std::size_t>(id)]; }
+  const DraftTensor &tensor(i32 id) const { return draft.tensors[index_of(id)]; }
   Array input(i32 id) const {
     if (const auto found = arrays.find(id); found != arrays.end()) return found->second;
     const DraftTensor &given = tensor(id);
@@ -215,7 +215,7 @@ struct Graph {
       if (tensor.type != TensorType::Null) CHECK_LE(tensor.dims.size(), 5u);
     for (const DraftNode &one : draft.nodes) {
       if (std::string_view(one.type) == "Reshape") continue;
-      for (const i32 id : one.inputs) CHECK_LE(draft.tensors[static_cast<std::size_t>(id)].dims.size(), 5u);
+      for (const i32 id : one.inputs) CHECK_LE(draft.tensors[index_of(id)].dims.size(), 5u);
     }
   }
 };
@@ -355,7 +355,7 @@ TEST_CASE("bools are moved as bytes where the library moves none") {
   Graph g;
   const i32 x = g.add(TensorType::AppWrite, {2, 4}), some = g.add(TensorType::Native, {2, 3}),
             y = g.add(TensorType::AppRead, {1, 3});
-  for (const i32 id : {x, some, y}) g.draft.tensors[static_cast<std::size_t>(id)].dtype = qnn::DataType::Bool8;
+  for (const i32 id : {x, some, y}) g.draft.tensors[index_of(id)].dtype = qnn::DataType::Bool8;
   g.node("Gather", {x, g.constant({3})}, some);
   g.node("StridedSlice", {some}, y);
   give_bool_forms(g.draft, g.store);

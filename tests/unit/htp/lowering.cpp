@@ -3,8 +3,10 @@
 #include "backends/htp/lower/lowering.h"
 
 #include <cmath>
+#include <limits>
 
 #include "backends/htp/lower/stretched.h"
+#include "base/float16.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -14,8 +16,8 @@ namespace {
 
 // A graph lowered for one SoC.
 struct Lowered {
-  explicit Lowered(Pieces &pieces) : refused(pieces.graph.nodes.size()) {
-    htp::Lowering lowering(pieces.graph, *htp::find_soc(57), pieces.store, draft);
+  explicit Lowered(Pieces &pieces, std::uint32_t soc = 57) : refused(pieces.graph.nodes.size()) {
+    htp::Lowering lowering(pieces.graph, *htp::find_soc(soc), pieces.store, draft);
     REQUIRE_OK(lowering.run(refused));
   }
   std::string types() const {
@@ -300,13 +302,41 @@ TEST_CASE("a cache that holds nothing is left out") {
 }
 
 // 0 * infinity is NaN, and a row that is masked wholly too.
-TEST_CASE("masks are within the numbers of f16, but where they are compared with") {
+TEST_CASE("masks are within the numbers of f16, and so is what is compared with them") {
   Pieces p;
   const i32 x = p.input({2}), mask = p.constant<float>(DType::F32, {2}, {-INFINITY, 1});
   p.gives({p.add(x, mask), p.node(Op::Less, {x, p.constant<float>(DType::F32, {2}, {INFINITY, 1})})});
   const Lowered made(p);
+  CHECK_EQ(made.types(), "ElementWiseAdd ReluMinMax ElementWiseLess");
   CHECK_EQ(static_cast<const float *>(made.input(0, 1).data.data)[0], -65504.0f);
-  CHECK_EQ(static_cast<const float *>(made.input(1, 1).data.data)[0], INFINITY);
+  CHECK_EQ(static_cast<const float *>(made.input(2, 1).data.data)[0], 65504.0f);
+}
+
+// A sum of two masks is less than either.
+TEST_CASE("what is compared with a number past f16 is brought to its limits") {
+  const auto compared = [](Op op, DType dtype, bool first, std::initializer_list<float> values) {
+    Pieces p;
+    const i32 x = p.input({2}, dtype);
+    i32 by;
+    if (dtype == DType::F32) {
+      by = p.constant<float>(dtype, {static_cast<std::int64_t>(values.size())}, values);
+    } else {
+      std::vector<std::uint16_t> halves;
+      for (const float v : values) halves.push_back(f32_to_f16(v));
+      by = p.constant<std::uint16_t>(dtype, {static_cast<std::int64_t>(values.size())}, halves);
+    }
+    p.gives({first ? p.node(op, {by, x}) : p.node(op, {x, by})});
+    return Lowered(p).types();
+  };
+  for (const Op op : {Op::Equal, Op::LessOrEqual, Op::Greater})
+    for (const bool first : {false, true})
+      for (const float value : {-INFINITY, INFINITY, std::numeric_limits<float>::lowest()}) {
+        const std::string name = op == Op::Equal ? "Equal" : op == Op::Greater ? "Greater" : "LessEqual";
+        CHECK_EQ(compared(op, DType::F32, first, {value}), "ReluMinMax ElementWise" + name);
+        CHECK_EQ(compared(op, DType::F16, first, {value, 1}), "ReluMinMax ReluMinMax ElementWise" + name);
+      }
+  CHECK_EQ(compared(Op::Equal, DType::F32, false, {-65504}), "ElementWiseEqual");
+  CHECK_EQ(compared(Op::Equal, DType::F16, false, {-65504}), "ElementWiseEqual");
 }
 
 TEST_CASE("a product with factors, and one that is asked for more than its kernel reaches") {
@@ -396,12 +426,78 @@ TEST_CASE("a sum with one matrix for several batches is kept apart from what is 
     const std::int64_t count = shape[0] * (shape.size() > 1 ? shape[1] : 1);
     p.gives({p.of(behind, p.add(x, p.column(count, std::move(shape))))});
     Lowered made(p);
-    htp::keep_stretched_apart(made.draft, *htp::find_soc(57));
+    htp::keep_stretched_apart(made.draft, *htp::find_soc(57), p.store);
     return made.types();
   };
   CHECK_EQ(types(Op::Sigmoid, {16, 32}), "ElementWiseAdd ReluMinMax Sigmoid");
   CHECK_EQ(types(Op::Softmax, {16, 32}), "ElementWiseAdd Softmax");
   CHECK_EQ(types(Op::Sigmoid, {32}), "ElementWiseAdd Sigmoid");
+}
+
+TEST_CASE("a row's types are what lowering checks, and what it says") {
+  const auto refusal = [](Op op, DType dtype, std::size_t operands) {
+    Pieces p;
+    Vector<i32> inputs;
+    for (std::size_t i = 0; i < operands; ++i) inputs.push_back(p.input({4}, dtype));
+    p.gives({p.node(op, std::move(inputs))});
+    Lowered made(p);
+    return std::string(made.refused[0].message());
+  };
+  CHECK_EQ(refusal(Op::Sign, DType::I32, 1),
+           "Sign of i32 without a quantisation, expected floats, quantised i8 i16 u8 u16");
+  CHECK_EQ(refusal(Op::Greater, DType::U32, 2),
+           "Greater of u32 without a quantisation, expected floats i8 i16 i32 i64 u8 u16, quantised i8 i16 u8 u16");
+  CHECK_EQ(refusal(Op::Max, DType::U8, 2), "");
+  CHECK_EQ(refusal(Op::Add, DType::I64, 2), "");
+  CHECK(
+      refusal(Op::Add, DType::U8, 2).starts_with("Add of u8 without a quantisation"));  // decomposed before, or refused
+}
+
+TEST_CASE("a mask times its transpose is kept apart from their Reshapes") {
+  const auto types = [](DType dtype, Op op) {
+    Pieces p;
+    const i32 x = p.input({2, 12}, dtype);
+    p.gives({p.node(op, {p.node(Op::Reshape, {x, p.integers({2, 1, 1, 12})}),
+                         p.node(Op::Reshape, {x, p.integers({2, 1, 12, 1})})})});
+    Lowered made(p);
+    htp::keep_stretched_apart(made.draft, *htp::find_soc(57), p.store);
+    return made.types();
+  };
+  CHECK_EQ(types(DType::I64, Op::Mul), "Reshape Reshape ElementWiseMaximum ElementWiseMultiply");
+  CHECK_EQ(types(DType::I32, Op::Add), "Reshape Reshape ElementWiseAdd");
+  CHECK_EQ(types(DType::F32, Op::Mul), "Reshape Reshape ElementWiseMultiply");
+}
+
+TEST_CASE("scales that the library counts as zero are refused by name") {
+  for (const float scale : {1e-39f, 2e-38f}) {
+    Pieces p;
+    const i32 zero = p.constant<std::uint8_t>(DType::U8, {}, {100}), unit = p.scalar(scale);
+    p.gives({p.node(Op::DequantizeLinear, {p.node(Op::QuantizeLinear, {p.input({4}), unit, zero}), unit, zero})});
+    const Lowered made(p);
+    CHECK_EQ(made.refused[0].ok(), scale > 1e-38f);
+    if (scale < 1e-38f) CHECK(made.refused[0].message().find("found a scale of") != std::string_view::npos);
+  }
+}
+
+TEST_CASE("a convolution of three axes is one of two for each place of its depth, on v68 alone") {
+  const auto lowered = [](std::uint32_t soc) {
+    Pieces p;
+    const i32 x = p.input({2, 3, 7, 8, 9});
+    p.gives({p.node(Op::Conv, {x, p.column(4 * 3 * 3 * 9, {4, 3, 3, 3, 3}), p.column(4)},
+                    {Pieces::attribute("pads", Ints{1, 0, 1, 0, 0, 1}), Pieces::attribute("strides", Ints{2, 1, 1})})});
+    return Lowered(p, soc);
+  };
+  CHECK_EQ(lowered(57).types(), "Transpose Conv3d Transpose");
+  const Lowered made = lowered(30);
+  CHECK_EQ(made.types(),
+           "Transpose Concat ReluMinMax StridedSlice Reshape Conv2d StridedSlice Reshape Conv2d ElementWiseAdd "
+           "StridedSlice Reshape "
+           "Conv2d ElementWiseAdd Reshape Transpose");
+  CHECK_EQ(made.output(1).dims, Dims({2, 8, 8, 9, 3}));
+  CHECK_EQ(made.output(3).dims, Dims({2, 3, 8, 9, 3}));
+  CHECK_EQ(made.input(5, 1).dims, Dims({3, 3, 3, 4}));
+  CHECK_EQ(made.draft.nodes[5].inputs.size(), 3u);  // the bias, once
+  CHECK_EQ(made.draft.nodes[8].inputs.size(), 2u);
 }
 
 TEST_CASE("what QuantizeLinear made is stored in steps of 1 for who reads integers") {
@@ -415,5 +511,6 @@ TEST_CASE("what QuantizeLinear made is stored in steps of 1 for who reads intege
   };
   CHECK_EQ(types(false), "ReluMinMax Quantize Dequantize");
   CHECK_EQ(types(true),
-           "ReluMinMax Quantize ElementWiseMultiply ElementWiseAdd Dequantize ElementWiseSubtract ElementWiseMultiply");
+           "ReluMinMax ElementWiseMultiply ElementWiseRound ElementWiseAdd ReluMinMax Quantize Dequantize "
+           "ElementWiseSubtract ElementWiseMultiply");
 }

@@ -131,7 +131,7 @@ TEST_CASE("a move between two quantisations is followed by a conversion") {
            p.quantized(p.transpose(x, {1, 0}), DType::U16, {0.3f}, {5})});
   htp::adapt_quantized(p.graph);
   CHECK_EQ(ops(p.graph), "GatherND Identity GatherND Transpose Identity");
-  CHECK_EQ(types(p), "GatherNd Convert GatherNd Convert Transpose");
+  CHECK_EQ(types(p), "Gather Convert Gather Convert Transpose");
 }
 
 TEST_CASE("comparisons read the stored integers") {
@@ -210,6 +210,18 @@ TEST_CASE("normalisations over groups and axes, and products along axes") {
   CHECK_EQ(types(product),
            "StridedSlice StridedSlice StridedSlice ElementWiseMultiply Concat StridedSlice StridedSlice StridedSlice "
            "ElementWiseMultiply Concat StridedSlice StridedSlice ElementWiseMultiply Reshape");
+}
+
+TEST_CASE("Softmax of 8 bits stays on integers where its result counts from 0") {
+  const auto stays = [](DType dtype, i32 zero) {
+    Pieces p;
+    const i32 x = p.quantized(p.input({2, 4}, dtype), dtype, {0.1f}, {100});
+    p.gives({p.quantized(p.node(Op::Softmax, {x}), dtype, {0.01f}, {zero})});
+    return htp::computes_quantized(p.graph, p.graph.nodes[0]);
+  };
+  CHECK(stays(DType::U8, 0));
+  CHECK(!stays(DType::U8, 3));
+  CHECK(stays(DType::U16, 3));
 }
 
 TEST_CASE("plain integers are counted in steps of 1, and sums of them are refused") {

@@ -27,7 +27,7 @@ struct Imported {
       if (node.op == op) return &node;
     return nullptr;
   }
-  const qir::Tensor &tensor(std::int32_t id) const { return graph.tensors[static_cast<std::size_t>(id)]; }
+  const qir::Tensor &tensor(std::int32_t id) const { return graph.tensors[index_of(id)]; }
   Vector<std::int64_t> ints(std::int32_t id) const {
     const auto *data = static_cast<const std::int64_t *>(tensor(id).data.data);
     return Vector<std::int64_t>(data, data + tensor(id).data.size / sizeof *data);

@@ -100,6 +100,8 @@ TEST_CASE("corners that are aligned where the model states the length of the res
     return resize->inputs[2] == qir::kAbsent && resize->inputs[3] != qir::kAbsent;  // by sizes
   };
   CHECK(stretched(true, {1, 1, 6, 6}));
+  CHECK(stretched(true, {1, 1, -1, -1}));  // a name states it too
+  CHECK_FALSE(stretched(true, {1, 1, 7, 6}));
   CHECK_FALSE(stretched(true, {}));  // to 6.8
   CHECK_FALSE(stretched(false, {1, 1, 6, 6}));
 }
@@ -410,20 +412,62 @@ TEST_CASE("constant condition is inlined") {
   CHECK(done.graph.nodes[0].op == qir::Op::Abs);
 }
 
-TEST_CASE("a branch that cannot be imported may be one that is never taken") {
+// An If on a run-time condition of a model whose else branch is this operator of a vector of two.
+static void import_choice(const char *other, Imported &done) {
   ModelText text(13);
   text.input("c", {}, 9);
   text.input("x", {2});
   auto *node = text.node("If", {"c"}, {"y"});
   for (const char *const name : {"then_branch", "else_branch"}) {
     auto *graph = ModelText::graph(node, name);
-    ModelText::add_node(graph->add_node(), name[0] == 't' ? "Abs" : "Det", {"x"}, {name});
+    ModelText::add_node(graph->add_node(), name[0] == 't' ? "Abs" : other, {"x"}, {name});
     ModelText::fill(graph->add_output(), name, 1, {2});
   }
   text.output("y", {2});
-  Imported done;
   import(text, done);
+}
+
+TEST_CASE("a branch that cannot be imported may be one that is never taken") {
+  Imported done;
+  import_choice("NoSuchOp", done);
   CHECK(done.has_reason("its else branch cannot be imported; if it is never taken, give the input"));
+}
+
+TEST_CASE("a branch that the shapes do not fit fails when it is taken") {
+  Imported done;
+  import_choice("Det", done);
+  REQUIRE_OK(done.status);
+  const qir::Node &made = done.graph.nodes[0];
+  REQUIRE_EQ(made.subgraphs.size(), 2u);
+  CHECK_EQ(made.inputs.size(), 3u);  // the condition, x, and the condition for the branch that fails by it
+  CHECK_EQ(made.inputs[2], made.inputs[0]);
+  CHECK((done.tensor(made.outputs[0]).shape == qir::Shape{2}));
+  const qir::Graph &failing = made.subgraphs[1];
+  CHECK(failing.nodes[0].op == qir::Op::Not);
+  CHECK(failing.nodes[0].name.find("the else branch of If 'y', which these shapes do not fit (Det") == 0);
+  CHECK_OK(qir::validate_graph(done.graph));
+}
+
+TEST_CASE("RNN of one direction takes the first of two activations") {
+  const auto kept = [](const char *direction, std::int64_t directions) {
+    ModelText text(14);
+    text.input("x", {3, 2, 5}), text.input("w", {directions, 4, 5}), text.input("r", {directions, 4, 4});
+    auto *node = text.node("RNN", {"x", "w", "r"}, {"y"});
+    ModelText::set(node, "hidden_size", std::int64_t{4});
+    ModelText::set(node, "direction", direction);
+    auto *to = node->add_attribute();
+    to->set_name("activations");
+    to->set_type(::onnx::AttributeProto_AttributeType_STRINGS);
+    to->add_strings("Relu"), to->add_strings("Tanh");
+    text.output("y");
+    Imported done;
+    import(text, done);
+    CHECK_OK(done.status);
+    const qir::Node *const found = done.find(qir::Op::RNN);
+    return found ? *found->get_strings("activations") : Vector<String>();
+  };
+  CHECK((kept("reverse", 1) == Vector<String>{"Relu"}));
+  CHECK((kept("bidirectional", 2) == Vector<String>{"Relu", "Tanh"}));
 }
 
 TEST_CASE("loop whose value grows") {

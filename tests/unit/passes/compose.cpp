@@ -190,12 +190,12 @@ namespace {
 i32 root_of_mean_square(Pieces &p, i32 c, double epsilon = 1e-5) {
   return p.of(Op::Sqrt, p.add(p.mean(p.pow(c, 2)), epsilon));
 }
+i32 centred(Pieces &p, i32 x) { return p.sub(x, p.mean(x)); }
+i32 shifted(Pieces &p, i32 normal) { return p.add(p.mul(normal, p.column(16)), p.column(16)); }
 
 }  // namespace
 
 TEST_CASE("layer normalization") {
-  const auto centred = [](Pieces &p, i32 x) { return p.sub(x, p.mean(x)); };
-  const auto shifted = [](Pieces &p, i32 normal) { return p.add(p.mul(normal, p.column(16)), p.column(16)); };
   all_become({{"PyTorch",
                [&](Pieces &p, i32 x) {
                  const i32 c = centred(p, x);
@@ -243,6 +243,9 @@ TEST_CASE("layer normalization") {
                  return p.add(p.mul(p.div(c, root_of_mean_square(p, c)), p.column(16, {1, 1, 16})), p.column(16));
                }}},
              "LayerNormalization");
+}
+
+TEST_CASE("no layer normalization") {
   none_becomes({{"over another axis",
                  [&](Pieces &p, i32 x) {
                    const i32 c = p.sub(x, p.mean(x, 1));
@@ -293,6 +296,9 @@ TEST_CASE("layer normalization") {
                    return shifted(p, p.div(c, p.of(Op::Sqrt, p.add(p.mean(p.pow(p.of(Op::Abs, c), 3)), 1e-5))));
                  }}},
                "LayerNormalization");
+}
+
+TEST_CASE("part of a layer normalization") {
   // A scale per row is no scale of columns: what is before it is found alone.
   CHECK_EQ(composed([&](Pieces &p, i32 x) {
              const i32 c = centred(p, x);

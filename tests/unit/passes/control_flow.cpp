@@ -2,6 +2,7 @@
 // If, Loop and Scan, unfolded: what cpu-reference gives for the node and for what it became.
 #include <deque>
 
+#include "backends/cpu-reference/folder.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -131,6 +132,54 @@ TEST_CASE("Loop becomes its body, so many times; one that may end keeps what it 
   check_stays(early, Op::Loop);
   loop(long_one, 5, false, false);
   check_stays(long_one, Op::Loop, 4);
+}
+
+namespace {
+
+// Goes on while a number that grows by 2 is below 9, at most so often (-1: not said); of a number of the run where
+// `open`.
+void counts(Model &p, std::int64_t most, bool open, bool collects) {
+  const i32 x = p.input({3}), first = open ? p.input({}, DType::I64) : p.constant<std::int64_t>(DType::I64, {}, {0});
+  const i32 trips = most < 0 ? qir::kAbsent : p.constant<std::int64_t>(DType::I64, {}, {most});
+  const i32 number_behind = p.tensor(DType::I64, {}), last = p.tensor(DType::F32, {3}),
+            all = p.tensor(DType::F32, {-1, 3});
+  Vector<i32> outputs = {number_behind, last};
+  if (collects) outputs.push_back(all);
+  const i32 node = add_node(p, Op::Loop, {trips, qir::kAbsent, first, x, x}, outputs, {number("carried", 2)});
+  Pieces &once = p.bodies.emplace_back();
+  once.input({}, DType::I64), once.input({}, DType::Bool);
+  const i32 at = once.input({}, DType::I64), state = once.input({3}), added = once.input({3});
+  const i32 next = once.add(at, once.constant<std::int64_t>(DType::I64, {}, {2}));
+  const i32 made = once.add(once.mul(state, 1.5), added);
+  once.gives({once.node(Op::Less, {next, once.constant<std::int64_t>(DType::I64, {}, {9})}), next, made});
+  if (collects) once.graph.outputs.push_back(once.of(Op::Neg, made));
+  add_body(p, once, node);
+  p.gives({collects ? all : last});
+}
+
+}  // namespace
+
+TEST_CASE("a Loop whose condition follows from constants is counted") {
+  reference::ReferenceFolder folder;
+  for (const std::int64_t most : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{5}, INT64_MAX})
+    for (const bool collects : {false, true}) {
+      CAPTURE(most);
+      Model p;
+      counts(p, most, false, collects);
+      REQUIRE_OK(qir::validate_graph(p.graph));
+      const std::vector<double> wanted = run(p.graph);
+      passes::unfold_control_flow(p.graph, p.store, 16, &folder);
+      CHECK_EQ(count(p.graph, Op::Loop), 0u);
+      CHECK_EQ(count(p.graph, Op::Where), 0u);
+      REQUIRE_OK(qir::validate_graph(p.graph));
+      CHECK_EQ(run(p.graph), wanted);
+    }
+  Model open, early;
+  counts(open, -1, true, false), counts(early, -1, false, false);
+  passes::unfold_control_flow(open.graph, open.store, 16, &folder);
+  CHECK_EQ(ops(open.graph), "Loop");
+  passes::unfold_control_flow(early.graph, early.store, 4, &folder);  // fewer than it takes
+  CHECK_EQ(ops(early.graph), "Loop");
 }
 
 TEST_CASE("Scan becomes its body for each slice, in both directions") {

@@ -187,6 +187,18 @@ TEST_CASE("TensorScatter is decomposed") {
     compare(p, Op::TensorScatter);
   }
   Pieces p;
+  // An infinity stays where it is.
+  const float inf = std::numeric_limits<float>::infinity();
+  Pieces q;
+  const i32 fresh = q.constant<float>(DType::F32, {2, 1, 2, 2}, {-inf, 1, inf, 2, 3, inf, -inf, -inf});
+  q.gives(
+      {q.node(Op::TensorScatter, {q.input({2, 1, 5, 2}), fresh, q.constant<std::int64_t>(DType::I64, {2}, {0, 3})})});
+  const std::vector<double> expected = run(q.graph);
+  passes::decompose_unsupported(
+      q.graph, q.store, [](const qir::Graph &, const qir::Node &node) { return node.op == Op::TensorScatter; }, true);
+  CHECK_EQ(count(q.graph, Op::TensorScatter), 0u);
+  CHECK_EQ(count(q.graph, Op::MatMul), 0u);
+  CHECK(run(q.graph) == expected);
   p.gives({p.node(Op::TensorScatter, {p.input({2, 3, 7, 4}), p.input({2, 3, 2, 4})},
                   {Pieces::attribute("mode", std::string_view("circular"))})});
   passes::decompose_unsupported(p.graph, p.store, everything);

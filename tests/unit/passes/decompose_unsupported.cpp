@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that a backend lacks, before and after they are written as others.
+#include "tests/cases/cases.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -37,7 +38,7 @@ TEST_CASE("functions of elements are written as others") {
       {Op::Sinh, false, nullptr},
       {Op::Tan, false, nullptr},
       {Op::Hardmax, false, "ArgMax Equal Cast"},
-      {Op::ThresholdedRelu, false, "Greater Where"},
+      {Op::ThresholdedRelu, false, "Greater Where Identity"},
       {Op::Shrink, false, nullptr},
   };
   for (const Case &c : cases) {
@@ -168,6 +169,27 @@ TEST_CASE("infinities stay where they are") {
   }
 }
 
+TEST_CASE("functions that nobody has a better form of are their expressions") {
+  std::string left;
+  for (const FunctionCase &one : kFunctionCases) {
+    CAPTURE(qir::op_name(one.op));
+    Pieces p;
+    std::vector<float> x(17);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(one.low + (one.high - one.low) * static_cast<double>(i) / 16);
+    p.gives({p.of(one.op, p.constant<float>(DType::F32, {17}, x))});
+    const std::vector<double> expected = run(p.graph);
+    passes::decompose_unsupported(p.graph, p.store, wanted);
+    if (count(p.graph, one.op) > 0) {
+      left += std::string(left.empty() ? "" : " ") + qir::op_name(one.op);
+      continue;
+    }
+    CHECK(difference(run(p.graph), expected) < 1e-5);
+  }
+  // Those of the device's own functions alone, and of logarithms that an exporter writes as one.
+  CHECK_EQ(left, "Abs Atan Ceil Cos Erf Exp Floor Identity Log Mish Neg Round Sign Sin Softplus Sqrt Tanh");
+}
+
 TEST_CASE("pools with holes, and where their largest elements stand") {
   Pieces p;
   p.gives({p.node(Op::MaxPool, {p.input({1, 2, 9, 7})},
@@ -283,6 +305,59 @@ TEST_CASE("the first of equal elements is first") {
   }
 }
 
+TEST_CASE("random numbers of a tensor's shape are those of a shape") {
+  for (const Op op : {Op::RandomNormalLike, Op::RandomUniformLike}) {
+    Pieces p;
+    p.gives({p.node(op, {p.input({3, 5})}, {Pieces::attribute("seed", 3.0f)})});
+    check_same(p, op == Op::RandomNormalLike ? "RandomNormal" : "RandomUniform", 0);
+  }
+}
+
+TEST_CASE("regions have the largest element of each bin") {
+  const std::vector<float> regions = {0, 1, 2, 9, 7, 1, 0,  0,  15,   11,   0, 3.4f, 5.5f, 4.5f, 20, 1, 5, 5, 5,     5,
+                                      0, 9, 9, 2, 2, 1, -6, -8, -2.5, -3.5, 0, 20,   20,   30,   30, 0, 2, 1, 14.5f, 9};
+  const auto count_of = static_cast<std::int64_t>(regions.size() / 5);
+  for (const bool known : {false, true})
+    for (const float scale : {1.0f, 0.5f})
+      for (const std::int64_t bins : {1, 2, 5}) {
+        CAPTURE(bins);
+        Pieces p;
+        const i32 x = p.input({2, 3, 12, 16}), given = p.constant<float>(DType::F32, {count_of, 5}, regions);
+        p.gives(
+            {p.node(Op::MaxRoiPool, {x, known ? given : p.of(Op::Identity, given)},
+                    {Pieces::attribute("pooled_shape", Ints{bins, 3}), Pieces::attribute("spatial_scale", scale)})});
+        check_same(p, nullptr, 0);
+        CHECK_EQ(count(p.graph, Op::MaxRoiPool), 0u);
+      }
+  Pieces large;
+  large.gives({large.node(Op::MaxRoiPool, {large.input({1, 1 << 10, 64, 64}), large.input({64, 5})},
+                          {Pieces::attribute("pooled_shape", Ints{2, 2})})});
+  passes::decompose_unsupported(large.graph, large.store, wanted);
+  CHECK_EQ(ops(large.graph), "MaxRoiPool");
+}
+
+TEST_CASE("reals of 16 bits are computed in f32 where only that has another form") {
+  for (const DType dtype : {DType::F16, DType::BF16}) {
+    CAPTURE(dtype_name(dtype));
+    Pieces p;
+    const i32 theta = p.input({2, 2, 3}, dtype), size = p.constant<std::int64_t>(DType::I64, {4}, {2, 1, 3, 4});
+    p.gives({p.node(Op::AffineGrid, {theta, size})});
+    const std::vector<double> expected = run(p.graph);
+    passes::decompose_unsupported(p.graph, p.store, wanted);
+    CHECK_EQ(ops(p.graph), "AffineGrid");
+    CHECK(passes::compute_in_f32(p.graph, p.store, wanted));
+    CHECK_EQ(ops(p.graph), "Cast AffineGrid Cast");
+    passes::decompose_unsupported(p.graph, p.store,
+                                  [](const qir::Graph &, const qir::Node &node) { return node.op == Op::AffineGrid; });
+    CHECK_EQ(count(p.graph, Op::AffineGrid), 0u);
+    CHECK(difference(run(p.graph), expected) <= (dtype == DType::F16 ? 2e-3 : 1.6e-2));
+    for (const qir::Node &node : p.graph.nodes) CHECK_GE(node.source, 0);
+  }
+  Pieces p;
+  p.gives({p.of(Op::Relu, p.input({3}))});
+  CHECK_FALSE(passes::compute_in_f32(p.graph, p.store, wanted));
+}
+
 TEST_CASE("what has no decomposition stays") {
   Pieces p;
   const i32 x = u8_input(p, {2, 3});
@@ -345,6 +420,32 @@ TEST_CASE("elements that go elsewhere are sliced, padded and gathered") {
     check_same(product, nullptr, 1e-6);
     CHECK_EQ(count(product.graph, Op::CumProd), 0u);
   }
+}
+
+TEST_CASE("a Fourier transform is a product with cosines and sines") {
+  const auto transformed = [](qir::Shape shape, std::int64_t axis, std::int64_t length, bool inverse, bool onesided) {
+    CAPTURE(axis);
+    CAPTURE(length);
+    CAPTURE(inverse);
+    CAPTURE(onesided);
+    Pieces p;
+    const i32 x = p.input(std::move(shape));
+    const i32 of = length > 0 ? p.constant<std::int64_t>(DType::I64, {}, {length}) : qir::kAbsent;
+    p.gives({p.node(
+        Op::DFT, {x, of, p.constant<std::int64_t>(DType::I64, {}, {axis})},
+        {Pieces::attribute("inverse", std::int64_t{inverse}), Pieces::attribute("onesided", std::int64_t{onesided})})});
+    check_same(p, nullptr, 1e-5);
+    CHECK_EQ(count(p.graph, Op::DFT), 0u);
+  };
+  for (const std::int64_t length : {0, 5, 12}) {  // as it is, cut, filled up with zeros
+    for (const std::int64_t axis : {1, -3}) {
+      transformed({2, 8, 3, 1}, axis, length, false, true);
+      transformed({2, 8, 3, 2}, axis, length, false, false);
+      transformed({2, 8, 3, 2}, axis, length, true, false);
+    }
+    transformed({3, 4, 2}, -2, length, true, true);  // half a spectrum: a real signal
+  }
+  transformed({1, 1}, 0, 0, false, false);
 }
 
 TEST_CASE("a short Fourier transform is a convolution, a filled tensor an expanded number") {

@@ -64,6 +64,32 @@ TEST_CASE("constants are computed where somebody wants it") {
   CHECK_EQ(grown(true), "Add");
 }
 
+TEST_CASE("outputs, quantised results and random numbers are computed where that is asked for") {
+  reference::ReferenceFolder folder;
+  const auto write = [](Pieces &p) {
+    const i32 x = p.input({2}), sum = p.add(p.scalar(1), p.scalar(2));
+    const i32 stored =
+        p.quantized(p.node(Op::QuantizeLinear, {sum, p.scalar(0.5f), p.constant<std::uint8_t>(DType::U8, {}, {10})}),
+                    DType::U8, {0.5f}, {10});
+    const i32 random = p.node(Op::RandomUniform, {}, {Pieces::attribute("shape", Ints{2})});
+    p.gives({p.mul(x, random), sum, stored});
+  };
+  Pieces p, all;
+  write(p), write(all);
+  const std::vector<double> expected = run(p.graph);
+  passes::fold_constants(p.graph, p.store, folder);
+  CHECK_EQ(ops(p.graph), "Add QuantizeLinear RandomUniform Mul");
+  passes::fold_constants(all.graph, all.store, folder, {.outputs = true, .random = true});
+  CHECK_EQ(ops(all.graph), "Mul");
+  CHECK_EQ(run(all.graph), expected);
+  const qir::Tensor &sum = all.at(all.graph.outputs[1]), &stored = all.at(all.graph.outputs[2]);
+  REQUIRE(sum.is_constant);
+  REQUIRE(stored.is_constant);
+  CHECK(stored.quant.has_value());
+  CHECK_EQ(*static_cast<const float *>(sum.data.data), 3.0f);
+  CHECK_EQ(*static_cast<const std::uint8_t *>(stored.data.data), 16);
+}
+
 TEST_CASE("constants that are computed are of a stated size in all") {
   reference::ReferenceFolder folder;
   Pieces p;

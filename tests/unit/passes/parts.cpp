@@ -10,7 +10,7 @@ namespace {
 
 std::string names(const qir::Graph &graph, const Vector<i32> &ids) {
   std::string text;
-  for (const i32 id : ids) (text += text.empty() ? "" : " ") += graph.tensors[static_cast<std::size_t>(id)].name;
+  for (const i32 id : ids) (text += text.empty() ? "" : " ") += graph.tensors[index_of(id)].name;
   return text;
 }
 

@@ -106,7 +106,7 @@ class Pieces {
   }
   i32 transpose(i32 a, Ints perm) { return node(Op::Transpose, {a}, {attribute("perm", std::move(perm))}); }
 
-  qir::Tensor &at(i32 id) { return graph.tensors[static_cast<std::size_t>(id)]; }
+  qir::Tensor &at(i32 id) { return graph.tensors[index_of(id)]; }
   Pieces &gives(std::initializer_list<i32> outputs) {
     graph.outputs.assign(outputs);
     return *this;

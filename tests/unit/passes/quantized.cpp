@@ -158,7 +158,7 @@ TEST_CASE("dequantised it gives the same") {
       Pieces p;
       QuantizedConv{.op = op, .w_axis = op == Op::Conv ? 0 : 1, .bias_scale = scale}.write(p);
       const std::vector<double> expected = run(p.graph);
-      passes::take_apart_quantized(p.graph, p.store, keep_nothing);
+      passes::dequantize_nodes(p.graph, p.store, keep_nothing);
       CHECK_EQ(ops(p.graph), std::string("DequantizeLinear DequantizeLinear DequantizeLinear ") + qir::op_name(op) +
                                  " QuantizeLinear");
       CHECK_EQ(difference(run(p.graph), expected), 0);
@@ -170,7 +170,7 @@ TEST_CASE("apart and together again") {
   Pieces p;
   QuantizedConv{}.write(p);
   const std::vector<double> expected = run(p.graph);
-  passes::take_apart_quantized(p.graph, p.store, keep_nothing);
+  passes::dequantize_nodes(p.graph, p.store, keep_nothing);
   passes::put_together_quantized(p.graph);
   CHECK_EQ(ops(p.graph), "Conv");
   CHECK_EQ(difference(run(p.graph), expected), 0);
@@ -183,7 +183,7 @@ TEST_CASE("four bits are dequantised too") {
                             {0.5f, 0.25f}, {-3, 7}, 1);
   p.gives({p.quantized(p.node(Op::MatMul, {x, w}), DType::U8, {0.4f}, {128})});
   const std::vector<double> expected = run(p.graph);
-  passes::take_apart_quantized(p.graph, p.store, keep_nothing);
+  passes::dequantize_nodes(p.graph, p.store, keep_nothing);
   CHECK_EQ(ops(p.graph), "DequantizeLinear DequantizeLinear MatMul QuantizeLinear");
   CHECK_EQ(difference(run(p.graph), expected), 0);
 }
@@ -191,8 +191,8 @@ TEST_CASE("four bits are dequantised too") {
 TEST_CASE("what somebody keeps stays") {
   Pieces p;
   QuantizedConv{}.write(p);
-  passes::take_apart_quantized(p.graph, p.store,
-                               [](const qir::Graph &, const qir::Node &node) { return node.op == Op::Conv; });
+  passes::dequantize_nodes(p.graph, p.store,
+                           [](const qir::Graph &, const qir::Node &node) { return node.op == Op::Conv; });
   CHECK_EQ(ops(p.graph), "Conv");
 }
 

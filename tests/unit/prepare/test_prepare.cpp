@@ -178,6 +178,40 @@ ModelText quantized_conv(bool relu, std::uint8_t output_zero, float bias_factor 
 
 }  // namespace
 
+TEST_CASE("inputs with a default") {
+  ModelText text(13);
+  text.input("x", {2});
+  text.input("k", {2});
+  text.floats("k", {2}, {10, 20});
+  text.node("Add", {"x", "k"}, {"y"});
+  text.output("y", {2});
+  const std::string bytes = text.bytes();
+  auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, {});
+  REQUIRE_OK(model);
+  CHECK_EQ((*model)->inputs().size(), 1u);
+  const auto import = [&](const char *shape, qir::Graph *graph) {
+    auto bound = prepare::bind_shapes(**model, shape);
+    if (!bound.ok()) return test::outcome(bound);
+    static onnx_import::Store store;
+    auto made = onnx_import::import_graph(**model, *bound, store, nullptr, nullptr);
+    if (made.ok()) *graph = std::move(*made);
+    return test::outcome(made);
+  };
+  const auto result = [&](const char *shape) {
+    qir::Graph graph;
+    CHECK_EQ(import(shape, &graph), "ok");
+    return run(graph, {1, 2});
+  };
+  CHECK((result("") == std::vector<float>{11, 22}));
+  CHECK((result("k=[3 4]") == std::vector<float>{4, 6}));  // another constant
+  CHECK((result("k=[5]") == std::vector<float>{6, 7}));
+  qir::Graph graph;
+  CHECK_EQ(import("k=2", &graph), "ok");  // an input
+  CHECK_EQ(graph.inputs.size(), 2u);
+  CHECK(import("k=3", &graph).find("declared as [2]") != std::string::npos);
+  CHECK(import("k=[1 2 3]", &graph).find("found 3 values for [2]") != std::string::npos);
+}
+
 TEST_CASE("another version is refused") {
   CHECK(qr_prepare_query(QR_PREPARE_VERSION + 1) == nullptr);
   CHECK_EQ(qr_prepare_query(QR_PREPARE_VERSION)->struct_size, sizeof(qr_prepare_api));
@@ -581,5 +615,5 @@ TEST_CASE("passes leave custom operators alone") {
   for (const qir::Node &node : graph.nodes)
     if (node.op == qir::Op::Custom)
       for (const auto *list : {&node.inputs, &node.outputs})
-        for (const std::int32_t id : *list) CHECK(!graph.tensors[static_cast<std::size_t>(id)].quant);
+        for (const std::int32_t id : *list) CHECK(!graph.tensors[index_of(id)].quant);
 }

@@ -49,7 +49,8 @@ TEST_CASE("prologue rules") {
                    "QR-M0006 container: found metadata of 67108864 bytes at 64, expected them within " +
                        std::to_string(Crafted().bytes.size()));
   PROLOGUE_REFUSED(p.file_size += 1, "QR-M0001 container: found " + std::to_string(Crafted().bytes.size()) +
-                                         " bytes, expected " + std::to_string(Crafted().bytes.size() + 1));
+                                         " bytes, expected " + std::to_string(Crafted().bytes.size() + 1) +
+                                         ": it is cut off");
   PROLOGUE_REFUSED(p.file_size -= 1, "QR-M0007 container: found " + std::to_string(Crafted().bytes.size()) +
                                          " bytes, expected " + std::to_string(Crafted().bytes.size() - 1) +
                                          ": something was appended");
@@ -259,6 +260,8 @@ TEST_CASE("pair rules") {
   METADATA_REFUSED(
       m.created_by[0].key = "",
       "QR-M0006 container, options: found key '', expected a key that is not empty, and a value, both in UTF-8");
+  // Options may name files, in any bytes.
+  METADATA_REFUSED((m.created_by[0].value = "\xff", m.contexts[0].options[0].value = "\xfe"), "accepted");
 }
 
 TEST_CASE("a kind of segment that is not known is kept and not used") {

@@ -49,6 +49,25 @@ TEST_CASE("a symmetric encoding has 0 in the middle") {
   CHECK(near(static_cast<double>(four.scale), 0.1));
 }
 
+// 255 * 64 * 2 fits into 16 bits, 255 * 65 * 2 does not.
+TEST_CASE("a reduced encoding of 8 bits uses 7 of them") {
+  const Encoding a = encode({-1.28, 0.5}, {DType::I8, true, true});
+  CHECK(a.zero_point == 0);
+  CHECK(near(static_cast<double>(a.scale), 0.02));
+  const Encoding b = encode({-0.27, 1.0}, {DType::U8, false, true});
+  CHECK(b.zero_point == 27);
+  CHECK(near(static_cast<double>(b.scale), 0.01));
+  const float values[] = {-9, 9};
+  std::int32_t stored[2];
+  quantize_values(values, a, stored);
+  CHECK(stored[0] == -64);
+  CHECK(stored[1] == 64);
+  quantize_values(values, b, stored);
+  CHECK(stored[0] == 0);
+  CHECK(stored[1] == 127);
+  CHECK(!encode({-1.0, 1.0}, {DType::U16, false, true}).reduced);
+}
+
 TEST_CASE("a range of no width, or of the greatest numbers, still has a scale that is a number") {
   const Encoding none = encode({0.0, 0.0}, {DType::U8, false});
   CHECK(none.scale == 1);

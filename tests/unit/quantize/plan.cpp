@@ -103,7 +103,7 @@ TEST_CASE("what only moves values, or lies between them, shares one encoding") {
   Given ranges;
   ranges.ranges = {{x, {-1, 1}}, {pooled, {-0.5, 1}}, {y, {0, 3}}, {both, {-0.5, 3}}};
   REQUIRE_OK(give_encodings(p.graph, settings, {}, ranges, &plan.value()));
-  const auto encoding = [&](i32 id) { return plan.value().activations[static_cast<std::size_t>(id)].encoding; };
+  const auto encoding = [&](i32 id) { return plan.value().activations[index_of(id)].encoding; };
   CHECK(encoding(x) == encode({-1, 3}, {DType::U8, false}));
   CHECK(encoding(x) == encoding(pooled));
   CHECK(encoding(x) == encoding(both));
@@ -111,8 +111,9 @@ TEST_CASE("what only moves values, or lies between them, shares one encoding") {
   CHECK(encoding(p.graph.outputs[0]) == encode({-1, 1}, {DType::U8, false}));  // as seen
 }
 
-TEST_CASE("16 bits: Sigmoid and Tanh have the steps that QNN demands") {
-  for (const auto &[op, scale, zero] : {std::tuple{Op::Sigmoid, 1.0f / 65536, 0}, {Op::Tanh, 1.0f / 32768, 32768}}) {
+TEST_CASE("16 bits: Sigmoid, Tanh and Softmax have the steps that QNN demands") {
+  for (const auto &[op, scale, zero] :
+       {std::tuple{Op::Sigmoid, 1.0f / 65536, 0}, {Op::Softmax, 1.0f / 65536, 0}, {Op::Tanh, 1.0f / 32768, 32768}}) {
     Pieces p;
     p.gives({p.node(op, {p.input({4})})});
     Settings settings;
@@ -258,7 +259,7 @@ TEST_CASE("a mask says no more than what brings every sum to its lower end") {
   ranges.ranges = {{x, {-2, 4}},  {m, {-1e9, 0}}, {shaped, {-1e9, 0}}, {y, {-18, 4}},
                    {z, {-18, 4}}, {v, {-18, 5}},  {w, {-2, 4}}};
   REQUIRE_OK(give_encodings(p.graph, settings, {}, ranges, &plan.value()));
-  const auto encoding = [&](i32 id) { return plan.value().activations[static_cast<std::size_t>(id)].encoding; };
+  const auto encoding = [&](i32 id) { return plan.value().activations[index_of(id)].encoding; };
   CHECK(encoding(m) == encode({-22, 0}, settings.activation_grid()));  // with 4 added it is still at -18
   CHECK(encoding(m) == encoding(shaped));
   CHECK(encoding(x) == encode({-2, 4}, settings.activation_grid()));

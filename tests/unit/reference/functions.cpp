@@ -1,75 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one element beside ONNX's formulas in double precision: one row per operator, so that tests/tidy finds a
-// case for each operator of graph/ops/ops.inc. Below them the plain cases of operators that no other file has.
+// Operators beside the formulas and results of tests/cases, and the plain cases of operators that no other file has.
 #include <cmath>
 
+#include "tests/cases/cases.h"
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
 using namespace quarry::test;
 
-namespace {
-
-struct FunctionRow {
-  Op op;
-  double (*formula)(double);
-};
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-// Attributes are the defaults of graph/ops/ops.inc.
-constexpr FunctionRow kFunctions[] = {
-    {Op::Abs, [](double x) { return std::fabs(x); }},
-    {Op::Acos, [](double x) { return std::acos(x); }},
-    {Op::Acosh, [](double x) { return std::acosh(x); }},
-    {Op::Asin, [](double x) { return std::asin(x); }},
-    {Op::Asinh, [](double x) { return std::asinh(x); }},
-    {Op::Atan, [](double x) { return std::atan(x); }},
-    {Op::Atanh, [](double x) { return std::atanh(x); }},
-    {Op::Ceil, [](double x) { return std::ceil(x); }},
-    {Op::Celu, [](double x) { return x > 0 ? x : std::expm1(x); }},
-    {Op::Cos, [](double x) { return std::cos(x); }},
-    {Op::Cosh, [](double x) { return std::cosh(x); }},
-    {Op::Elu, [](double x) { return x > 0 ? x : std::expm1(x); }},
-    {Op::Erf, [](double x) { return std::erf(x); }},
-    {Op::Exp, [](double x) { return std::exp(x); }},
-    {Op::Floor, [](double x) { return std::floor(x); }},
-    {Op::Gelu, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
-    {Op::HardSigmoid, [](double x) { return std::fmin(1, std::fmax(0, 0.2 * x + 0.5)); }},
-    {Op::HardSwish, [](double x) { return x * std::fmin(1, std::fmax(0, x / 6 + 0.5)); }},
-    {Op::Identity, [](double x) { return x; }},
-    {Op::LeakyRelu, [](double x) { return x < 0 ? 0.01 * x : x; }},
-    {Op::Log, [](double x) { return std::log(x); }},
-    {Op::Mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
-    {Op::Neg, [](double x) { return -x; }},
-    {Op::QuickGelu, [](double x) { return x * sigmoid(1.702 * x); }},
-    {Op::Reciprocal, [](double x) { return 1 / x; }},
-    {Op::Relu, [](double x) { return std::fmax(0, x); }},
-    {Op::Round, [](double x) { return std::nearbyint(x); }},  // half to even
-    {Op::Selu, [](double x) { return 1.050701 * (x > 0 ? x : 1.6732632 * std::expm1(x)); }},
-    {Op::Shrink, [](double x) { return x < -0.5 || x > 0.5 ? x : 0; }},
-    {Op::Sigmoid, sigmoid},
-    {Op::Sign, [](double x) { return x > 0   ? 1.0
-                                     : x < 0 ? -1.0
-                                             : 0.0; }},
-    {Op::Sin, [](double x) { return std::sin(x); }},
-    {Op::Sinh, [](double x) { return std::sinh(x); }},
-    {Op::Softplus, [](double x) { return std::log1p(std::exp(x)); }},
-    {Op::Softsign, [](double x) { return x / (1 + std::fabs(x)); }},
-    {Op::Sqrt, [](double x) { return std::sqrt(x); }},
-    {Op::Swish, [](double x) { return x * sigmoid(x); }},
-    {Op::Tan, [](double x) { return std::tan(x); }},
-    {Op::Tanh, [](double x) { return std::tanh(x); }},
-    {Op::ThresholdedRelu, [](double x) { return x > 1 ? x : 0; }},
-};
-
-}  // namespace
-
 TEST_CASE("functions of one element give the formula's value") {
   constexpr double kArguments[] = {-2.5, -1.25, -0.75, -0.5, 0.25, 0.5, 0.75, 1.25, 3.5};
-  for (const FunctionRow &row : kFunctions)
+  for (const FunctionCase &row : kFunctionCases)
     for (const double x : kArguments) {
-      const double exact = row.formula(x);
+      const auto exact = static_cast<double>(row.formula(static_cast<long double>(x)));
       RunOp run(row.op);
       CHECK(run.in<double>({1}, {x}).run().ok());
       const double found = *reinterpret_cast<const double *>(run.outputs()[0].data.data());
@@ -79,6 +22,98 @@ TEST_CASE("functions of one element give the formula's value") {
       CHECK_EQ(format("%s(%g) = %.9g", qir::op_name(row.op), x, found),
                format("%s(%g) = %.9g", qir::op_name(row.op), x, exact));
     }
+}
+
+namespace {
+
+// A number as an element of the widest type that the operator's variable T has.
+void give(RunOp &run, Op op, double x) {
+  if (takes_type(op, "T", DType::F64)) run.in<double>({1}, {x});
+  else if (takes_type(op, "T", DType::I64)) run.in<i64>({1}, {static_cast<i64>(x)});
+  else if (takes_type(op, "T", DType::U64)) run.in<u64>({1}, {static_cast<u64>(x)});
+  else run.in<bool>({1}, {x != 0});
+}
+double element_of(const reference::OwnedTensor &output) {
+  double value = NAN;
+  CHECK(reference::dispatch<double, i64, u64, bool>(output.dtype, [&](auto tag) {
+    value = static_cast<double>(*reinterpret_cast<const decltype(tag) *>(output.data.data()));
+  }));
+  return value;
+}
+bool are_close(double found, double exact) {
+  return (std::isnan(exact) && std::isnan(found)) || std::fabs(found - exact) <= 1e-6 * std::fmax(1, std::fabs(exact));
+}
+
+}  // namespace
+
+TEST_CASE("operators of two elements give the formula's value") {
+  constexpr double kReals[] = {-2.5, -1.25, -0.75, -0.5, 0.25, 0.5, 0.75, 1.25, 2, 3}, kWhole[] = {0, 1, 2, 3, 5, 8};
+  for (const BinaryCase &row : kBinaryCases) {
+    const bool real = takes_type(row.op, "T", DType::F64), integer = takes_type(row.op, "T", DType::U64);
+    std::size_t count = 0;
+    for (const double x : real ? std::span<const double>(kReals) : std::span<const double>(kWhole, integer ? 6 : 2))
+      for (const double y : real ? std::span<const double>(kReals) : std::span<const double>(kWhole, integer ? 6 : 2)) {
+        if (x < row.low[0] || x > row.high[0] || y < row.low[1] || y > row.high[1]) continue;
+        RunOp run(row.op);
+        set_attributes(run.node(), row.attributes);
+        give(run, row.op, x), give(run, row.op, y);
+        CHECK_EQ(run.text().substr(0, 2).find("QR"), std::string::npos);
+        const double found = element_of(run.outputs()[0]),
+                     exact = static_cast<double>(row.formula(static_cast<long double>(x), static_cast<long double>(y)));
+        CHECK_MESSAGE(are_close(found, exact),
+                      format("%s(%g, %g) = %.9g, expected %.9g", qir::op_name(row.op), x, y, found, exact).c_str());
+        ++count;
+      }
+    CHECK_GE(count, 4u);
+  }
+}
+
+TEST_CASE("reductions give the formula's value") {
+  constexpr double kElements[] = {-1.75, 0.75, 0.5, 1.25, -0.5, 1, 1.75};
+  for (const ReductionCase &row : kReductionCases) {
+    Vector<double> given;
+    std::vector<long double> elements;
+    for (const double x : kElements)
+      if (x >= row.low && x <= row.high) given.push_back(x), elements.push_back(static_cast<long double>(x));
+    const auto count = static_cast<i64>(given.size());
+    RunOp run(row.op);
+    run.packed(DType::F64, qir::Shape{1, count}, given.data(), given.size() * 8).in<i64>({1}, {1});
+    CHECK(run.run().ok());
+    const double found = element_of(run.outputs()[0]), exact = static_cast<double>(row.formula(elements));
+    CHECK_MESSAGE(are_close(found, exact),
+                  format("%s = %.9g, expected %.9g", qir::op_name(row.op), found, exact).c_str());
+  }
+}
+
+namespace {
+
+Vector<u8> bytes_of(DType dtype, const std::vector<double> &values) {
+  Vector<u8> bytes(values.size() * dtype_bits(dtype) / 8);
+  CHECK(reference::dispatch<double, i32, i64, bool>(dtype, [&](auto tag) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      reinterpret_cast<decltype(tag) *>(bytes.data())[i] = static_cast<decltype(tag)>(values[i]);
+  }));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("operators give the results of their cases") {
+  for (const OperatorCase &row : kOperatorCases) {
+    RunOp run(row.op);
+    set_attributes(run.node(), row.attributes);
+    const std::vector<CaseOperand> operands = operands_of(row, [](char) { return 1; });
+    const std::vector<LiteralOperand> literals = literals_of(row.values);
+    REQUIRE(operands.size() == literals.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const DType dtype = dtype_from_name(operands[i].type).value_or(DType::F64);
+      const Vector<u8> bytes = bytes_of(dtype, literals[i].values);
+      run.packed(dtype, literals[i].shape, bytes.data(), bytes.size());
+    }
+    std::string expected(row.result), found = run.text();
+    expected.replace(expected.find(':'), 1, "]");
+    CHECK_EQ(found.substr(found.find(' ')), " [" + expected);  // whatever its type
+  }
 }
 
 TEST_CASE("functions of the bits of integers and of truth values") {

@@ -88,6 +88,10 @@ TEST_CASE("grid sample far away") {
   CHECK_EQ(sample("border", "nearest", -kInf), "f32 [1,1,1,1] 1");
   CHECK_EQ(sample("zeros", "cubic", kInf), "f32 [1,1,1,1] 0");
   CHECK_EQ(sample("zeros", "nearest", kNan), "f32 [1,1,1,1] 0");
+  // At -0.75 three taps lie on the first element and one, of weight -0.03515625, on the second.
+  CHECK_EQ(sample("border", "cubic", -1.25F), "f32 [1,1,1,1] 0.929688");
+  CHECK_EQ(sample("border", "cubic", kInf), "f32 [1,1,1,1] 3");
+  CHECK_EQ(sample("border", "cubic", -1e30F), "f32 [1,1,1,1] 1");
   CHECK_EQ(sample("reflection", "nearest", 1.9F), "f32 [1,1,1,1] 3");
   CHECK(sample("reflection", "cubic", kInf).starts_with("f32 [1,1,1,1]"));
   CHECK(sample("reflection", "linear", kNan).starts_with("f32 [1,1,1,1]"));
@@ -125,6 +129,11 @@ TEST_CASE("regions") {
   CHECK_EQ(RunOp(pool).in<float>({1, 5}, {0, 0, 0, 1, 1}).text(), "f32 [1,1,1,2] 3 4");
   CHECK_EQ(RunOp(pool).in<float>({1, 5}, {0, 5, 5, 9, 9}).text(), "f32 [1,1,1,2] 0 0");
   CHECK(RunOp(pool).in<float>({1, 5}, {2, 0, 0, 1, 1}).text().starts_with("QR-R0007"));
+  RunOp sevenths(Op::MaxRoiPool);  // seven sevenths of 29 rows are no more than 29
+  sevenths.in<float>({1, 1, 30, 1}, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
+                                     15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
+  sevenths.in<float>({1, 5}, {0, 0, 0, 0, 28}).set("pooled_shape", {7, 1});
+  CHECK_EQ(RunOp(sevenths).text(), "f32 [1,1,7,1] 4 8 12 16 20 24 28");
 }
 
 TEST_CASE("non max suppression") {

@@ -31,6 +31,7 @@ class RunOp {
     node_.name = "node";
     for (std::size_t i = 0; i < outputs; ++i) node_.outputs.push_back(static_cast<std::int32_t>(100 + i));
   }
+  qir::Node &node() { return node_; }
   template <class V>
   RunOp &set(const char *attribute, V value) {
     if constexpr (std::is_same_v<V, int>) node_.set(attribute, std::int64_t{value});
@@ -45,16 +46,16 @@ class RunOp {
   }
   template <class T>
   RunOp &in(std::initializer_list<std::int64_t> shape, std::initializer_list<T> values) {
-    return packed(reference::DTypeOf<T>::value, shape, values.begin(), values.size() * sizeof(T));
+    return packed(reference::DTypeOf<T>::value, qir::Shape(shape), values.begin(), values.size() * sizeof(T));
   }
-  RunOp &packed(DType dtype, std::initializer_list<std::int64_t> shape, const void *data, std::size_t size) {
+  RunOp &packed(DType dtype, const qir::Shape &shape, const void *data, std::size_t size) {
     const auto *bytes = static_cast<const std::uint8_t *>(data);
-    Input &input = inputs_.emplace_back(dtype, qir::Shape(shape), Vector<std::uint8_t>(bytes, bytes + size));
+    Input &input = inputs_.emplace_back(dtype, shape, Vector<std::uint8_t>(bytes, bytes + size));
     input.bytes.reserve(1);  // data is never nullptr
     return *this;
   }
   RunOp &packed(DType dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::uint8_t> bytes) {
-    return packed(dtype, shape, bytes.begin(), bytes.size());
+    return packed(dtype, qir::Shape(shape), bytes.begin(), bytes.size());
   }
   // Makes the last input quantised, per tensor.
   RunOp &quantized(float scale, std::int32_t zero_point) {

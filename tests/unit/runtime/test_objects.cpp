@@ -146,6 +146,10 @@ TEST_CASE("flags and texts") {
   CHECK_EQ(read_text("f", "path", {nullptr, 3}, Empty::Allowed, &text).id(), "QR-C0002");
   CHECK_EQ(read_text("f", "path", {nullptr, QR_NUL_TERMINATED}, Empty::Allowed, &text).id(), "QR-C0002");
   CHECK_EQ(read_text("f", "path", {"\xff", 1}, Empty::Allowed, &text).id(), "QR-C0009");
+  CHECK_OK(read_text("f", "path", {"\xff", 1}, Empty::Path, &text));
+  CHECK_EQ(text, "\xff");
+  CHECK_OK(read_text("f", "path", {nullptr, 0}, Empty::Path, &text));
+  CHECK_EQ(read_text("f", "path", {"a\0b", 3}, Empty::Path, &text).id(), "QR-C0009");
 }
 
 TEST_CASE("callers allocator outlives its blocks") {

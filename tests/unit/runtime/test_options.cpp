@@ -57,6 +57,9 @@ TEST_CASE("integers") {
 TEST_CASE("texts are utf8") {
   CHECK_OK(check_option_value("metadata.x", "text", "Grüße"));
   CHECK_OK(check_option_value("k", "path", ""));
+  CHECK_OK(check_option_value("k", "path", "\xff"));  // Linux asks for no UTF-8 in names of files
+  CHECK_EQ(message(check_option_value("k", "path", std::string_view("a\0b", 3))),
+           "option k: the value is not a path without NUL bytes: \"a\\x00b\"");
   CHECK_EQ(check_option_value("k", "text", "\xff").id(), "QR-C0009");
   CHECK_EQ(check_option_value("k", "text", std::string_view("a\0b", 3)).id(), "QR-C0009");
 }

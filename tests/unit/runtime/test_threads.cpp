@@ -109,5 +109,5 @@ TEST_CASE("as the plugin ABI wants it") {
   Visits visits(10, 2);
   threads.parallel_for(threads.self, 10, 1, Visits::body, &visits);
   CHECK(visits.all_once());
-  CHECK(usable_processors() >= 1);
+  CHECK(os::usable_processors() >= 1);
 }

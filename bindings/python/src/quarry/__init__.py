@@ -6,6 +6,8 @@
     scores, = session.run(np.zeros((1, 3, 224, 224), np.float32))
 """
 
+from typing import Any
+
 from ._library import library_path
 from .dtypes import DType
 from .errors import (
@@ -14,16 +16,26 @@ from .errors import (
 )
 from .memory import Memory, MemoryTensor
 from .model import Model, Quantization, Reader, TensorInfo
+from .node_times import Event, NodeTime, NodeTimes
+from .program import Bench, bench, check, compile
 from .quantize import Quantizer, quantize, quantize_options
-from .runtime import Backend, Device, Event, OptionInfo, Profile, Runtime, Signal, abi_version, default_runtime, version
+from .reports import Check, CheckedNode, Compatibility, NodePath, SessionReport
+from .runtime import Backend, Device, OptionInfo, Profile, Runtime, Signal, abi_version, default_runtime, version
 from .session import Bucket, MemoryPlan, Run, Session, plan
 from .targets import Writer
 
 __version__ = version()
 
 __all__ = [
-    "Backend", "Bucket", "Busy", "Cancelled", "Code", "Corrupt", "DType", "DeadlineExceeded", "Device", "DeviceLost", "Error", "Event",
-    "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model", "NotFound",
-    "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader", "ResourceExhausted", "Run", "Runtime", "Session", "Signal",
-    "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
+    "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
+    "DeviceLost", "Error", "Event", "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
+    "NodePath", "NodeTime", "NodeTimes", "NotFound", "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader",
+    "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",
+    "bench", "check", "compile", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "InferenceSession":
+        raise AttributeError('quarry has no InferenceSession: quarry.Session(model, backend="cpu"), whose run takes (None, {"name": array}) too')
+    raise AttributeError(f"module 'quarry' has no attribute '{name}'")

@@ -2,7 +2,7 @@
 """Finds libquarry and opens it with cffi in ABI mode: nothing is compiled, one wheel serves every Python."""
 
 import os
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional
 
 from ._abi import ffi as _ffi
 
@@ -49,6 +49,12 @@ ffi: Any = _ffi
 lib: Any = _open(ffi)
 check_abi(lib, library_path())
 NULL: Any = ffi.NULL
+_refusals: List[Callable[[str, bool], Exception]] = []
+
+
+def refuse_with(made: Callable[[str, bool], Exception]) -> None:
+    """What an argument is refused with: of a message, and whether the argument's type is right. errors.py, which lies above this module, says it."""
+    _refusals[:] = [made]
 
 
 def text_of(pointer: Any) -> str:
@@ -71,7 +77,10 @@ class Text:
     __slots__ = ("c", "_bytes")
 
     def __init__(self, text: str) -> None:
-        data = text.encode("utf-8", "surrogateescape")
+        try:
+            data = text.encode("utf-8", "surrogateescape")
+        except (AttributeError, TypeError, UnicodeError) as error:
+            raise _refusals[0](f"found {text!r}, expected a text" + (f": {error}" if isinstance(text, str) else ""), isinstance(text, str)) from None
         self._bytes = ffi.new("char[]", data)
         self.c = ffi.new("qr_string *", (self._bytes, len(data)))[0]
 
@@ -94,4 +103,9 @@ def new_struct(kind: str) -> Any:
 
 def pointer_of(handle: Optional[Any]) -> Any:
     """The C object of a wrapper; NULL for None."""
-    return NULL if handle is None else handle._ptr
+    if handle is None:
+        return NULL
+    try:
+        return handle._ptr
+    except AttributeError:
+        raise _refusals[0](f"found {handle!r}, expected an object of quarry's, or None", False) from None

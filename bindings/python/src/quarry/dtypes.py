@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 import numpy as np
 
 from ._library import lib
+from .errors import Error, WrongType, refused
 
 ml_dtypes: Any
 try:
@@ -86,8 +87,18 @@ def dtype_of(array: "np.ndarray[Any, Any]", wanted: Optional[int] = None) -> int
     if wanted is not None and found != wanted and DType(wanted).name in _MORE and array.dtype == _raw(DType(wanted)):
         return wanted
     if found is None:
-        raise TypeError(f"a numpy array of type {array.dtype} is no tensor: expected one of {', '.join(str(t) for t in FROM_NUMPY)}")
+        raise refused(f"a numpy array of type {array.dtype} is no tensor: expected one of {', '.join(str(t) for t in FROM_NUMPY)}", kind=WrongType)
     return found
+
+
+def dtype_named(dtype: Any) -> DType:
+    """A DType, given as one, as its number or as numpy's."""
+    try:
+        return DType(dtype) if isinstance(dtype, int) else DType(dtype_of(np.empty(0, dtype)))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, Error):
+            raise
+        raise refused(f"found {dtype!r}, expected an element type: quarry.DType.F32, numpy.float32", kind=WrongType) from None
 
 
 def packed(array: "np.ndarray[Any, Any]", bits: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":

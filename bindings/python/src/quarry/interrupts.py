@@ -9,13 +9,14 @@ is inside of. They return, and Python raises KeyboardInterrupt there. That is so
 
 import os
 import signal
+import sys
 import threading
 import time
-from _thread import get_ident, interrupt_main
-from types import TracebackType
+from _thread import get_ident
+from types import CodeType, TracebackType
 from typing import Any, List, Optional, Protocol, Type
 
-from ._library import NULL, ffi, lib
+from ._library import NULL, ffi, lib, pointer_of
 from .errors import check, error_of
 
 _set_wakeup_fd = signal.set_wakeup_fd
@@ -53,6 +54,7 @@ class Watch:
             check(lib.qr_signal_create(runtime, out))
             self.c = ffi.gc(out[0], lib.qr_signal_destroy)
             if signal is not None:
+                pointer_of(signal)  # is one
                 timeout_ns = signal._left_ns()
             if timeout_ns != NO_LIMIT:
                 lib.qr_signal_set_timeout(self.c, timeout_ns)
@@ -181,10 +183,29 @@ def _begin() -> bool:
 _END, _AGAIN = 255, 254  # no signal's numbers
 
 
-def once_more() -> None:
-    """For where a KeyboardInterrupt gets lost, as in what the garbage collector calls: raises it in the main thread again, a little later."""
+_lossy: Optional[CodeType] = None
+
+
+def once_more(lossy: CodeType) -> None:
+    """For where a KeyboardInterrupt gets lost, as in what the garbage collector calls: raises it in the main thread again, once that has left the function `lossy`."""
+    global _lossy
+    _lossy = lossy
     if _thread is not None or _begin():
         os.write(_writer, bytes([_AGAIN]))
+
+
+def _is_in(code: Optional[CodeType]) -> bool:
+    frame = sys._current_frames().get(_main or 0)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _abort_all() -> None:
+    with _lock:
+        for watch in _active:
+            watch.hit = True
+            watch.abort()
 
 
 def _listen(reader: int) -> None:
@@ -193,14 +214,14 @@ def _listen(reader: int) -> None:
         if _END in arrived:
             return
         if _AGAIN in arrived:
-            time.sleep(0.01)  # by then it has left where it would get lost again
-            interrupt_main()
+            outside = 0
+            while outside < 5:  # what calls the function leaves it too, and other callbacks of the same collection end
+                time.sleep(0.001)
+                outside = 0 if _is_in(_lossy) else outside + 1
+            signal.pthread_kill(_main or 0, signal.SIGINT)  # what it waits in then ends, as by Ctrl-C
             arrived = arrived.replace(bytes([_AGAIN]), b"")
         if signal.SIGINT in arrived and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with _lock:
-                for watch in _active:
-                    watch.hit = True
-                    watch.abort()
+            _abort_all()
         if _others >= 0 and arrived:
             try:
                 os.write(_others, arrived)

@@ -3,17 +3,18 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._library import Text, ffi, lib, new_struct, pointer_of
-from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, unpacked
-from .errors import check
+from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_named, dtype_of, unpacked
+from .errors import WrongType, check, refused, whole_number
 from .runtime import Handle, Runtime, default_runtime
 
 READ: int = lib.QR_ACCESS_READ
 WRITE: int = lib.QR_ACCESS_WRITE
+_INT32 = (1 << 31) - 1
 
 
 class SessionHandle(Handle):
@@ -31,7 +32,7 @@ class Memory(Handle):
                  runtime: Optional[Runtime] = None) -> None:
         """Allocates; zero-filled where the host has a view."""
         out, options = ffi.new("qr_memory **"), _Options(session, access, host_view, backend, device, runtime)
-        check(lib.qr_memory_allocate(pointer_of(session), size_bytes, options.c, out))
+        check(lib.qr_memory_allocate(pointer_of(session), whole_number("size_bytes", size_bytes), options.c, out))
         self._own(out)
 
     def _own(self, out: Any, kept: Any = None) -> None:
@@ -43,8 +44,11 @@ class Memory(Handle):
                  runtime: Optional[Runtime] = None) -> "Memory":
         """An array's own memory, which the device uses in place where it can."""
         made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
-        place = ffi.from_buffer(array, require_writable=True)
-        check(lib.qr_memory_register(pointer_of(session), place, array.nbytes, options.c, out))
+        try:
+            place = ffi.from_buffer(array, require_writable=True)
+        except (TypeError, ValueError, BufferError) as error:
+            raise refused(f"register: found a {type(array).__name__} ({error}), expected an array in C order that may be written to", kind=WrongType) from None
+        check(lib.qr_memory_register(pointer_of(session), place, ffi.sizeof(place), options.c, out))
         made._own(out, place)
         return made
 
@@ -53,9 +57,13 @@ class Memory(Handle):
                   runtime: Optional[Runtime] = None) -> "Memory":
         """A memfd's or dma-buf's memory; the descriptor stays the caller's."""
         made, out, options = cls.__new__(cls), ffi.new("qr_memory **"), _Options(session, access, True, backend, device, runtime)
-        check(lib.qr_memory_import_fd(pointer_of(session), fd, offset, size_bytes, options.c, out))
+        check(lib.qr_memory_import_fd(pointer_of(session), whole_number("fd", fd, -_INT32 - 1, _INT32), whole_number("offset", offset),
+                                       whole_number("size_bytes", size_bytes), options.c, out))
         made._own(out)
         return made
+
+    def __repr__(self) -> str:
+        return f"<quarry.Memory of {self.size_bytes} bytes>" if self._ptr else "<quarry.Memory, closed>"
 
     @property
     def size_bytes(self) -> int:
@@ -64,11 +72,13 @@ class Memory(Handle):
 
     def tensor(self, shape: Sequence[int], dtype: Union[DType, Any] = DType.F32, offset: int = 0) -> "MemoryTensor":
         """A part of the memory as an input or output of runs."""
-        kind = dtype if isinstance(dtype, DType) else DType(dtype_of(np.empty(0, dtype)))
-        dims = tuple(int(dim) for dim in shape)
-        if offset < 0 or any(dim < 0 for dim in dims):
-            raise ValueError(f"found a tensor of shape {dims} at offset {offset}, expected no number below 0")
-        return MemoryTensor(self, dims, kind, offset)
+        try:
+            dims = tuple(whole_number("shape", dim, 0, (1 << 63) - 1) for dim in shape)
+        except TypeError:
+            if isinstance(shape, Iterable):
+                raise
+            raise refused(f"found {shape!r}, expected a shape: (1, 3, 224, 224)", kind=WrongType) from None
+        return MemoryTensor(self, dims, dtype_named(dtype), whole_number("offset", offset))
 
     @contextlib.contextmanager
     def access(self, how: int = READ | WRITE) -> Iterator["np.ndarray[Any, np.dtype[np.uint8]]"]:
@@ -102,17 +112,17 @@ class _Options:
 
     def __init__(self, session: Optional[SessionHandle], access: int, host_view: bool, backend: str, device: int, runtime: Optional[Runtime]) -> None:
         self.c = new_struct("qr_memory_options")
-        self.c.device_access = access
+        self.c.device_access = whole_number("access", access, 0, _INT32)
         self.c.flags = 0 if host_view else lib.QR_MEMORY_NO_HOST_POINTER
         if session is not None:
             if backend or device or runtime is not None:
-                raise TypeError("both a session and a backend, device or runtime: expected one of them to say whose memory it is")
+                raise refused("both a session and a backend, device or runtime: expected one of them to say whose memory it is", kind=WrongType)
             return
         self._kept = (Text(backend), runtime or default_runtime())
-        self.c.backend, self.c.device, self.c.runtime = self._kept[0].c, device, self._kept[1]._ptr
+        self.c.backend, self.c.device, self.c.runtime = self._kept[0].c, whole_number("device", device, 0, _INT32), pointer_of(self._kept[1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MemoryTensor:
     """A tensor in Memory: given to a run as an input, or as the place of an output."""
 
@@ -120,6 +130,9 @@ class MemoryTensor:
     shape: Tuple[int, ...]
     dtype: DType
     offset: int = 0
+
+    def __repr__(self) -> str:
+        return f"<quarry.MemoryTensor {self.dtype.name.lower()} {list(self.shape)} at {self.offset} of {self.memory!r}>"
 
     @property
     def size_bytes(self) -> int:
@@ -140,7 +153,7 @@ class MemoryTensor:
     def write(self, array: "np.ndarray[Any, Any]") -> None:
         """Copies elements there."""
         if array.shape != self.shape or dtype_of(array, self.dtype) != self.dtype:
-            raise ValueError(f"found an array of {array.dtype} {array.shape}, expected {TO_NUMPY[self.dtype]} {self.shape}")
+            raise refused(f"found an array of {array.dtype} {array.shape}, expected {TO_NUMPY[self.dtype]} {self.shape}")
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         with self.memory.access(WRITE) as place:
             place[self.offset : self.offset + data.size] = data

@@ -5,14 +5,16 @@ import errno
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 from ._library import Text, ffi, lib, new_struct, pointer_of, string_of, taken_text
 from .dtypes import DType
-from .errors import check
+from .errors import EndOfFile, FileNotFound, NotAFile, PermissionDenied, WrongType, check, refused
 from .interrupts import Watch, make
+from .reports import Check, Compatibility
 from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, default_runtime, home_of_signals, make_options
-from .targets import OpenTarget, Target
+from .tables import html_folded, html_table, html_title
+from .targets import OpenTarget, Path, Target, descriptor, path_of
 
 Progress = Callable[[int, int, str], Optional[bool]]
 """Called with how far a long call has come: done, total (0: not known), what it is doing. Where it gives False the call raises Cancelled; where it gives anything
@@ -26,7 +28,7 @@ class Reader(Protocol):
     def read(self, size: int = ..., /) -> Any: ...
 
 
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, int, Reader]
+Source = Union[str, "os.PathLike[str]", "os.PathLike[bytes]", bytes, bytearray, memoryview, int, Reader]
 External = Union[Mapping[str, Source], Callable[[str], Optional[Source]]]
 """External data of an .onnx by name: None, or no such key, for one that is not there."""
 
@@ -56,9 +58,9 @@ def _quantization(info: Any) -> Optional[Quantization]:
     return Quantization(info.scale, info.zero_point, kinds.get(info.is_quantized, str(info.is_quantized)), scales, zero_points, info.quantized_axis, info.block_size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TensorInfo:
-    """What is known of an input or output."""
+    """What is known of an input or output. str() is "image f32 [1, 3, 224, 224]"."""
 
     name: str
     dtype: DType
@@ -67,6 +69,32 @@ class TensorInfo:
     dim_names: Tuple[str, ...]
     """Names of the symbolic dimensions of a model's inputs and outputs; empty where a dimension has none."""
     quantization: Optional[Quantization]
+
+    def __str__(self) -> str:
+        return f"{self.name} {told(self)}"
+
+    def __repr__(self) -> str:
+        return f"<quarry.TensorInfo {self}{_told_of(self.quantization)}>"
+
+
+def told(info: TensorInfo) -> str:
+    """Type and shape in words: "f32 [batch, 3, 224, 224]", with "?" for a dimension that has no name."""
+    names = info.dim_names or ("",) * len(info.shape)
+    return f"{info.dtype.name.lower()} [{', '.join(str(extent) if extent is not None else name or '?' for extent, name in zip(info.shape, names))}]"
+
+
+def _told_of(quantization: Optional[Quantization]) -> str:
+    if quantization is None:
+        return ""
+    if quantization.kind == "tensor":
+        return f", scale {quantization.scale:g}, zero point {quantization.zero_point}"
+    return f", {len(quantization.scales)} scales per {quantization.kind}"
+
+
+def known_shape(info: TensorInfo) -> Optional[Tuple[int, ...]]:
+    """None where a dimension is symbolic, or known only after a run."""
+    found = tuple(extent for extent in info.shape if extent is not None)
+    return found if len(found) == len(info.shape) else None
 
 
 def tensor_info(ask: Any, pointer: Any, index: int, dim_name: Any = None) -> TensorInfo:
@@ -110,7 +138,7 @@ class CallOptions(Watch):
 class OpenSource:
     """A qr_model_source, with what it points to; `close` after the call."""
 
-    def __init__(self, source: Source, call: Watch, folder: Union[str, "os.PathLike[str]", int, None] = None, external: Optional[External] = None) -> None:
+    def __init__(self, source: Source, call: Watch, folder: Union[Path, int, None] = None, external: Optional[External] = None) -> None:
         self.path: Optional[str] = None
         self.data: Optional[bytes] = None
         self.view: Any = None
@@ -119,23 +147,25 @@ class OpenSource:
         self._opened = -1
         self.external: List["OpenSource"] = []
         if isinstance(source, (bytes, bytearray, memoryview)):
+            if isinstance(source, bytes) and len(source) < 4096 and b"\0" not in source and os.path.exists(source):
+                raise refused(f"a model: found bytes that are the name of a file, {source!r}, expected those of a model", "os.fsdecode(name) is the file's path", WrongType)
             # bytes do not change; anything else is copied once. The model's sessions hold them too.
             self.data = bytes(source)
             self.view = ffi.from_buffer(self.data)
             self.c.kind, self.c.data, self.c.size_bytes = lib.QR_SOURCE_MEMORY, self.view, len(self.data)
         elif isinstance(source, int):
-            self.c.kind, self.c.fd = lib.QR_SOURCE_DESCRIPTOR, source
+            self.c.kind, self.c.fd = lib.QR_SOURCE_DESCRIPTOR, descriptor(source)
         elif not isinstance(source, (str, os.PathLike)) and hasattr(source, "seek"):
             self._kept = _reader(source, call)
             self.c.kind, self.c.read, self.c.size_bytes = lib.QR_SOURCE_READER, self._kept, _size_of(source)
         else:
-            self.path = os.path.abspath(os.fspath(source))  # type: ignore[arg-type]
+            self.path = os.path.abspath(path_of(source, "a model", "a path, bytes, a descriptor, or what has seek and read"))
             text = self._kept = Text(self.path)
             self.c.kind, self.c.path = lib.QR_SOURCE_PATH, text.c
         if isinstance(folder, int):
-            self.c.folder_fd = folder
+            self.c.folder_fd = descriptor(folder)
         elif folder is not None:
-            self._opened = self.c.folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._opened = self.c.folder_fd = _open_folder(path_of(folder, "folder", "a path or a descriptor"))
 
         if external is not None:
             self._finds = self.c.external = self._finder(external, call)
@@ -159,6 +189,14 @@ class OpenSource:
             self._opened = -1
 
 
+def _open_folder(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        kind = FileNotFound if isinstance(error, FileNotFoundError) else PermissionDenied if isinstance(error, PermissionError) else NotAFile
+        raise refused(f"folder '{seen(path)}': {getattr(error, 'strerror', error)}", "name the folder of the external data", kind) from None
+
+
 def _size_of(source: Any) -> int:
     end = source.seek(0, os.SEEK_END)
     return int(source.tell() if end is None else end)
@@ -176,10 +214,12 @@ def _reader(source: Any, call: Watch) -> Any:
                 count = readinto(place[filled:])
             else:
                 part = source.read(size - filled)
+                if isinstance(part, str):
+                    raise refused(f"a model's reader gave a str, expected bytes: open the file in binary mode, \"rb\"", kind=WrongType)
                 count = len(part)
                 place[filled : filled + count] = part
             if not count:
-                raise EOFError(f"a model's reader ends at byte {offset + filled}: expected {size - filled} bytes more")
+                raise refused(f"a model's reader ends at byte {offset + filled}: expected {size - filled} bytes more", kind=EndOfFile)
             filled += count
         return 0
 
@@ -196,7 +236,7 @@ class Model(Handle):
     """
 
     def __init__(self, source: Source, *, runtime: Optional[Runtime] = None, signal: Optional[Signal] = None,
-                 folder: Union[str, "os.PathLike[str]", int, None] = None, external: Optional[External] = None, options: Optional[Options] = None,
+                 folder: Union[Path, int, None] = None, external: Optional[External] = None, options: Optional[Options] = None,
                  **keywords: OptionValue) -> None:
         self.runtime = runtime or default_runtime()
         self._options = all_options(options, keywords)
@@ -210,10 +250,25 @@ class Model(Handle):
             opened.close()
         self._view = (opened.view, [one.view for one in opened.external])  # what the library reads where it lies
 
+    def __repr__(self) -> str:
+        if not self._ptr:
+            return f"<quarry.Model {name_of(self)}, closed>"
+        return f"<quarry.Model {name_of(self)}: {signature(self.inputs, self.outputs)}>"
+
+    def _repr_html_(self) -> str:
+        if not self._ptr:
+            return html_title(repr(self))
+        said = self.inspect()
+        graph: Dict[str, Any] = said.get("onnx") or next((one for one in said.get("graphs", []) if "operators" in one), {})
+        operators = sorted(graph.get("operators", {}).items(), key=lambda pair: (-pair[1], pair[0]))
+        table = html_table(("operator", "nodes"), operators)
+        return html_title(f"Model {name_of(self)}") + html_tensors(self.inputs, self.outputs) + (
+            html_folded(f"{sum(count for _, count in operators)} nodes", table) if operators else "")
+
     def __reduce__(self) -> Tuple[Any, ...]:
         source = self.path if self.path is not None else self._data
         if source is None or isinstance(self._folder, int) or self._external is not None:
-            raise TypeError("a model of a descriptor or a file cannot be pickled: open it by its path or from its bytes")
+            raise refused("a model of a descriptor or a file cannot be pickled: open it by its path or from its bytes", kind=WrongType)
         return _model_again, (source, self.runtime, self._options, self._folder)
 
     @property
@@ -233,11 +288,12 @@ class Model(Handle):
             found[string_of(key[0])] = string_of(value[0])
         return found
 
-    def inspect(self, *, signal: Optional[Signal] = None) -> Any:
+    def inspect(self, *, signal: Optional[Signal] = None) -> Dict[str, Any]:
         """Everything the model says of itself (docs/formats/inspect.md)."""
         call, out = CallOptions(self.runtime, signal), ffi.new("char **")
         call.call(lib.qr_model_inspect, self._ptr, call.options, out)
-        return json.loads(taken_text(out))
+        found: Dict[str, Any] = json.loads(taken_text(out))
+        return found
 
     def verify(self, *, signal: Optional[Signal] = None) -> None:
         """Reads every byte of a .qrm and checks all sums."""
@@ -260,22 +316,47 @@ class Model(Handle):
         call.call(function, self._ptr, c_options, opened.c, call.options)
         return opened.made()
 
-    def check(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Any:
+    def check(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Check:
         """Asks a backend about every node and compiles nothing; see qr_model_check."""
         call, out = CallOptions(self.runtime, signal), ffi.new("char **")
         c_options = make_options(self.runtime, all_options(options, keywords))
         call.call(lib.qr_model_check, self._ptr, c_options, call.options, out)
-        return json.loads(taken_text(out))
+        found: Check = json.loads(taken_text(out))
+        return found
 
-    def compatibility(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Tuple[str, str]:
+    def compatibility(self, *, signal: Optional[Signal] = None, options: Optional[Options] = None, **keywords: OptionValue) -> Compatibility:
         """How well a container fits a backend of this machine: "optimal", "usable", "recompile" or "incompatible", and why."""
         grade, out, call = ffi.new("qr_compatibility *"), ffi.new("char **"), CallOptions(self.runtime, signal)
         c_options = make_options(self.runtime, all_options(options, keywords))
         call.call(lib.qr_model_compatibility, self._ptr, c_options, call.options, grade, out)
         words = {lib.QR_COMPATIBILITY_OPTIMAL: "optimal", lib.QR_COMPATIBILITY_USABLE: "usable",
                  lib.QR_COMPATIBILITY_RECOMPILE: "recompile", lib.QR_COMPATIBILITY_INCOMPATIBLE: "incompatible"}
-        return words.get(grade[0], str(grade[0])), taken_text(out)
+        return Compatibility(words.get(grade[0], str(grade[0])), taken_text(out))
 
 
-def _model_again(source: Union[str, bytes], runtime: Runtime, options: Options, folder: Union[str, "os.PathLike[str]", None] = None) -> Model:
+def seen(path: str) -> str:
+    """A path to be read: bytes that are no UTF-8 become \\xe9 and the like, as no terminal takes what stands for them."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def name_of(model: Model) -> str:
+    """What a person calls it: the file's name, or where it came from."""
+    return seen(os.path.basename(model.path)) if model.path is not None else "from memory" if model._data is not None else "from a file"
+
+
+def signature(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> str:
+    """"image f32 [1, 1, 8, 8] -> scores f32 [1, 10]"; of many tensors the first ones."""
+    def few(infos: Sequence[TensorInfo]) -> str:
+        return ", ".join(map(str, infos[:4])) + (f", {len(infos) - 4} more" if len(infos) > 4 else "")
+
+    return f"{few(inputs)} -> {few(outputs)}"
+
+
+def html_tensors(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> str:
+    rows = [(kind, info.name, *told(info).split(" ", 1), _told_of(info.quantization).lstrip(", "))
+            for kind, infos in (("input", inputs), ("output", outputs)) for info in infos]
+    return html_table(("", "name", "type", "shape", "quantised"), rows)
+
+
+def _model_again(source: Union[str, bytes], runtime: Runtime, options: Options, folder: Optional[Path] = None) -> Model:
     return Model(source, runtime=runtime, folder=folder, options=options)

@@ -13,13 +13,13 @@ from onnx.backend.base import Backend as OnnxBackend
 from onnx.backend.base import BackendRep
 
 from .dtypes import TO_NUMPY, DType
-from .errors import Unsupported
+from .errors import Unsupported, refused
 from .model import Model, TensorInfo
 from .runtime import OptionValue
 from .session import Session
 
 
-class NotSupported(NotImplementedError):
+class NotSupported(Unsupported):
     """The backend refuses the model; str() says why, for each node."""
 
 
@@ -35,10 +35,10 @@ class Prepared(BackendRep):
         infos = self._model.inputs
         values = [inputs[info.name] for info in infos] if isinstance(inputs, Mapping) else list(inputs)
         if any(isinstance(value, (list, tuple, dict)) or value is None for value in values):
-            raise NotSupported("an input is a sequence, a map or an optional: expected tensors")
+            raise refused("an input is a sequence, a map or an optional: expected tensors", kind=NotSupported)
         arrays = [_as_declared(value, info) for value, info in zip(values, infos)]
         if len(values) != len(infos):
-            raise ValueError(f"found {len(values)} inputs, expected {len(infos)}: {[info.name for info in infos]}")
+            raise refused(f"found {len(values)} inputs, expected {len(infos)}: {[info.name for info in infos]}")
         return tuple(self._session(arrays, infos).run(arrays))
 
     def _session(self, arrays: Sequence[Any], infos: Sequence[TensorInfo]) -> Session:
@@ -60,7 +60,7 @@ def _as_declared(value: Any, info: TensorInfo) -> Any:
         array = array.view(TO_NUMPY[DType.BF16])  # files of ONNX releases before 1.13
     same = len(info.shape) == array.ndim and all(a is None or a == b for a, b in zip(info.shape, array.shape))
     if not same:
-        raise NotSupported(f"input '{info.name}' is declared {info.dtype.name}{info.shape}, found {array.dtype}{array.shape}")
+        raise refused(f"input '{info.name}' is declared {info.dtype.name}{info.shape}, found {array.dtype}{array.shape}", kind=NotSupported)
     return array
 
 
@@ -69,6 +69,9 @@ class Backend(OnnxBackend):
 
     @classmethod
     def prepare(cls, model: "onnx.ModelProto", device: str = "CPU", **kwargs: Any) -> Prepared:
+        if not cls.supports_device(device):
+            raise refused(f"device: found '{device}', expected CPU: ONNX's names of devices have no other of Quarry's",
+                          'prepare(model, backend="gpu") names a backend', NotSupported)
         return Prepared(Model(model.SerializeToString()), kwargs)
 
     @classmethod

@@ -10,11 +10,11 @@ import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._library import Text, ffi, library_path, new_struct, string_of, taken_text
-from .errors import check
+from .errors import LibraryMissing, WrongType, check, refused
 from .interrupts import make
 from .model import CallOptions, External, OpenSource, Progress, Source, TensorInfo, tensor_info
 from .runtime import Handle, OptionInfo, Runtime, Signal, default_runtime
-from .targets import OpenTarget, Target
+from .targets import OpenTarget, Path, Target
 from .tensors import ArrayLike, Tensors
 
 SONAME = "libquarry-quantize.so.0"
@@ -32,7 +32,7 @@ def _library() -> Any:
         try:
             _opened.append(ffi.dlopen(path))
         except OSError as error:
-            raise ImportError(f"quarry: cannot open '{path}': {error}. Set QUARRY_QUANTIZE_LIBRARY to the file of an installed {SONAME}") from None
+            raise refused(f"cannot open '{path}': {error}", f"set QUARRY_QUANTIZE_LIBRARY to the file of an installed {SONAME}", LibraryMissing) from None
     return _opened[0]
 
 
@@ -51,13 +51,15 @@ def _text_of(value: Any) -> str:
         return "1" if value else "0"
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value)
+    if isinstance(value, (os.PathLike, bytes)):  # a name of any bytes
+        return os.fsdecode(value)
     return str(value)
 
 
 class Quantizer(Handle):
     """A float model that samples are shown to. One call at a time."""
 
-    def __init__(self, model: Source, *, runtime: Optional[Runtime] = None, folder: Union[str, "os.PathLike[str]", int, None] = None,
+    def __init__(self, model: Source, *, runtime: Optional[Runtime] = None, folder: Union[Path, int, None] = None,
                  external: Optional[External] = None, signal: Optional[Signal] = None, **options: Any) -> None:
         """model, folder and external: as of a Model; signal: of the opening. options: those of `quantize_options()`; lists become texts with commas."""
         lib = _library()
@@ -83,6 +85,9 @@ class Quantizer(Handle):
         call.call(lib.qr_quantizer_input_count, self._ptr, call.options, count)
         return [tensor_info(lib.qr_quantizer_input, self._ptr, index) for index in range(count[0])]
 
+    def __repr__(self) -> str:
+        return f"<quarry.Quantizer, {self.samples} samples>" if self._ptr else "<quarry.Quantizer, closed>"
+
     def add(self, sample: Sample, *, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> None:
         """Shows the model one sample."""
         if self._tensors is None:
@@ -91,14 +96,14 @@ class Quantizer(Handle):
         names = [info.name for info in tensors.infos]
         if isinstance(sample, Mapping):
             if set(sample) != set(names):
-                raise ValueError(f"a sample: found the inputs {sorted(sample)}, expected {sorted(names)}")
+                raise refused(f"a sample: found the inputs {sorted(sample)}, expected {sorted(names)}")
             values = [sample[name] for name in names]
         elif isinstance(sample, (list, tuple)):
             values = list(sample)
         else:
             values = [sample]
         if len(values) != len(names):
-            raise ValueError(f"a sample: found {len(values)} arrays, expected {len(names)}, one for each input")
+            raise refused(f"a sample: found {len(values)} arrays, expected {len(names)}, one for each input")
         for index, value in enumerate(values):
             tensors.set_input(index, value)
         call = CallOptions(self._runtime, signal, None, progress)
@@ -129,7 +134,7 @@ class Quantizer(Handle):
     def write(self, target: Target, *, name: Optional[str] = None, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Makes the quantised model of what was seen, writes it whole to a path, a descriptor or what has write(), and gives the report."""
         if target is None:
-            raise TypeError("write: found None, expected a target: write_bytes gives the model back")
+            raise refused("write: found None, expected a target: write_bytes gives the model back", kind=WrongType)
         self._write(target, name, signal, progress)
         return self.report()
 
@@ -159,8 +164,25 @@ class Quantizer(Handle):
         return opened.text()
 
 
+def _add_samples(quantizer: Quantizer, samples: Iterable[Sample], resume: Optional[Path], signal: Optional[Signal]) -> None:
+    """Those that the quantizer does not know yet, kept in `resume` every 20 seconds and when something stops it."""
+    known, written = quantizer.samples, time.monotonic()
+    try:
+        for index, sample in enumerate(samples):
+            if index < known:
+                continue
+            quantizer.add(sample, signal=signal)
+            if resume is not None and time.monotonic() - written >= 20:
+                quantizer.save(resume)
+                written = time.monotonic()
+    except BaseException:
+        if resume is not None and quantizer.samples > known:
+            quantizer.save(resume)
+        raise
+
+
 def quantize(model: Source, samples: Iterable[Sample], output: Target, *, runtime: Optional[Runtime] = None,
-             signal: Optional[Signal] = None, progress: Optional[Progress] = None, resume: Union[str, "os.PathLike[str]", None] = None, **options: Any) -> Dict[str, Any]:
+             signal: Optional[Signal] = None, progress: Optional[Progress] = None, resume: Optional[Path] = None, **options: Any) -> Dict[str, Any]:
     """Quantises a float ONNX model by samples of its inputs, which may be a generator: they are read one at a time. Gives the report.
 
     resume: a file that keeps what the samples gave, every 20 seconds and when something stops it. Where it is there, as many samples as it knows are
@@ -170,19 +192,7 @@ def quantize(model: Source, samples: Iterable[Sample], output: Target, *, runtim
     with Quantizer(model, runtime=runtime, **options) as quantizer:
         if resume is not None and os.path.exists(resume):
             quantizer.restore(resume, signal=signal)
-        known, written = quantizer.samples, time.monotonic()
-        try:
-            for index, sample in enumerate(samples):
-                if index < known:
-                    continue
-                quantizer.add(sample, signal=signal)
-                if resume is not None and time.monotonic() - written >= 20:
-                    quantizer.save(resume)
-                    written = time.monotonic()
-        except BaseException:
-            if resume is not None and quantizer.samples > known:
-                quantizer.save(resume)
-            raise
+        _add_samples(quantizer, samples, resume, signal)
         report = quantizer.write(output, signal=signal, progress=progress)
     if resume is not None and os.path.exists(resume):
         os.remove(resume)

@@ -2,20 +2,22 @@
 """Runtimes, sets of options, signals and profiles."""
 
 import json
-import logging
 import os
 import threading
 import time
-import traceback
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
-from ._library import NULL, Text, ffi, lib, new_struct, string_of, taken_text, text_of
-from .errors import check
+from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, string_of, taken_text, text_of
+from .errors import Error, WrongType, check, refused
 from .interrupts import NO_LIMIT, Watch, caught
-from .targets import OpenTarget, Target
+from .node_times import Event, NodeTimes, node_times
+from .targets import OpenTarget, Path, Target, path_of
+
+if TYPE_CHECKING:  # at run time a logger brings it along
+    import logging
 
 OptionValue = Union[str, int, float, bool, os.PathLike, Sequence[Any], Mapping[str, Any]]  # type: ignore[type-arg]
 Options = Mapping[str, OptionValue]
@@ -79,22 +81,21 @@ class OptionInfo:
     changes_at_run_time: bool
 
 
-Log = Union[logging.Logger, Callable[[int, str, str], None]]
+Log = Union["logging.Logger", Callable[[int, str, str], None]]
 """Where log lines go: a logger, whose children have the lines' topics, or a function of level (as logging has them), topic and message.
 
 A logger's records have `misbehaves`: "caller" or "plugin" where the line says that one of them broke the contract, else ""."""
 
 # Each level of the library's as logging has it.
-_LEVELS: Dict[int, int] = {
-    lib.QR_LOG_ERROR: logging.ERROR, lib.QR_LOG_WARN: logging.WARNING, lib.QR_LOG_INFO: logging.INFO, lib.QR_LOG_DEBUG: logging.DEBUG, lib.QR_LOG_TRACE: 5,
-}
+_WARNING = 30
+_LEVELS: Dict[int, int] = {lib.QR_LOG_ERROR: 40, lib.QR_LOG_WARN: _WARNING, lib.QR_LOG_INFO: 20, lib.QR_LOG_DEBUG: 10, lib.QR_LOG_TRACE: 5}
 _WORDS: Dict[str, int] = {"error": lib.QR_LOG_ERROR, "warn": lib.QR_LOG_WARN, "info": lib.QR_LOG_INFO, "debug": lib.QR_LOG_DEBUG, "trace": lib.QR_LOG_TRACE}
 _sinks: List[Any] = []  # for as long as the process: models and sessions go on logging when their Runtime is gone
 
 
 def _sink(log: Log, level: str) -> Any:
     if level not in _WORDS:
-        raise ValueError(f"log_level: found '{level}', expected one of {', '.join(_WORDS)}")
+        raise refused(f"log_level: found '{level}', expected one of {', '.join(_WORDS)}")
     handle = ffi.new_handle(log)
     made = new_struct("qr_log_sink")
     made.level, made.self, made.write = _WORDS[level], handle, _write_log
@@ -105,17 +106,19 @@ def _sink(log: Log, level: str) -> Any:
 def _log_failed(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
     # What a log function raises is printed and no more: it is not the business of the call that wrote the line.
     if not caught(kind, error, trace):
+        import traceback
+
         traceback.print_exception(kind, error, trace)
 
 
 @ffi.callback("void(void *, qr_log_level, uint32_t, qr_string, qr_string)", onerror=_log_failed)  # type: ignore[untyped-decorator]
 def _write_log(handle: Any, level: int, flags: int, topic: Any, message: Any) -> None:
     log: Log = ffi.from_handle(handle)
-    if isinstance(log, logging.Logger):
+    if not callable(log):
         who = "caller" if flags & lib.QR_LOG_CALLER_MISBEHAVES else "plugin" if flags & lib.QR_LOG_PLUGIN_MISBEHAVES else ""
-        log.getChild(string_of(topic)).log(_LEVELS.get(level, logging.WARNING), "%s", string_of(message), extra={"misbehaves": who})
+        log.getChild(string_of(topic)).log(_LEVELS.get(level, _WARNING), "%s", string_of(message), extra={"misbehaves": who})
     else:
-        log(_LEVELS.get(level, logging.WARNING), string_of(topic), string_of(message))
+        log(_LEVELS.get(level, _WARNING), string_of(topic), string_of(message))
 
 
 class Runtime(Handle):
@@ -125,9 +128,11 @@ class Runtime(Handle):
     log: where log lines from log_level ("error", "warn", "info", "debug", "trace") on go, from any thread; without one, to nobody.
     """
 
-    def __init__(self, *, backend_path: Union[str, Sequence[str]] = (), prepare_path: str = "", only_given_paths: bool = False,
+    def __init__(self, *, backend_path: Union[Path, Sequence[Path]] = (), prepare_path: Path = "", only_given_paths: bool = False,
                  log: Optional[Log] = None, log_level: str = "warn") -> None:
-        folders = backend_path if isinstance(backend_path, str) else ":".join(os.fspath(p) for p in backend_path)
+        one = isinstance(backend_path, (str, bytes, os.PathLike))
+        folders = ":".join(path_of(p, "backend_path", "a path, or several") for p in ([backend_path] if one else backend_path))  # type: ignore[union-attr]
+        prepare_path = path_of(prepare_path, "prepare_path", "a path")
         self._made_with = {"backend_path": folders, "prepare_path": prepare_path, "only_given_paths": only_given_paths, "log": log, "log_level": log_level}
         path, prepare = Text(folders), Text(prepare_path)
         options = new_struct("qr_runtime_options")
@@ -139,6 +144,9 @@ class Runtime(Handle):
         out = ffi.new("qr_runtime **")
         check(lib.qr_runtime_create(options, out))
         self._ptr = ffi.gc(out[0], lib.qr_runtime_destroy)
+
+    def __repr__(self) -> str:
+        return f"<quarry.Runtime {version()}{'' if self._ptr else ', closed'}>"
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return (_default_runtime_again, ()) if self is _default else (_runtime_again, (self._made_with,))
@@ -242,8 +250,8 @@ def option_text(value: OptionValue) -> str:
         return value
     if isinstance(value, bool):
         return "1" if value else "0"
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
+    if isinstance(value, (os.PathLike, bytes)):  # a name of any bytes
+        return os.fsdecode(value)
     if isinstance(value, Mapping):
         parts = []
         for key, extents in value.items():
@@ -259,10 +267,42 @@ def option_text(value: OptionValue) -> str:
 
 def all_options(options: Optional[Options], keywords: Options) -> Dict[str, OptionValue]:
     """Options of a mapping, by the library's names, and of keyword arguments, in which "__" stands for the dot."""
-    found = dict(options or {})
+    try:
+        found = dict(options or {})
+    except (TypeError, ValueError):
+        raise refused(f"options: found {options!r}, expected a mapping", 'threads=2, or options={"threads": 2}', WrongType) from None
     for key, value in keywords.items():
+        if key in _OF_ONNX_RUNTIME:
+            raise of_onnx_runtime(key, value)
         found[key.replace("__", ".")] = value
     return found
+
+
+# Arguments of another runtime's, by what there is in their place. Its keys of sessions and of QNN are options here too (docs/options.md).
+_OF_ONNX_RUNTIME: Dict[str, str] = {
+    "providers": "backend=: a session runs wholly on the one backend that it names, and falls back on no other",
+    "provider_options": "options as keyword arguments, or options={...}, by the same names",
+    "sess_options": "options as keyword arguments: threads=2 for intra_op_num_threads, or options={...}",
+    "run_options": "the arguments of run: timeout=, signal=, profile=",
+}
+# Its providers' names, as far as there is a backend for the same devices.
+_BACKEND_OF: Dict[str, str] = {"CPU": "cpu", "QNN": "htp", "XNNPACK": "cpu", "Dnnl": "cpu"}
+
+
+def of_onnx_runtime(key: str, value: Any) -> Error:
+    """What answers an argument of that name."""
+    return refused(f"{key}: found an argument of ONNX Runtime's, expected {_OF_ONNX_RUNTIME[key]}", _right_call(key, value), WrongType)
+
+
+def _right_call(key: str, value: Any) -> str:
+    if key != "providers" or not isinstance(value, (list, tuple)) or not value:
+        return "docs/coming-from.md has the names side by side"
+    first = value[0][0] if isinstance(value[0], (list, tuple)) and value[0] else value[0]
+    provider = str(first).replace("ExecutionProvider", "")
+    backend = _BACKEND_OF.get(provider)
+    if backend is not None:
+        return f'quarry.Session(model, backend="{backend}")'
+    return f'{provider} has no backend here; backend="gpu" runs on GPUs that speak OpenCL, and `quarry doctor` lists what this machine has'
 
 
 def make_options(runtime: Runtime, options: Options) -> Any:
@@ -282,16 +322,19 @@ def make_options(runtime: Runtime, options: Options) -> Any:
 
 def home_of_signals(runtime: Runtime) -> Any:
     """A runtime that signals can be made of: they serve calls of every runtime, and this one may be closed."""
-    return runtime._ptr or default_runtime()._ptr
+    return pointer_of(runtime) or default_runtime()._ptr
 
 
 def nanoseconds(seconds: Optional[float]) -> int:
     """A timeout as the C ABI takes it. What is left of a time that has run out, 0 or less, is a time that has passed: no more, and never no limit."""
     if seconds is None:
         return NO_LIMIT
-    if seconds != seconds:
-        raise ValueError("a timeout of nan s: expected a number, or None for no limit")
-    return int(min(max(seconds, 0), 1e9) * 1e9)
+    try:
+        if seconds != seconds:
+            raise refused("a timeout of nan s: expected a number, or None for no limit")
+        return int(min(max(seconds, 0), 1e9) * 1e9)
+    except TypeError:
+        raise refused(f"timeout: found {seconds!r}, expected a number of seconds, or None for no limit", kind=WrongType) from None
 
 
 class Signal(Handle):
@@ -355,31 +398,16 @@ class Signal(Handle):
     def _remove(self, follower: "Union[Watch, Signal]") -> None:
         self._followers.pop(id(follower), None)
 
+    def __repr__(self) -> str:
+        limit = "" if self._timeout_ns == NO_LIMIT else f", {self._timeout_ns / 1e9:g} s for each call"
+        return f"<quarry.Signal{', aborted' if self._aborted else ''}{limit}>"
+
     def fileno(self) -> int:
         """A descriptor that select and poll call readable while the signal is aborted; it stays the signal's."""
         out = ffi.new("int32_t *")
         check(lib.qr_signal_fd(self._ptr, out))
         found: int = out[0]
         return found
-
-
-@dataclass(frozen=True)
-class Event:
-    """One event of a profile; docs/guide.md ("Profiles") has what is in it."""
-
-    id: int
-    parent: int
-    level: int
-    clock: int
-    thread: int
-    begin: int
-    end: int
-    node: int
-    name: str
-    kind: str
-    op: str
-    counters: Dict[str, Tuple[int, str]]
-    attributes: Dict[str, str]
 
 
 class Profile(Handle):
@@ -425,6 +453,13 @@ class Profile(Handle):
         opened = OpenTarget(target, None, watch)
         watch.call(lib.qr_profile_export, self._ptr, name.c, opened.c)
         return opened
+
+    def nodes(self) -> NodeTimes:
+        """Where the time of the runs went, node by node."""
+        return node_times([self[index] for index in range(len(self))])
+
+    def __repr__(self) -> str:
+        return f"<quarry.Profile of {len(self)} events>"
 
     def clear(self) -> None:
         lib.qr_profile_clear(self._ptr)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions: a model made ready to run on one backend."""
 
-import asyncio
 import collections
 import json
 import os
@@ -9,18 +8,24 @@ import threading
 import weakref
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, taken_text
 from .dtypes import PACKED
-from .errors import Busy, Error, check, error_of
+from .errors import Busy, Error, WrongName, WrongType, check, error_of, refused
 from .interrupts import Watch, is_late, late, once_more
 from .memory import SessionHandle
-from .model import CallOptions, Model, Progress, Source, TensorInfo, tensor_info
-from .runtime import OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, option_text
+from .model import CallOptions, Model, Progress, Source, TensorInfo, html_tensors, known_shape, name_of, signature, tensor_info
+from .node_times import NodeTimes
+from .reports import SessionReport
+from .runtime import OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, of_onnx_runtime, option_text
+from .tables import html_folded, html_table, html_title
 from .tensors import Array, ArrayLike, Tensors, from_buffer
+
+if TYPE_CHECKING:  # at run time it is there when a loop of its runs
+    import asyncio
 
 Inputs = Union[ArrayLike, Sequence[ArrayLike], Mapping[str, ArrayLike]]
 _empty = np.empty
@@ -64,7 +69,7 @@ def _end(pointer: Any, kept: Dict[int, Any], *also_kept: Any) -> None:
     try:
         lib.qr_session_destroy(pointer)
     except KeyboardInterrupt:
-        once_more()
+        once_more(weakref.finalize.__call__.__code__)
     finally:
         kept.clear()
 
@@ -81,6 +86,23 @@ def _in_child_of_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child_of_fork)
+
+
+# Methods of ONNX Runtime's sessions, by what there is in their place.
+_OF_ONNX_RUNTIME: Dict[str, str] = {
+    "get_providers": 'session.report()["backend"]: there is one',
+    "get_provider_options": 'session.report()["options"]',
+    "set_providers": "a session of another backend: quarry.Session(model, backend=...)",
+    "disable_fallback": "nothing: a session falls back on no other backend",
+    "enable_fallback": "nothing: a session falls back on no other backend",
+    "get_modelmeta": "session.model.properties, and session.model.inspect()",
+    "get_overridable_initializers": "session.inputs: initializers are constants here",
+    "get_session_options": 'session.report()["options"]',
+    "io_binding": "run(inputs, out=[array]), on arrays or quarry.Memory",
+    "run_with_iobinding": "run(inputs, out=[array]), on arrays or quarry.Memory",
+    "run_with_ort_values": "run(inputs): arrays are used where they lie",
+    "end_profiling": "session.profile(), or run(inputs, profile=quarry.Profile())",
+}
 
 
 class Session(SessionHandle):
@@ -106,6 +128,7 @@ class Session(SessionHandle):
         self.model = model
         self._options = options
         self._ptr = pointer
+        self._backend: Optional[str] = None  # once it has been asked for
         self._lock = threading.Lock()
         self._kept: Dict[int, Any] = {}  # queued runs, with their arrays, until they have ended
         self._turns: "Deque[asyncio.Future[None]]" = collections.deque()  # of coroutines that wait for room in the queue
@@ -138,8 +161,44 @@ class Session(SessionHandle):
             self._ptr = NULL
             self._finalizer()
 
+    def __repr__(self) -> str:
+        if not self._ptr:
+            return f"<quarry.Session of {name_of(self.model)}, closed>"
+        return f"<quarry.Session of {name_of(self.model)}{self._where()}: {signature(self.inputs, self.outputs)}>"
+
+    def _where(self) -> str:
+        """ " on cpu", where that is known without waiting for a run."""
+        if self._backend is None and self._lock.acquire(blocking=False):
+            try:
+                self._backend = str(self._report_alone()["backend"])
+            finally:
+                self._lock.release()
+        return "" if self._backend is None else f" on {self._backend}"
+
+    def _repr_html_(self) -> str:
+        if not self._ptr:
+            return html_title(repr(self))
+        report = self.report()
+        nodes = report.get("node_paths", [])
+        table = html_table(("node", "operator", "kernel"), [(node["name"], node["op"], node["kernel"]) for node in nodes])
+        title = f"Session of {name_of(self.model)} on {report['backend']}, {report['threads']} threads"
+        return html_title(title) + html_tensors(self.inputs, self.outputs) + html_folded(f"{len(nodes)} nodes", table)
+
     def __reduce__(self) -> Tuple[Any, ...]:
         return _session_again, (self.model, self._options)
+
+    @property
+    def backend(self) -> str:
+        """Which one it runs on: "cpu"."""
+        return str(self.report()["backend"])
+
+    def get_inputs(self) -> List[TensorInfo]:
+        """`inputs`, as ONNX Runtime's sessions have it: session.get_inputs()[0].name."""
+        return list(self.inputs)
+
+    def get_outputs(self) -> List[TensorInfo]:
+        """`outputs`, likewise."""
+        return list(self.outputs)
 
     @property
     def buckets(self) -> List[Bucket]:
@@ -163,13 +222,21 @@ class Session(SessionHandle):
 
     # ---- runs
 
-    def run(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
-            timeout: Optional[float] = None, profile: Optional[Profile] = None) -> List[Any]:
+    def run(self, inputs: Optional[Inputs] = (), feed: Optional[Inputs] = None, run_options: None = None, *, out: Optional[Sequence[Optional[ArrayLike]]] = None,
+            signal: Optional[Signal] = None, timeout: Optional[float] = None, profile: Optional[Profile] = None) -> List[Any]:
         """Runs the network and gives its outputs, in the model's order.
 
         inputs: one array, several in the model's order, or a mapping by name. They are read where they lie.
-        out: arrays (or MemoryTensors) to write into; None for an entry makes an array. What is made belongs to the caller.
+        feed: as ONNX Runtime has it, the inputs behind the names of the outputs that are wanted, or None for all: run(None, {"image": image}).
+        run_options: None, which ONNX Runtime's programs give there.
+        out: arrays (or MemoryTensors, or what has __dlpack__) to write into; None for an entry makes an array. What is made belongs to the caller.
         """
+        if run_options is not None:
+            raise of_onnx_runtime("run_options", run_options)
+        if feed is not None:
+            chosen = self._chosen(inputs)
+            found = self.run(feed, out=out, signal=signal, timeout=timeout, profile=profile)
+            return found if chosen is None else [found[index] for index in chosen]
         with self._lock:
             tensors, results = self._in, self._out
             if out is None and signal is None and timeout is None and profile is None and self._all_fresh:
@@ -226,50 +293,95 @@ class Session(SessionHandle):
             tensors.forget()
             raise
 
-    def __call__(self, *inputs: ArrayLike, **named: ArrayLike) -> Any:
+    def _chosen(self, names: Any) -> Optional[List[int]]:
+        """Which outputs the names are of; None for all."""
+        if names is None:
+            return None
+        if isinstance(names, str):
+            names = [names]
+        known = [info.name for info in self.outputs]
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            raise refused(f"run: found a {type(names).__name__} before the inputs, expected None, or names of outputs: {known}",
+                          'run(inputs), or run(None, {"name": array})', WrongType)
+        for name in names:
+            if name not in known:
+                raise refused(f"run: found the output '{name}', expected one of {known}")
+        return [known.index(name) for name in names]
+
+    def profile(self, inputs: Optional[Inputs] = None, *, runs: int = 10) -> NodeTimes:
+        """Where the time of `runs` runs goes, node by node; on zeros where no inputs are given. print() shows it as a table."""
+        if runs < 1:
+            raise refused(f"profile: found {runs} runs, expected at least 1")
+        if inputs is None:
+            inputs = [self._zeros(info, kind) for info, kind in zip(self.inputs, self._in.numpy)]
+        self.run(inputs)  # the first takes longer
+        with Profile(runtime=self.model.runtime if self.model.runtime._ptr else None) as events:
+            for _ in range(runs):
+                self.run(inputs, profile=events)
+            return events.nodes()
+
+    def _zeros(self, info: TensorInfo, kind: "np.dtype[Any]") -> Array:
+        shape = known_shape(info)
+        if shape is None:
+            raise refused(f"profile: found no inputs, and '{info.name}' has no whole shape: expected inputs")
+        return np.zeros(shape, kind)
+
+    def __call__(self, /, *inputs: ArrayLike, **named: ArrayLike) -> Any:
         """The same with inputs as arguments: gives the output, or a tuple of several."""
         if inputs and named:
-            raise TypeError("inputs by position and by name in one call: expected one of them")
+            raise refused("inputs by position and by name in one call: expected one of them", kind=WrongType)
         results = self.run(named if named else list(inputs))
         return results[0] if len(results) == 1 else tuple(results)
 
     def _options_of(self, signal: Optional[Signal], timeout: Optional[float], profile: Optional[Profile]) -> Tuple[Watch, Any]:
         if signal is not None and timeout is not None:
-            raise TypeError("both a signal and a timeout: set the timeout on the signal (Signal.set_timeout)")
+            raise refused("both a signal and a timeout: set the timeout on the signal (Signal.set_timeout)", kind=WrongType)
         watch, options = Watch(home_of_signals(self.model.runtime), signal, nanoseconds(timeout)), new_struct("qr_run_options")
         options.signal, options.profile = watch.c, pointer_of(profile)
         return watch, options
 
-    def _ordered(self, inputs: Inputs) -> Sequence[ArrayLike]:
+    def _ordered(self, inputs: Optional[Inputs]) -> Sequence[ArrayLike]:
         if isinstance(inputs, dict) or isinstance(inputs, Mapping):
             names = self._names
             if len(inputs) != len(names) or any(name not in names for name in inputs):
-                raise ValueError(f"found inputs {sorted(inputs)}, expected {[info.name for info in self.inputs]}")
+                raise refused(f"found inputs {sorted(map(str, inputs))}, expected {[info.name for info in self.inputs]}")
             return [inputs[info.name] for info in self.inputs]
+        if inputs is None:
+            raise refused(f"run: found None, expected the inputs: {'; '.join(map(str, self.inputs))}",
+                          'run(array), run({"name": array}), or as ONNX Runtime has it run(None, {"name": array})', WrongType)
         arrays = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if len(arrays) != len(self.inputs):
-            raise ValueError(f"found {len(arrays)} inputs, expected {len(self.inputs)}: {[info.name for info in self.inputs]}")
+            raise refused(f"found {len(arrays)} inputs, expected {len(self.inputs)}: {[info.name for info in self.inputs]}")
         return arrays
 
     def _set(self, tensors: Tensors, results: Tensors, inputs: Inputs, out: Optional[Sequence[Optional[ArrayLike]]], own: bool) -> None:
         for index, value in enumerate(self._ordered(inputs)):
             tensors.set_input(index, value)
+        if out is not None and not isinstance(out, (list, tuple)):
+            raise refused(f"found a {type(out).__name__} as `out`, expected a list, an entry for each output: {[info.name for info in self.outputs]}", kind=WrongType)
         if out is not None and len(out) != results.count:
-            raise ValueError(f"found {len(out)} entries in `out`, expected {results.count}: {[info.name for info in self.outputs]}")
+            raise refused(f"found {len(out)} entries in `out`, expected {results.count}: {[info.name for info in self.outputs]}")
         for index in range(results.count):
             results.set_output(index, None if out is None else out[index], own)
 
     # ---- queued runs
 
     def submit(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
-               profile: Optional[Profile] = None) -> "Run":
-        """Queues a run and returns at once; Run.wait() gives the outputs. At most `queue_depth` (an option) are under way, more raise Busy."""
-        return Run(self, inputs, out, signal, profile, None)
+               timeout: Optional[float] = None, profile: Optional[Profile] = None) -> "Run":
+        """Queues a run and returns at once; Run.wait() gives the outputs. At most `queue_depth` (an option) are under way, more raise Busy.
+
+        timeout: in seconds from now; a run that has not ended then ends with DeadlineExceeded, which wait() raises."""
+        return Run(self, inputs, out, _with_timeout(signal, timeout), profile, None)
 
     async def run_async(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
-                        profile: Optional[Profile] = None) -> List[Any]:
-        """run() for asyncio: the loop goes on meanwhile. Waits for its turn where the queue is full; a cancelled task aborts its run."""
+                        timeout: Optional[float] = None, profile: Optional[Profile] = None) -> List[Any]:
+        """run() for asyncio: the loop goes on meanwhile. Waits for its turn where the queue is full; a cancelled task aborts its run.
+
+        timeout: in seconds from now, the waiting for its turn included."""
+        import asyncio  # here: what has no loop does not load it
+
         loop = asyncio.get_running_loop()
+        signal = _with_timeout(signal, timeout)
         if out is None and any(size is None for size in self._out.sizes):
             # Queued runs need room for their outputs; how much is known only at run time.
             own = Signal(runtime=self.model.runtime)
@@ -292,7 +404,7 @@ class Session(SessionHandle):
                 turn.cancel()
                 break
             except Busy:
-                await turn
+                await _until(turn, timeout is not None, signal)
         assert run._future is not None
         try:
             await run._future
@@ -329,19 +441,62 @@ class Session(SessionHandle):
         with self._lock:
             call.call(lib.qr_session_recover, self._ptr, call.options)
 
-    def report(self) -> Any:
+    def report(self) -> SessionReport:
         """What the session is: backend, device, plan, options in force; see qr_session_report."""
-        out = ffi.new("char **")
         with self._lock:
-            check(lib.qr_session_report(self._ptr, out))
-        return json.loads(taken_text(out))
+            return self._report_alone()
+
+    def _report_alone(self) -> SessionReport:
+        """The same for who has the lock."""
+        out = ffi.new("char **")
+        check(lib.qr_session_report(self._ptr, out))
+        found: SessionReport = json.loads(taken_text(out))
+        return found
+
+
+def _with_timeout(signal: Optional[Signal], timeout: Optional[float]) -> Optional[Signal]:
+    """A signal whose time counts from now, where a timeout is given."""
+    if timeout is None:
+        return signal
+    if signal is not None:
+        raise refused("both a signal and a timeout: set the timeout on the signal (Signal.set_timeout)", kind=WrongType)
+    return Signal(timeout=timeout).derive()
+
+
+async def _until(turn: "asyncio.Future[None]", limited: bool, signal: Optional[Signal]) -> None:
+    """Waits for a turn; with a limit as long as the signal says."""
+    import asyncio
+
+    if not limited or signal is None:
+        await turn
+        return
+    await asyncio.wait([turn], timeout=signal._left_ns() / 1e9)
+    if not turn.done():
+        turn.cancel()
+        signal.check()
+
+
+class _OfOnnxRuntime:
+    """A method that there is not. (A __getattr__ of the class would do it too, and cost each run half a microsecond.)"""
+
+    def __init__(self, name: str, in_place: str) -> None:
+        self.name, self.in_place = name, in_place
+
+    def __get__(self, session: Optional[Session], kind: type) -> Any:
+        if session is None:
+            return self
+        raise refused(f"{self.name}: found a method of ONNX Runtime's, expected {self.in_place}", kind=WrongName)
+
+
+for _name, _in_place in _OF_ONNX_RUNTIME.items():
+    setattr(Session, _name, _OfOnnxRuntime(_name, _in_place))
 
 
 class Run:
     """A queued run."""
 
     def __init__(self, session: Session, inputs: Inputs, out: Optional[Sequence[Optional[ArrayLike]]], signal: Optional[Signal],
-                 profile: Optional[Profile], loop: Optional[asyncio.AbstractEventLoop]) -> None:
+                 profile: Optional[Profile], loop: "Optional[asyncio.AbstractEventLoop]") -> None:
         self.session = session
         self.ticket = 0
         self.done = False
@@ -351,6 +506,7 @@ class Run:
         session._set(self._inputs, self._outputs, inputs, out, own=False)
         self._future: "Optional[asyncio.Future[None]]" = None if loop is None else loop.create_future()
         options = new_struct("qr_submit_options")
+        self._signal = signal
         options.signal, options.profile = pointer_of(signal), pointer_of(profile)
         handle = ffi.new_handle(self)
         options.self, options.done = handle, _run_ended
@@ -363,6 +519,10 @@ class Run:
             session._kept.pop(id(self), None)
             raise error_of(status)
         self.ticket = int(ticket[0])
+
+    def __repr__(self) -> str:
+        state = "under way" if not self.done else "done" if self._error is None else f"failed: {self._error.message}"
+        return f"<quarry.Run {self.ticket}, {state}>"
 
     def wait(self, timeout: Optional[float] = None) -> List[Any]:
         """Waits for the end of the run and gives its outputs. A `timeout` in seconds limits the waiting, and Ctrl-C ends it, not the run.

@@ -6,6 +6,7 @@ import os
 from typing import Any, Optional, Protocol, Union
 
 from ._library import Text, ffi, lib, new_struct, string_of
+from .errors import FileFailed, WrongType, refused, whole_number
 from .interrupts import Watch
 
 
@@ -16,8 +17,24 @@ class Writer(Protocol):
     def write(self, data: bytes, /) -> Any: ...
 
 
-Target = Union[str, "os.PathLike[str]", int, Writer, None]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+"""The name of a file, in whatever bytes it has: those that are no UTF-8 are in a str as os.fsdecode puts them there."""
+Target = Union[Path, int, Writer, None]
 """A path (the file appears whole or not at all), a descriptor, what has write(), or None for bytes that the call gives back."""
+
+
+def path_of(value: Any, what: str, expected: str) -> str:
+    """A path, as text."""
+    try:
+        if isinstance(value, (str, bytes, os.PathLike)):
+            return os.fsdecode(value)
+    except TypeError:  # __fspath__ gives something else
+        pass
+    raise refused(f"{what}: found {value!r}, expected {expected}", kind=WrongType)
+
+
+def descriptor(value: int) -> int:
+    return whole_number("a descriptor", value, -(1 << 31), (1 << 31) - 1)
 
 
 class OpenTarget:
@@ -31,12 +48,12 @@ class OpenTarget:
             self._data, self._size = ffi.new("void **"), ffi.new("uint64_t *")
             self.c.kind, self.c.out_data, self.c.out_size_bytes = lib.QR_TARGET_MEMORY, self._data, self._size
         elif isinstance(target, int):
-            self.c.kind, self.c.fd = lib.QR_TARGET_DESCRIPTOR, target
-        elif not isinstance(target, (str, os.PathLike)) and hasattr(target, "write"):
+            self.c.kind, self.c.fd = lib.QR_TARGET_DESCRIPTOR, descriptor(target)
+        elif not isinstance(target, (str, bytes, os.PathLike)) and hasattr(target, "write"):
             self.c.kind = lib.QR_TARGET_WRITER
             self._kept = self.c.begin, self.c.write, self.c.end = _functions(target, call)
         else:
-            self.c.kind, path = lib.QR_TARGET_PATH, os.fspath(target)  # type: ignore[arg-type]
+            self.c.kind, path = lib.QR_TARGET_PATH, path_of(target, "a target", "a path, a descriptor, what has write(), or None")
         if path is not None:
             self._path = Text(path)
             self.c.path = self._path.c
@@ -63,7 +80,7 @@ def _functions(target: Any, call: Watch) -> Any:
         if target_begin is not None:
             target_begin(string_of(name), size, more)
         elif more:
-            raise ValueError(f"a target with write() alone takes one file, and '{string_of(name)}' has {more} more beside it: give a path, or a begin() too")
+            raise refused(f"a target with write() alone takes one file, and '{string_of(name)}' has {more} more beside it: give a path, or a begin() too")
         return 0
 
     def write(_: Any, data: Any, size: int) -> int:
@@ -73,7 +90,7 @@ def _functions(target: Any, call: Watch) -> Any:
             if count is None or count >= len(rest):
                 break
             if count <= 0:
-                raise OSError(errno.EIO, f"a target's write() took {count} of {len(rest)} bytes")
+                raise refused(f"a target's write() took {count} of {len(rest)} bytes", kind=FileFailed)
             rest = rest[count:]
         return 0
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays as the C ABI takes them: where they lie, without a copy."""
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._library import NULL, ffi, lib
-from .dlpack import from_dlpack
-from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, packed, unpacked
+from .dlpack import from_dlpack, writable_from_dlpack
+from .dtypes import PACKED, TO_NUMPY, bits_of, dtype_of, packed, unpacked
+from .errors import WrongBuffer, WrongType, refused
 from .memory import MemoryTensor
-from .model import TensorInfo
+from .model import TensorInfo, told
 
 Array = np.ndarray[Any, Any]
 ArrayLike = Any
@@ -22,6 +23,8 @@ MAX_RANK: int = lib.QR_MAX_RANK
 def as_array(value: ArrayLike, info: TensorInfo) -> Array:
     """Any input as a dense array; no copy of what is dense already. Plain numbers get the input's type, arrays keep theirs."""
     if not isinstance(value, np.ndarray):
+        if value is None:
+            raise refused(f"input '{info.name}': found None, expected {told(info)}", kind=WrongType)
         if isinstance(value, np.generic):
             value = np.asarray(value)
         elif hasattr(value, "__dlpack__"):
@@ -29,7 +32,7 @@ def as_array(value: ArrayLike, info: TensorInfo) -> Array:
         elif hasattr(value, "__array__"):
             value = np.asarray(value)
         else:
-            value = np.asarray(value, dtype=TO_NUMPY[info.dtype])
+            value = _of_numbers(value, info)
     if not value.flags.c_contiguous:
         # (ascontiguousarray makes a vector of a scalar, which is always contiguous)
         value = np.ascontiguousarray(value)
@@ -38,22 +41,29 @@ def as_array(value: ArrayLike, info: TensorInfo) -> Array:
     return value  # type: ignore[no-any-return]
 
 
+def _of_numbers(value: Any, info: TensorInfo) -> Array:
+    try:
+        return np.asarray(value, dtype=TO_NUMPY[info.dtype])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise refused(f"input '{info.name}': found a {type(value).__name__} that is no array ({error}), expected {told(info)}", kind=WrongType) from None
+
+
 def place_of(array: Array, writable: bool = False) -> Any:
     """Where an array's bytes lie, as a cdata that keeps them."""
     try:
         return from_buffer(array, require_writable=writable)
     except (TypeError, ValueError, BufferError):
         if writable and not array.flags.writeable:
-            raise ValueError("an array for an output is read-only: expected one that may be written to") from None
+            raise refused("an array for an output is read-only: expected one that may be written to", kind=WrongBuffer) from None
         if not array.flags.c_contiguous:
-            raise ValueError("an array for an output is not contiguous (C order)") from None
+            raise refused("an array for an output is not contiguous: expected one in C order", kind=WrongBuffer) from None
         return from_buffer(array.view(np.uint8), require_writable=writable)  # a type that the buffer protocol has no letter for
 
 
 class Tensors:
     """The qr_tensor structs of one side of a run, made once and filled for each."""
 
-    __slots__ = ("infos", "count", "items", "pointers", "shapes", "dtypes", "numpy", "kept", "sizes", "_all")
+    __slots__ = ("infos", "count", "items", "pointers", "shapes", "dtypes", "numpy", "kept", "given", "sizes", "_all")
 
     def __init__(self, infos: Sequence[TensorInfo], pointer: str) -> None:
         self.infos = list(infos)
@@ -74,11 +84,12 @@ class Tensors:
                 count = None if count is None or extent is None else count * extent
             self.sizes.append(None if count is None else (count * bits_of(info.dtype) + 7) // 8)
         self.kept: List[Any] = [None] * self.count  # what the structs point to
+        self.given: List[Any] = [None] * self.count  # of an output, the caller's own object for it
 
     def set_shape(self, index: int, shape: Tuple[int, ...]) -> None:
         item = self.items[index]
         if len(shape) > MAX_RANK:
-            raise ValueError(f"'{self.infos[index].name}': found an array of {len(shape)} dimensions, expected at most {MAX_RANK}")
+            raise refused(f"'{self.infos[index].name}': found an array of {len(shape)} dimensions, expected at most {MAX_RANK}")
         item.rank = len(shape)
         for axis, extent in enumerate(shape):
             item.dims[axis] = extent
@@ -114,31 +125,43 @@ class Tensors:
         item.flags = 0  # what an earlier run gave of the session's own is put aside here
         if isinstance(value, MemoryTensor):
             if value.dtype != self.dtypes[index]:
-                raise ValueError(f"output '{self.infos[index].name}': found a MemoryTensor of {value.dtype.name} in `out`, expected {self.infos[index].dtype.name}")
+                raise refused(f"output '{self.infos[index].name}': found a MemoryTensor of {value.dtype.name} in `out`, expected {self.infos[index].dtype.name}")
             item.data, item.memory, item.memory_offset, item.size_bytes = NULL, value.memory._ptr, value.offset, value.size_bytes
             self.kept[index] = value
             return
         item.memory = NULL
-        if value is None:
-            if self.sizes[index] is None or self.dtypes[index] in PACKED:
-                if not own:
-                    if self.sizes[index] is None:
-                        raise ValueError(f"output '{self.infos[index].name}' has a data-dependent shape: give an array that it fits in (out=)")
-                    value = np.empty(self.sizes[index] or 0, np.uint8)
-                else:
-                    item.data, item.size_bytes, self.kept[index] = NULL, 0, None
-                    return
-            else:
-                value = np.empty(self.infos[index].shape, self.numpy[index])
-        elif not isinstance(value, np.ndarray):
-            raise TypeError(f"output '{self.infos[index].name}': found {type(value).__name__} in `out`, expected a numpy array, a MemoryTensor or None")
-        elif self.dtypes[index] in PACKED:
-            raise ValueError(f"output '{self.infos[index].name}' has a packed type ({self.infos[index].dtype.name}): expected None in `out`")
-        elif dtype_of(value, self.dtypes[index]) != self.dtypes[index]:
-            raise ValueError(f"output '{self.infos[index].name}': found an array of {value.dtype} in `out`, expected {self.numpy[index]}")
-        item.data = place_of(value, True)
-        item.size_bytes = value.nbytes
-        self.kept[index] = value
+        room = self._new_room(index, own) if value is None else self._given_room(index, value)
+        if room is None:
+            item.data, item.size_bytes, self.kept[index] = NULL, 0, None
+            return
+        item.data = place_of(room, True)
+        item.size_bytes = room.nbytes
+        self.kept[index] = room
+        self.given[index] = room if value is None else value
+
+    def _given_room(self, index: int, value: ArrayLike) -> Array:
+        """An array of the caller's to write into, as numpy has it."""
+        info = self.infos[index]
+        if self.dtypes[index] in PACKED:
+            raise refused(f"output '{info.name}' has a packed type ({info.dtype.name}): expected None in `out`")
+        if not isinstance(value, np.ndarray):
+            if not hasattr(value, "__dlpack__"):
+                raise refused(f"output '{info.name}': found {type(value).__name__} in `out`, expected a numpy array, what has __dlpack__, a MemoryTensor or None",
+                              kind=WrongType)
+            value = writable_from_dlpack(value)
+        if dtype_of(value, self.dtypes[index]) != self.dtypes[index]:
+            raise refused(f"output '{info.name}': found an array of {value.dtype} in `out`, expected {self.numpy[index]}")
+        return value  # type: ignore[no-any-return]
+
+    def _new_room(self, index: int, own: bool) -> Optional["np.ndarray[Any, Any]"]:
+        """An array for a result that the caller gave none for; None: it goes to the session's memory."""
+        if self.sizes[index] is not None and self.dtypes[index] not in PACKED:
+            return np.empty(self.infos[index].shape, self.numpy[index])
+        if own:
+            return None
+        if self.sizes[index] is None:
+            raise refused(f"output '{self.infos[index].name}' has a data-dependent shape: give an array that it fits in (out=)")
+        return np.empty(self.sizes[index], np.uint8)
 
     def result(self, index: int) -> Any:
         """What the run has written, in the array that was given where it fits there exactly."""
@@ -155,18 +178,11 @@ class Tensors:
                 return np.empty(shape, TO_NUMPY[dtype])
             return np.frombuffer(ffi.buffer(item.data, item.size_bytes), np.uint8).copy().view(TO_NUMPY[dtype]).reshape(shape)
         if value.shape == shape and value.dtype == TO_NUMPY[dtype]:
-            return value
+            return self.given[index]
         count = int(np.prod(shape, dtype=np.int64))
         return value.reshape(-1).view(TO_NUMPY[dtype])[:count].reshape(shape)
 
     def forget(self) -> None:
         """Lets go of arrays: the structs point to nothing until the next run."""
         for index in range(self.count):
-            self.kept[index] = None
-
-
-def array_dtype(dtype: Union[int, DType, "np.dtype[Any]", type, str]) -> DType:
-    """A DType, given as one or as numpy's."""
-    if isinstance(dtype, (int, DType)):
-        return DType(dtype)
-    return DType(dtype_of(np.empty(0, dtype)))
+            self.kept[index] = self.given[index] = None

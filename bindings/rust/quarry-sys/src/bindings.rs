@@ -12,8 +12,8 @@ pub const QR_DIM_UNKNOWN: i64 = -1;
 pub const QR_NUL_TERMINATED: u64 = 0xffffffffffffffff;
 
 /// ```text
-/// FROZEN. UTF-8 text. As an argument `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is
-/// never promised to be NUL-terminated.
+/// FROZEN. UTF-8 text, but where a field or argument says that it may have other bytes (names of files). As an argument
+/// `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is never promised to be NUL-terminated.
 /// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -804,7 +804,7 @@ unsafe extern "C" {
     /// Sets one option; the last value of a key holds, except that "shape" adds (see docs/options.md).
     /// @param options  borrows.
     /// @param key      borrows: UTF-8.
-    /// @param value    borrows: UTF-8.
+    /// @param value    borrows: UTF-8; of an option whose values are a "path" any bytes but NUL.
     /// @thread  [exclusive:options]
     /// @errors  NOT_FOUND (unknown key: the nearest is named), INVALID_ARGUMENT (bad value: the allowed ones are listed),
     ///          RESOURCE_EXHAUSTED
@@ -1469,9 +1469,10 @@ unsafe extern "C" {
     pub fn qr_session_bucket_output(session: *const qr_session, bucket: u64, index: u64, out_info: *mut qr_tensor_info) -> *mut qr_status;
 
     /// ```text
-    /// Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for the run that
-    /// changes over to what was compiled in the background (option context.recompile). With shape buckets the
-    /// inputs' shapes choose the bucket.
+    /// Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for what a run
+    /// meets for the first time: data that are not aligned for their type, an output that is given back as an input, more
+    /// threads, a program that was compiled in the background (option context.recompile), other shapes of a part whose
+    /// shapes depend on data. With shape buckets the inputs' shapes choose the bucket.
     /// @param session       borrows.
     /// @param options       borrows: may be NULL.
     /// @param inputs        borrows: input_count tensors in the order of qr_session_input.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C ABI of [Quarry](https://crates.io/crates/quarry) as the headers have it: `include/quarry`, without `backend.h`.
 //!
-//! `bindings.rs` is written by `tools/generate_bindings.py`, which also checks that it is up to date; sizes and offsets are compared with the
+//! `bindings.rs`, and `quantize.rs` of the feature of that name, are written by `tools/generate_bindings.py`, which also checks that they are up to date; sizes and offsets are compared with the
 //! ABI's record when the crate is compiled. The comments are those of the headers: ownership words and thread tags are explained in
 //! `types.h`. The crate `quarry` is the safe side of it.
 #![no_std]
@@ -9,6 +9,10 @@
 
 mod bindings;
 pub use bindings::*;
+#[cfg(feature = "quantize")]
+mod quantize;
+#[cfg(feature = "quantize")]
+pub use quantize::*;
 
 impl qr_string {
     /// A view of text; the callee borrows it.
@@ -34,6 +38,9 @@ init!(
     qr_allocator, qr_log_sink, qr_thread_pool, qr_runtime_options, qr_backend_info, qr_device_info, qr_option_info, qr_profile_event, qr_progress,
     qr_call_options, qr_tensor, qr_tensor_info, qr_memory_options, qr_memory_plan, qr_run_options, qr_submit_options
 );
+
+#[cfg(feature = "quantize")]
+init!(qr_quantize_option);
 
 macro_rules! init_with_descriptors {
     ($($name:ident),*) => {$(

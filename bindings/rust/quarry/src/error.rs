@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a call failed.
 use quarry_sys as sys;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::fmt;
 
 /// The result of what may fail.
@@ -74,7 +74,7 @@ impl Error {
                 code: Code::of(sys::qr_status_code(status)),
                 id: text(sys::qr_status_id(status)),
                 message: text(sys::qr_status_message(status)),
-                hint: text(sys::qr_status_hint(status)),
+                hint: in_rust(&text(sys::qr_status_hint(status))),
                 details,
             };
             sys::qr_status_destroy(status);
@@ -109,15 +109,76 @@ impl fmt::Display for Error {
         if !self.id.is_empty() {
             write!(out, "{}: ", self.id)?;
         }
+        if let Some((_, file)) = self.details.iter().find(|(key, _)| key == "file") {
+            if !self.message.contains(file.rsplit('/').next().unwrap_or(file)) {
+                write!(out, "{file}: ")?;
+            }
+        }
         out.write_str(&self.message)?;
-        for (_, reason) in self.details.iter().filter(|(key, _)| key == "reason") {
-            write!(out, "; {reason}")?;
+        // Each reason once, with how often it was found.
+        let reasons: Vec<_> = self.details.iter().filter(|(key, _)| key == "reason").map(|(_, reason)| reason).collect();
+        for (index, reason) in reasons.iter().enumerate() {
+            if !reasons[..index].contains(reason) {
+                write!(out, "; {reason}")?;
+                let times = reasons.iter().filter(|other| *other == reason).count();
+                if times > 1 {
+                    write!(out, " ({times} times)")?;
+                }
+            }
         }
         if self.hint.is_empty() { Ok(()) } else { write!(out, " (hint: {})", self.hint) }
     }
 }
 
 impl std::error::Error for Error {}
+
+/// For functions whose error is that of files: the kind is the nearest, the whole error is within.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match (error.id(), error.code()) {
+            ("QR-F0001", _) | (_, Code::NotFound) => ErrorKind::NotFound,
+            ("QR-F0007", _) => ErrorKind::StorageFull,
+            (_, Code::InvalidArgument | Code::OutOfRange) => ErrorKind::InvalidInput,
+            (_, Code::Corrupt) => ErrorKind::InvalidData,
+            (_, Code::Unsupported) => ErrorKind::Unsupported,
+            (_, Code::PermissionDenied) => ErrorKind::PermissionDenied,
+            (_, Code::DeadlineExceeded) => ErrorKind::TimedOut,
+            (_, Code::Cancelled) => ErrorKind::Interrupted,
+            (_, Code::ResourceExhausted) => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// What hints of the library call by the names of C.
+const IN_RUST: [(&str, &str); 14] = [
+    ("qr_memory_allocate", "Memory::allocate"),
+    ("qr_memory_import_fd", "Memory::import"),
+    ("qr_memory_map", "Memory::read and write"),
+    ("qr_memory_unmap", "its end"),
+    ("qr_model_check", "Model::check"),
+    ("qr_quantize_option_at", "Quantizer::options"),
+    ("qr_quantizer_write", "Quantizer::write"),
+    ("qr_session_abort", "Run::abort"),
+    ("qr_session_clone", "Session::try_clone"),
+    ("qr_session_create", "Session::new"),
+    ("qr_session_recover", "Session::recover"),
+    ("qr_session_run", "Session::run"),
+    ("qr_session_submit", "Session::submit"),
+    ("qr_signal_reset", "Signal::reset"),
+];
+
+fn in_rust(hint: &str) -> String {
+    let mut found = hint.to_owned();
+    for (c, rust) in IN_RUST {
+        if found.contains(c) {
+            found = found.replace(c, rust);
+        }
+    }
+    found
+}
 
 /// Takes a status: null is success.
 #[inline]
@@ -139,6 +200,12 @@ pub(crate) unsafe fn text(pointer: *const std::ffi::c_char) -> String {
     }
     // SAFETY: as promised by the caller.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// The name of a file as the library takes it: in its own bytes, UTF-8 or not. Borrows it.
+pub(crate) fn path_text(path: &OsStr) -> sys::qr_string {
+    let bytes = path.as_encoded_bytes();
+    sys::qr_string { data: bytes.as_ptr().cast(), size: bytes.len() as u64 }
 }
 
 /// A view of the library's, copied.

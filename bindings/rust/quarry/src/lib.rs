@@ -23,7 +23,11 @@ mod error;
 mod memory;
 mod model;
 mod profile;
+#[cfg(feature = "quantize")]
+mod quantize;
 mod queue;
+#[cfg(feature = "serde")]
+mod report;
 mod runtime;
 mod session;
 mod target;
@@ -33,7 +37,11 @@ pub use error::{Code, Error, Result};
 pub use memory::{Access, Memory, MemoryDevice};
 pub use model::{Call, Compatibility, Model, Quantization, Source, TensorInfo};
 pub use profile::{Counter, Event, Profile};
+#[cfg(feature = "quantize")]
+pub use quantize::Quantizer;
 pub use queue::{OwnedTensor, Refused, Run, Waited};
+#[cfg(feature = "serde")]
+pub use report::{CheckReport, CheckedNode, SessionReport};
 pub use runtime::{Backend, Device, LogLevel, LogLine, OptionInfo, Options, Runtime, RuntimeBuilder, Signal, abi_version, version};
 pub use session::{Bucket, MemoryPlan, Outputs, RunOptions, Session};
 pub use target::{Files, Target};

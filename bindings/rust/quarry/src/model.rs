@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opened models.
-use crate::error::{Error, Result, check, handle, pair, string, taken};
+use crate::error::{Error, Result, check, handle, pair, path_text, string, taken};
 use crate::profile::Profile;
 use crate::runtime::{Options, Runtime, Signal, raw};
 use crate::target::Target;
@@ -52,6 +52,7 @@ impl Quantization {
 }
 
 /// What is known of an input or output.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// Its name.
@@ -150,6 +151,7 @@ unsafe extern "C" fn reported(reporter: *mut c_void, done: u64, total: u64, what
 }
 
 /// How well a context of a container fits a backend of this machine.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Compatibility {
@@ -182,9 +184,8 @@ pub struct Source<'a, 'd> {
 impl<'a> Source<'a, 'static> {
     /// A file.
     pub fn path(path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
-        let path = path.as_ref().as_os_str().as_encoded_bytes();
         let mut made = Self::of(sys::QR_SOURCE_PATH);
-        made.c.path = sys::qr_string { data: path.as_ptr().cast(), size: path.len() as u64 };
+        made.c.path = path_text(path.as_ref().as_os_str());
         made
     }
     /// A file by its descriptor, or a part of one; `size_bytes` 0: to its end.
@@ -217,6 +218,19 @@ impl<'a, 'd> Source<'a, 'd> {
         let mut made = Self::of(sys::QR_SOURCE_MEMORY);
         (made.c.data, made.c.size_bytes) = (data.as_ptr().cast(), data.len() as u64);
         made
+    }
+    /// Calls work with what C reads from. A panic of the source's functions goes on here.
+    pub(crate) fn with<T>(self, work: impl FnOnce(*const sys::qr_model_source) -> Result<T>) -> Result<T> {
+        let Self { mut c, read, find, .. } = self;
+        let mut reading = Reading::of(read, find);
+        c.self_ = (&raw mut reading).cast();
+        c.read = reading.read.as_ref().map(|_| read_part as _);
+        c.external = reading.find.as_ref().map(|_| find_external as _);
+        let made = work(&c);
+        match reading.take_panic() {
+            Some(panic) => resume_unwind(panic),
+            None => made,
+        }
     }
     /// External data of an .onnx by name, in place of a folder: what can be read and sought in, or an error of `NotFound` where there is none. Asked
     /// and read until the model is open. A panic of its ends the opening, and comes out of it.
@@ -251,7 +265,7 @@ impl<'a> Reading<'a> {
 unsafe extern "C" fn find_external(reading: *mut c_void, name: sys::qr_string, source: *mut sys::qr_model_source) -> i32 {
     const ENOENT: i32 = 2;
     const EIO: i32 = 5;
-    // SAFETY: the Reading of open_with(), which waits for the call; the name is there for the call.
+    // SAFETY: the Reading of with(), which waits for the call; the name is there for the call.
     let (reading, name) = unsafe { (&mut *reading.cast::<Reading<'_>>(), string(name)) };
     let Some(find) = &mut reading.find else { return EIO };
     match catch_unwind(AssertUnwindSafe(|| find(&name))) {
@@ -276,7 +290,7 @@ unsafe extern "C" fn find_external(reading: *mut c_void, name: sys::qr_string, s
 
 unsafe extern "C" fn read_part(reading: *mut c_void, offset: u64, to: *mut c_void, size_bytes: u64) -> i32 {
     const EIO: i32 = 5;
-    // SAFETY: the Reading of open_with(), which waits for the call. The room is filled with zeros first: a function of safe Rust may look at it.
+    // SAFETY: the Reading of with(), which waits for the call. The room is filled with zeros first: a function of safe Rust may look at it.
     let (reading, part) = unsafe {
         std::ptr::write_bytes(to.cast::<u8>(), 0, size_bytes as usize);
         (&mut *reading.cast::<Reading<'_>>(), std::slice::from_raw_parts_mut(to.cast::<u8>(), size_bytes as usize))
@@ -318,18 +332,9 @@ impl<'d> Model<'d> {
     }
     /// Opens a model from anywhere, watched.
     pub fn open_with(runtime: &Runtime, source: Source<'_, 'd>, options: Option<&Options>, call: Call<'_>) -> Result<Self> {
-        let Source { mut c, read, find, .. } = source;
-        let mut reading = Reading::of(read, find);
-        let home = runtime.share();
-        c.self_ = (&raw mut reading).cast();
-        c.read = reading.read.as_ref().map(|_| read_part as _);
-        c.external = reading.find.as_ref().map(|_| find_external as _);
         // SAFETY: [thread-safe]; everything lives until the call returns, memory for 'd; descriptors are duplicated.
-        let made = call.with(|call| Handle::make(|out| unsafe { sys::qr_model_open(runtime.get(), &c, Options::or_null(options), call, out) }));
-        match reading.take_panic() {
-            Some(panic) => resume_unwind(panic),
-            None => made.map(|handle| Self(handle, home, PhantomData)),
-        }
+        let open = |from, call| Handle::make(|out| unsafe { sys::qr_model_open(runtime.get(), from, Options::or_null(options), call, out) });
+        source.with(|from| call.with(|call| open(from, call))).map(|handle| Self(handle, runtime.share(), PhantomData))
     }
     #[inline]
     pub(crate) fn get(&self) -> *mut sys::qr_model {

@@ -17,6 +17,7 @@ pub struct Profile(Handle, PhantomData<Cell<()>>);
 unsafe impl Send for Profile {}
 
 /// What was counted in an event.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counter {
@@ -28,6 +29,7 @@ pub struct Counter {
 /// One event; docs/guide.md ("Profiles") has what is in it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the fields of qr_profile_event
+#[non_exhaustive]
 pub struct Event {
     pub id: u64,
     pub parent: u64,

@@ -74,12 +74,31 @@ struct Lent {
 }
 
 /// A run that was not queued, with its tensors.
+#[non_exhaustive]
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Refused {
     pub error: Error,
     pub inputs: Vec<OwnedTensor>,
     pub outputs: Vec<OwnedTensor>,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(out)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
 }
 
 impl From<Box<Refused>> for Error {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runtimes, sets of options and signals.
-use crate::error::{Error, Result, check, handle, pair, string, taken, text};
+use crate::error::{Error, Result, check, handle, pair, path_text, string, taken, text};
 use quarry_sys as sys;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,21 +90,21 @@ type LogFunction = fn(LogLine<'_>);
 /// A runtime that is not as all others.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeBuilder {
-    backend_path: String,
-    prepare_path: String,
+    backend_path: OsString,
+    prepare_path: OsString,
     only_given_paths: bool,
     log: Option<(LogLevel, LogFunction)>,
 }
 
 impl RuntimeBuilder {
     /// Folders of plugins with ':' between, searched before the others.
-    pub fn backend_path(mut self, folders: &str) -> Self {
-        self.backend_path = folders.into();
+    pub fn backend_path(mut self, folders: impl AsRef<OsStr>) -> Self {
+        self.backend_path = folders.as_ref().into();
         self
     }
     /// The file of the compiler library.
-    pub fn prepare_path(mut self, file: &str) -> Self {
-        self.prepare_path = file.into();
+    pub fn prepare_path(mut self, file: impl AsRef<OsStr>) -> Self {
+        self.prepare_path = file.as_ref().into();
         self
     }
     /// No folders but those given.
@@ -120,8 +122,8 @@ impl RuntimeBuilder {
         check_abi(abi_version())?;
         let mut options = sys::qr_runtime_options::INIT;
         options.flags = if self.only_given_paths { sys::QR_RUNTIME_ONLY_GIVEN_PATHS } else { 0 };
-        options.backend_path = sys::qr_string::new(&self.backend_path);
-        options.prepare_path = sys::qr_string::new(&self.prepare_path);
+        options.backend_path = path_text(&self.backend_path);
+        options.prepare_path = path_text(&self.prepare_path);
         let mut sink = sys::qr_log_sink::INIT;
         if let Some((level, write)) = self.log {
             sink.level = level as i32;
@@ -155,6 +157,7 @@ unsafe extern "C" fn write_log(write: *mut std::ffi::c_void, level: sys::qr_log_
 /// A device of a backend.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the fields of qr_device_info
+#[non_exhaustive]
 pub struct Device {
     pub name: String,
     pub usable: bool,
@@ -168,6 +171,7 @@ pub struct Device {
 /// What the loader says of one candidate plugin.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the fields of qr_backend_info
+#[non_exhaustive]
 pub struct Backend {
     pub id: String,
     pub usable: bool,
@@ -182,6 +186,7 @@ pub struct Backend {
 /// One row of the table of options.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the fields of qr_option_info
+#[non_exhaustive]
 pub struct OptionInfo {
     pub key: String,
     pub values: String,
@@ -302,6 +307,11 @@ impl Options {
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         // SAFETY: the set is ours alone.
         check(unsafe { sys::qr_options_set(self.0.get(), sys::qr_string::new(key), sys::qr_string::new(value)) })
+    }
+    /// Sets an option that names a file, by a name of any bytes.
+    pub fn set_path(&mut self, key: &str, value: impl AsRef<Path>) -> Result<()> {
+        // SAFETY: the set is ours alone.
+        check(unsafe { sys::qr_options_set(self.0.get(), sys::qr_string::new(key), path_text(value.as_ref().as_os_str())) })
     }
     /// The same, to be chained.
     pub fn with(mut self, key: &str, value: &str) -> Result<Self> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sessions: a model made ready to run on one backend.
-use crate::error::{Error, Result, check, handle, taken};
+use crate::error::{Error, Result, check, handle, path_text, taken};
 use crate::memory::{Access, Memory, options};
 use crate::model::{Call, Model, TensorInfo};
 use crate::profile::Profile;
@@ -17,6 +17,7 @@ handle!(sys::qr_session, sys::qr_session_destroy);
 const FEW: usize = 16;
 
 /// What a session needs, in bytes; see qr_memory_plan.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MemoryPlan {
@@ -29,6 +30,7 @@ pub struct MemoryPlan {
 }
 
 /// What one of a session's shape buckets takes and gives.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct Bucket {
@@ -55,6 +57,12 @@ impl RunOptions<'_> {
     }
 }
 
+/// What inputs and outputs are called.
+struct Names {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
 /// One execution state of a model on one backend. Runs take `&mut self`; [`Session::try_clone`] gives another thread its own.
 pub struct Session<'d> {
     handle: Handle,
@@ -62,6 +70,7 @@ pub struct Session<'d> {
     results: Vec<sys::qr_tensor>,
     types: Vec<DType>, // of the outputs
     inputs: usize,
+    names: Names,
     _data: PhantomData<&'d [u8]>,
 }
 
@@ -84,13 +93,18 @@ impl<'d> Session<'d> {
         // SAFETY: [thread-safe]
         let (inputs, outputs) = unsafe { (sys::qr_session_input_count(handle.get()), sys::qr_session_output_count(handle.get())) };
         let mut types = Vec::with_capacity(outputs as usize);
-        for index in 0..outputs {
-            let mut info = sys::qr_tensor_info::INIT;
+        let mut names = Names { inputs: Vec::with_capacity(inputs as usize), outputs: Vec::with_capacity(outputs as usize) };
+        for index in 0..inputs {
             // SAFETY: [thread-safe]
-            check(unsafe { sys::qr_session_output(handle.get(), index, &mut info) })?;
-            types.push(DType::of(info.dtype));
+            names.inputs.push(TensorInfo::ask(|out| unsafe { sys::qr_session_input(handle.get(), index, out) })?.name);
         }
-        Ok(Self { handle, runtime, results: vec![sys::qr_tensor::INIT; outputs as usize], types, inputs: inputs as usize, _data: PhantomData })
+        for index in 0..outputs {
+            // SAFETY: [thread-safe]
+            let info = TensorInfo::ask(|out| unsafe { sys::qr_session_output(handle.get(), index, out) })?;
+            types.push(info.dtype);
+            names.outputs.push(info.name);
+        }
+        Ok(Self { handle, runtime, results: vec![sys::qr_tensor::INIT; outputs as usize], types, inputs: inputs as usize, names, _data: PhantomData })
     }
     /// Room that is of a type is for outputs of that type: nothing is written before it is known.
     #[inline]
@@ -178,7 +192,26 @@ impl<'d> Session<'d> {
         let results = self.results.as_mut_ptr();
         // SAFETY: ours alone; TensorRef is a qr_tensor whose data live for the call.
         unsafe { run_tensors(session, options, inputs.as_ptr().cast(), inputs.len(), |i| results.add(i), self.results.len()) }?;
-        Ok(Outputs { tensors: &self.results })
+        Ok(Outputs { tensors: &self.results, names: &self.names.outputs })
+    }
+    /// The same with inputs by their names, in any order: `session.run_named(&[("image", tensor)])`.
+    pub fn run_named(&mut self, inputs: &[(&str, TensorRef<'_>)]) -> Result<Outputs<'_>> {
+        self.run_named_with(inputs, RunOptions::default())
+    }
+    /// The same with a signal or a profile.
+    pub fn run_named_with(&mut self, inputs: &[(&str, TensorRef<'_>)], options: RunOptions<'_>) -> Result<Outputs<'_>> {
+        let given = self.in_order(inputs)?;
+        self.run_with(&given, options)
+    }
+    fn in_order<'t>(&self, inputs: &[(&str, TensorRef<'t>)]) -> Result<Vec<TensorRef<'t>>> {
+        let refused = || {
+            let found: Vec<_> = inputs.iter().map(|(name, _)| *name).collect();
+            Error::refused(format!("found the inputs {found:?}, expected {:?}", self.names.inputs), "give each input once, by its name")
+        };
+        if inputs.len() != self.names.inputs.len() {
+            return Err(refused());
+        }
+        self.names.inputs.iter().map(|wanted| inputs.iter().find(|(name, _)| name == wanted).map(|(_, tensor)| *tensor).ok_or_else(refused)).collect()
     }
     /// Runs the network into the caller's room, whose tensors then have the results' shapes. Room of another type than the output is an error.
     #[inline]
@@ -198,6 +231,11 @@ impl<'d> Session<'d> {
     pub fn set_option(&mut self, key: &str, value: &str) -> Result<()> {
         // SAFETY: ours alone.
         check(unsafe { sys::qr_session_set_option(self.get(), sys::qr_string::new(key), sys::qr_string::new(value)) })
+    }
+    /// The same of an option that names a file, by a name of any bytes.
+    pub fn set_option_path(&mut self, key: &str, value: impl AsRef<std::path::Path>) -> Result<()> {
+        // SAFETY: ours alone.
+        check(unsafe { sys::qr_session_set_option(self.get(), sys::qr_string::new(key), path_text(value.as_ref().as_os_str())) })
     }
     /// Brings the device back after DeviceLost.
     pub fn recover(&mut self) -> Result<()> {
@@ -254,11 +292,18 @@ unsafe fn run_tensors(
 #[derive(Clone, Copy)]
 pub struct Outputs<'s> {
     tensors: &'s [sys::qr_tensor],
+    names: &'s [String],
 }
 
 // SAFETY: a view of memory of the session's, which nobody writes to as long as the view borrows the session: runs need it mutably.
 unsafe impl Send for Outputs<'_> {}
 unsafe impl Sync for Outputs<'_> {}
+
+impl std::fmt::Debug for Outputs<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_map().entries(self.names.iter().enumerate().map(|(i, name)| (name, format!("{} {:?}", self.dtype(i).name(), self.shape(i))))).finish()
+    }
+}
 
 impl<'s> Outputs<'s> {
     /// How many there are.
@@ -268,6 +313,15 @@ impl<'s> Outputs<'s> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
+    }
+    /// The number of the output of this name.
+    pub fn index(&self, name: &str) -> Result<usize> {
+        let found = self.names.iter().position(|known| known == name);
+        found.ok_or_else(|| Error::refused(format!("found the output '{name}', expected one of {:?}", self.names), ""))
+    }
+    /// The elements of the output of this name, where they lie.
+    pub fn named<T: Element>(&self, name: &str) -> Result<&'s [T]> {
+        self.data(self.index(name)?)
     }
     /// The type of one.
     pub fn dtype(&self, index: usize) -> DType {
@@ -302,6 +356,11 @@ impl<'s> Outputs<'s> {
     #[cfg(feature = "ndarray")]
     pub fn array<T: Element>(&self, index: usize) -> Result<ndarray::ArrayViewD<'s, T>> {
         ndarray::ArrayViewD::from_shape(self.shape(index), self.data(index)?).map_err(|error| Error::refused(format!("output {index}: {error}"), ""))
+    }
+    /// The same of ndarray 0.16.
+    #[cfg(feature = "ndarray_0_16")]
+    pub fn array_0_16<T: Element>(&self, index: usize) -> Result<ndarray_0_16::ArrayViewD<'s, T>> {
+        ndarray_0_16::ArrayViewD::from_shape(self.shape(index), self.data(index)?).map_err(|error| Error::refused(format!("output {index}: {error}"), ""))
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where a call writes.
-use crate::error::{Result, string};
+use crate::error::{Result, path_text, string};
 use quarry_sys as sys;
 use std::any::Any;
 use std::ffi::c_void;
@@ -59,9 +59,8 @@ impl<'a> Target<'a> {
     }
     /// A file, which appears whole or not at all.
     pub fn path(path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
-        let path = path.as_ref().as_os_str().as_encoded_bytes();
         let mut made = Self::of(sys::QR_TARGET_PATH, Goes::Elsewhere);
-        made.c.path = sys::qr_string { data: path.as_ptr().cast(), size: path.len() as u64 };
+        made.c.path = path_text(path.as_ref().as_os_str());
         made
     }
     /// A relative path begins in this folder.

@@ -91,6 +91,17 @@ macro_rules! elements {
 }
 elements!(f32 = F32, f64 = F64, u8 = U8, i8 = I8, u16 = U16, i16 = I16, u32 = U32, i32 = I32, u64 = U64, i64 = I64, F16 = F16, BF16 = BF16);
 
+// SAFETY: the same bits under another crate's names.
+#[cfg(feature = "half")]
+unsafe impl Element for half::f16 {
+    const DTYPE: DType = DType::F16;
+}
+// SAFETY: likewise.
+#[cfg(feature = "half")]
+unsafe impl Element for half::bf16 {
+    const DTYPE: DType = DType::BF16;
+}
+
 /// The bytes of a tensor; None where the number has no room in 64 bits.
 pub(crate) fn bytes_of(dtype: DType, shape: &[usize]) -> Option<usize> {
     let count = shape.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))?;
@@ -233,16 +244,32 @@ pub(crate) fn shape_of(tensor: &sys::qr_tensor) -> Vec<usize> {
     tensor.dims[..tensor.rank.min(sys::QR_MAX_RANK) as usize].iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
 }
 
+/// Tensors of the arrays of one release of ndarray's.
+macro_rules! arrays_of {
+    ($feature:literal, $ndarray:ident) => {
+        /// An array where it lies; one that is not in standard layout is refused.
+        #[cfg(feature = $feature)]
+        impl<'a, T: Element, S: $ndarray::Data<Elem = T>, D: $ndarray::Dimension> TryFrom<&'a $ndarray::ArrayBase<S, D>> for TensorRef<'a> {
+            type Error = Error;
+            fn try_from(array: &'a $ndarray::ArrayBase<S, D>) -> Result<Self> {
+                match array.as_slice() {
+                    Some(data) => Self::new(array.shape(), data),
+                    None => Err(Error::refused(
+                        format!("an array of shape {:?} and strides {:?}, expected one in standard layout", array.shape(), array.strides()),
+                        "as_standard_layout() makes a copy that is",
+                    )),
+                }
+            }
+        }
+    };
+}
+arrays_of!("ndarray", ndarray);
+arrays_of!("ndarray_0_16", ndarray_0_16);
+
 #[cfg(feature = "ndarray")]
 impl<'a> TensorRef<'a> {
     /// An array of ndarray's, where it lies; one that is not in standard layout is refused.
     pub fn from_array<T: Element, D: ndarray::Dimension>(array: &'a ndarray::ArrayBase<impl ndarray::Data<Elem = T>, D>) -> Result<Self> {
-        match array.as_slice() {
-            Some(data) => Self::new(array.shape(), data),
-            None => Err(Error::refused(
-                format!("an array of shape {:?} and strides {:?}, expected one in standard layout", array.shape(), array.strides()),
-                "as_standard_layout() makes a copy that is",
-            )),
-        }
+        array.try_into()
     }
 }

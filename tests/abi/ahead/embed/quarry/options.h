@@ -24,7 +24,7 @@ QR_API QR_MUST_USE qr_status *qr_options_create(qr_runtime *runtime, qr_options 
 /* Sets one option; the last value of a key holds, except that "shape" adds (see docs/options.md).
  * @param options  borrows.
  * @param key      borrows: UTF-8.
- * @param value    borrows: UTF-8.
+ * @param value    borrows: UTF-8; of an option whose values are a "path" any bytes but NUL.
  * @thread  [exclusive:options]
  * @errors  NOT_FOUND (unknown key: the nearest is named), INVALID_ARGUMENT (bad value: the allowed ones are listed),
  *          RESOURCE_EXHAUSTED

@@ -143,9 +143,10 @@ typedef struct qr_run_options {
 #define QR_RUN_OPTIONS_INIT \
   { sizeof(qr_run_options), 0, 0, NULL, NULL }
 
-/* Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for the run that
- * changes over to what was compiled in the background (option context.recompile). With shape buckets the
- * inputs' shapes choose the bucket.
+/* Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for what a run
+ * meets for the first time: data that are not aligned for their type, an output that is given back as an input, more
+ * threads, a program that was compiled in the background (option context.recompile), other shapes of a part whose
+ * shapes depend on data. With shape buckets the inputs' shapes choose the bucket.
  * @param session       borrows.
  * @param options       borrows: may be NULL.
  * @param inputs        borrows: input_count tensors in the order of qr_session_input.
@@ -198,7 +199,8 @@ typedef struct qr_submit_options {
   qr_signal *signal;   /* borrows: kept alive by the run; its timeout counts from the submission; may be NULL */
   qr_profile *profile; /* borrows: kept alive by the run; may be NULL */
   void *self;
-  /* Called once when the run has ended, on a thread of Quarry's, before qr_session_wait returns for it. It may call
+  /* Called once when the run has ended, before qr_session_wait returns for it, on the thread of the session's queue:
+   * never two at a time for a session, in the order of the tickets (a clone has a thread of its own). It may call
    * qr_session_submit on the same session, and what is marked [in-callback]; calls that wait for the queue are refused,
    * and it must not destroy the session. `status` is given: qr_status_destroy; NULL: the outputs are complete. May be
    * NULL. */

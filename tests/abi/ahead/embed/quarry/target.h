@@ -16,8 +16,8 @@ extern "C" {
 typedef struct qr_target {
   uint32_t struct_size;
   uint32_t kind; /* QR_TARGET_* */
-  /* PATH: UTF-8. The file appears whole or not at all: it is written beside its place and put there. A device or a pipe
-   * is written where it is.
+  /* PATH: the bytes of its name; Linux asks for no UTF-8. The file appears whole or not at all: it is written beside
+   * its place and put there. A device or a pipe is written where it is.
    * Other kinds: the name that the file would have. Its ending says the form where a call knows several, and what lies
    * beside it is named by it. Empty: as the call says. */
   qr_string path;

@@ -17,7 +17,7 @@ extern "C" {
 typedef struct qr_model_source {
   uint32_t struct_size;
   uint32_t kind;    /* QR_SOURCE_* */
-  qr_string path;   /* PATH: UTF-8 */
+  qr_string path;   /* PATH: the bytes of its name; Linux asks for no UTF-8 */
   const void *data; /* MEMORY: used where it lies, or copied once if it is not aligned to 64 bytes. Must stay valid and
                      * unchanged until the model and its sessions are gone */
   uint64_t offset;  /* DESCRIPTOR: where the model begins, in bytes (a part of an Android package) */

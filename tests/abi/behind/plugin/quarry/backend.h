@@ -54,7 +54,7 @@ typedef struct qr_plugin_bytes {
 /* FROZEN. */
 typedef struct qr_plugin_option {
   qr_plugin_string key;
-  qr_plugin_string value;
+  qr_plugin_string value; /* of an option whose values are a "path" any bytes but NUL */
 } qr_plugin_option;
 
 /* ---- the ELF note ---------------------------------------------------------------------------- */

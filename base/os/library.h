@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries that are loaded while the program runs: plugins, vendors' drivers, libraries that may or may not be there.
+#pragma once
+
+#include "base/alloc.h"
+
+namespace quarry::os {
+
+// Opens a library for good, its symbols its own: threads, drivers and thread-local destructors of a library may outlive
+// every object of ours, so none is closed. A name without a folder is searched where the system searches.
+// nullptr: library_error() says why.
+void *open_library(const char *path) noexcept;
+
+// Why the last open_library of this thread failed, in the system's words.
+String library_error();
+
+// What a library exports by that name, nullptr: nothing.
+void *find_symbol(void *library, const char *name) noexcept;
+template <class Function>
+void find_symbol(void *library, const char *name, Function *&out) noexcept {
+  out = reinterpret_cast<Function *>(find_symbol(library, name));
+}
+
+// The file, as an absolute path, of the library or program that `address` lies in. Empty: that is not known.
+String file_of(const void *address);
+
+// The files of the libraries that the process has loaded, one after another.
+void for_each_library(void (*visit)(void *self, std::string_view file), void *self);
+
+}  // namespace quarry::os

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/os/path.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+namespace quarry::os {
+
+String working_folder() {
+  char folder[PATH_MAX];
+  return ::getcwd(folder, sizeof folder) ? folder : "";
+}
+
+bool allows(const char *path, Access access) noexcept {
+  int mode = F_OK;
+  switch (access) {
+    case Access::Exists: break;
+    case Access::Read: mode = R_OK; break;
+    case Access::ReadAndWrite: mode = R_OK | W_OK; break;
+    case Access::Enter: mode = X_OK; break;
+  }
+  return ::access(path, mode) == 0;
+}
+
+int for_each_name(const char *folder, void (*visit)(void *self, const char *name), void *self) {
+  DIR *const opened = ::opendir(folder);
+  if (!opened) return errno;
+  const std::unique_ptr<DIR, int (*)(DIR *)> closer(opened, ::closedir);
+  while (const dirent *const entry = ::readdir(opened))
+    if (entry->d_name[0] != '.') visit(self, entry->d_name);
+  return 0;
+}
+
+int enter_own_folder(const char *path) noexcept { return ::unshare(CLONE_FS) == 0 && ::chdir(path) == 0 ? 0 : errno; }
+
+void remove_file(const char *path) noexcept { ::unlink(path); }
+
+}  // namespace quarry::os

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine's processor, as far as the system and not an instruction says it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace quarry::os {
+
+// The system's words of features (HWCAP, HWCAP2), for Arm, whose processors have no instruction that says them. What
+// the bits mean differs by processor.
+struct FeatureWords {
+  unsigned long first, second;
+};
+FeatureWords processor_features() noexcept;
+
+// What the system calls the processor, within `buffer`: its model, or else its kind ("aarch64"). Empty: it says
+// neither.
+std::string_view processor_model(std::span<char> buffer) noexcept;
+std::string_view processor_kind(std::span<char> buffer) noexcept;
+
+// Bytes of the machine's memory, 0: that is not known.
+std::uint64_t memory_bytes() noexcept;
+
+// Asks that this process may use the state of tiles (Intel's AMX). Refused by Linux before 5.16, by filters of system
+// calls, and where a thread has a stack for signals that is too small for the state.
+bool allow_tiles() noexcept;
+
+}  // namespace quarry::os
