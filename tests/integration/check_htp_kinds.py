@@ -866,6 +866,16 @@ if not only or only in "past 32 bits":
         check(f"{op} of {values} in 32 bits", ran, 3 if words else 0, *([words] if words else []))
         if op != "Max":
             check(f"check of {op} in 32 bits", run("check", path, "--backend", "htp", "-O", "soc_model=SM8650"), 0, f"note on n ({op}): of its 64-bit integers the device has 32 bits")
+    # The limit itself is a number like others in an output that no computation of integers leads to.
+    with open(path, "wb") as file:
+        file.write(onnx_file([onnx_node("Mul", ["x", "x"], ["y"], name="mul"), onnx_node("Max", ["b", "b"], ["z"], name="max"), onnx_node("Slice", ["y", "first", "last"], ["w"], name="part")],
+                             [("x", I64, (2,)), ("b", I64, (2,))], [("y", I64, (2,)), ("z", I64, (2,)), ("w", I64, (1,))], (), [ints("first", 1), ints("last", 2)], 21))
+    at_limit = os.path.join(folder, "b.npy")
+    npy(at_limit, (2,), [(1 << 31) - 1, -(1 << 31)], "q")
+    for values, words in (([3, -7], None), ([1 << 20, 3], "output y: found 2147483647 at element 0")):
+        npy(given, (2,), values, "q")
+        ran = run("run", path, "--backend", "htp", "-O", "soc_model=SM8650", "-i", f"x={given}", "-i", f"b={at_limit}")
+        check(f"two outputs, one at the end of 32 bits, {values}", ran, 3 if words else 0, *([words] if words else []))
     shutil.rmtree(folder)
 
 # ---- types that an operator's row has not: by name, never in the library's words

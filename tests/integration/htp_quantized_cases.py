@@ -146,7 +146,9 @@ for kind, steps in (("u8", 1), ("s8", 1), ("u16", 40), ("s16", 40)):
     signed = ((-1.0, 1.0), (-1.0, 1.0)) if kind[0] == "s" else ((0.0, 1.0), (0.0, 1.0))
     case(f"div_{kind}", pair("Div", kind, 2 if steps == 1 else 60, signed, (-2.0, 2.0)))
     case(f"add_{kind}", pair("Add", kind, steps, signed, (-2.0, 2.0)))
-    case(f"matmul_{kind}_two_values", pair("MatMul", kind, 2 if steps == 1 else steps, signed, (-8.0, 8.0), (2, 8, 8), EVERY if steps == 1 else NEW))
+    case(f"matmul_{kind}_two_values", pair("MatMul", kind, 2 if steps == 1 else 8, signed, (-8.0, 8.0), (2, 8, 8)))
+for kind in ("u16", "s16"):  # of ranges that the numbers hardly use
+    case(f"matmul_{kind}_two_values_in_wide_ranges", pair("MatMul", kind, 8, ((-40.0, 40.0),) * 2, (-8.0, 8.0), (2, 8, 8)))
 
 
 def unary(op, kind, tolerance, low=-1.0, high=1.0, out=(-1.0, 1.0), shape=(1, 4, 6, 10), socs=EVERY, constants=(), **attributes):

@@ -46,6 +46,10 @@ constexpr std::int64_t kMostSteps = 512;
 // A Loop or Scan is unrolled: its body for each time.
 constexpr std::int64_t kMostTimes = 128;
 
+// What stands behind the words on a node whose results may leave the 32 bits that 64-bit integers have on the device.
+constexpr std::string_view kNarrowed =
+    "; of its 64-bit integers the device has 32 bits, and the nearest of those for what is further out";
+
 Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
                 Vector<BlobTensor> &out) {
   for (const IoBinding &border : borders) {
@@ -71,7 +75,7 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
     if (const qnn::Quant &q = found->v1.q; q.defined == qnn::Defined::Yes && q.enc == qnn::QuantEnc::ScaleOffset)
       tensor.device_scale = q.so.scale, tensor.device_zero_point = -q.so.offset;
     tensor.id = found->v1.id, tensor.device_dtype = from.dtype, tensor.device_dims = from.dims;
-    tensor.scale = border.scale, tensor.zero_point = border.zero_point;
+    tensor.scale = border.scale, tensor.zero_point = border.zero_point, tensor.may_saturate = border.may_saturate;
   }
   return {};
 }
@@ -182,6 +186,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   compute_constants(g, made->store_);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_region());
+  made->find_saturating();
   made->reals_ = take_reals_as_floats(g, made->store_, *options.soc);
   forget_axis_quantization(g);
   if (options.host_quantization) made->host_ = take_border_quantization(g, made->reals_);
@@ -256,8 +261,22 @@ Status Prepared::take_region() {
   return {};
 }
 
+// Which outputs depend on 64-bit integers that are computed with.
+void Prepared::find_saturating() {
+  Vector<bool> tensors(graph_.tensors.size());
+  const auto is_marked = [&](std::int32_t id) { return id != qir::kAbsent && tensors[index_of(id)]; };
+  for (const qir::Node &node : graph_.nodes) {
+    const bool is_narrow = node.source >= 0 && narrow_[index_of(node.source)];
+    if (!is_narrow && std::ranges::none_of(node.inputs, is_marked)) continue;
+    for (const std::int32_t id : node.outputs)
+      if (id != qir::kAbsent) tensors[index_of(id)] = true;
+  }
+  for (const std::int32_t id : graph_.outputs) saturates_.push_back(is_marked(id));
+}
+
 // The session has f32 where the host quantises, and the reals that the model has.
 void Prepared::give_borders() {
+  for (std::size_t i = 0; i < draft_.outputs.size(); ++i) draft_.outputs[i].may_saturate = saturates_[i];
   const auto give = [&](const Vector<HostIoBinding> &host, Vector<IoBinding> &borders) {
     for (std::size_t i = 0; i < host.size(); ++i) {
       if (host[i].name.empty()) continue;

@@ -32,13 +32,15 @@ class Prepared {
 
  private:
   Status take_region();
+  void find_saturating();
   void give_borders();
   qir::Graph graph_;
   qir::Store store_;
   Draft draft_;
   Vector<Status> refused_;
-  Vector<String> names_;  // of the nodes that were given
-  Vector<bool> narrow_;   // which of them compute with 64-bit integers, which have 32 bits on the device
+  Vector<String> names_;    // of the nodes that were given
+  Vector<bool> narrow_;     // which of them compute with 64-bit integers, which have 32 bits on the device
+  Vector<bool> saturates_;  // per output of the graph that the library gets
   Vector<passes::Composed> composed_;
   HostReals reals_;
   HostBorders host_;

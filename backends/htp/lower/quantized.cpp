@@ -81,11 +81,12 @@ bool has_float_operand(const qir::Graph &graph, const qir::Node &node) {
   return false;
 }
 
-// A product with weights of 16 bits is off by tens of steps of the result's type, however few of them the numbers use.
+// A product whose second operand has 16 bits is off by tens of steps of the result's type, however few of them the
+// numbers use; by hundreds where the operand is known at run time.
 bool has_wide_weights(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::Gemm && node.op != Op::MatMul) return false;
   const qir::Tensor &weights = qir::at(graph, node.inputs[1]);
-  return weights.is_constant && weights.quant && dtype_bits(weights.dtype) == 16;
+  return weights.quant && dtype_bits(weights.dtype) == 16;
 }
 
 // Convolutions without groups get a ninth bit by input channels that they have twice (byte_weights.h); others go by

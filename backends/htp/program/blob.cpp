@@ -42,6 +42,7 @@ class BlobWriter {
       for (const std::uint32_t extent : tensor.device_dims) u32(extent);
       bytes(&tensor.scale, sizeof tensor.scale);
       u32(static_cast<std::uint32_t>(tensor.zero_point));
+      u32(tensor.may_saturate ? 1 : 0);
       text(tensor.device_name);
       bytes(&tensor.device_scale, sizeof tensor.device_scale);
       u32(static_cast<std::uint32_t>(tensor.device_zero_point));
@@ -197,6 +198,9 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     }
     reader.bytes(&tensor.scale, sizeof tensor.scale);
     tensor.zero_point = static_cast<std::int32_t>(reader.u32());
+    const std::uint32_t may_saturate = reader.u32();
+    if (may_saturate > 1) return bad("found a tensor that neither may saturate nor may not");
+    tensor.may_saturate = may_saturate == 1;
     tensor.device_name = reader.text();
     reader.bytes(&tensor.device_scale, sizeof tensor.device_scale);
     tensor.device_zero_point = static_cast<std::int32_t>(reader.u32());

@@ -11,7 +11,7 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 6;
+inline constexpr std::uint32_t kBlobVersion = 7;
 
 // Where the value of an input or output is.
 enum class BlobStorage : std::uint32_t {
@@ -33,14 +33,13 @@ struct BlobTensor {
   // Where the host converts between f32 and the device's integers; 0: nobody does.
   float scale = 0;
   std::int32_t zero_point = 0;
+  // 64-bit integers that the device computes with in 32 bits: the last of those stands for all that is further out.
+  bool may_saturate = false;
   // What the binary says of it, for who reads and does not run: its name there, and the numbers of a quantised one.
   String device_name;
   float device_scale = 0;
   std::int32_t device_zero_point = 0;
 };
-// What stands behind the words on a node whose results may leave the 32 bits that 64-bit integers have on the device.
-inline constexpr std::string_view kNarrowed =
-    "; of its 64-bit integers the device has 32 bits, and the nearest of those for what is further out";
 // By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
 struct BlobNode {
   std::uint32_t path = 0;

@@ -65,6 +65,7 @@ struct IoBinding {
   qir::Bytes constant = {};  // of such an output
   float scale = 0;           // the host converts between f32 and the tensor's integers; 0: it does not
   std::int32_t zero_point = 0;
+  bool may_saturate = false;  // an output of 64-bit integers that are computed with in the device's 32 bits
 };
 
 struct Draft {

@@ -72,10 +72,7 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   return {};
 }
 
-Binding::Binding(const BlobGraph &graph)
-    : graph_(graph),
-      is_narrowed_(
-          std::ranges::any_of(graph.nodes, [](const BlobNode &node) { return node.text.ends_with(kNarrowed); })) {
+Binding::Binding(const BlobGraph &graph) : graph_(graph) {
   bind(graph_.inputs, inputs, input_places_);
   bind(graph_.outputs, outputs, output_places_);
 }
@@ -219,6 +216,7 @@ Status Binding::give_outputs(const qr_run_request &request) const {
 
 Status Binding::give_wide(const BoundTensor &place, const qr_run_request &request) const {
   const qr_io_buffer &io = request.outputs[place.io];
+  const BlobTensor &tensor = graph_.outputs[place.io];
   const bool is_signed = place.path == Path::Narrow;
   // Sums are made of floats there: the last of them below 2^31, or 2^32, is where they end.
   const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : -1,
@@ -227,12 +225,12 @@ Status Binding::give_wide(const BoundTensor &place, const qr_run_request &reques
     std::int32_t narrow;
     std::memcpy(&narrow, place.room.data() + 4 * k, 4);
     const std::int64_t value = is_signed ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
-    if (is_narrowed_ && (value <= low || value >= high))
+    if (tensor.may_saturate && (value <= low || value >= high))
       return Status::error(
           ErrorId::run_value,
           format("output %s: found %lld at element %llu, the end of the 32 bits which is what the device computes "
                  "with: the result may be further out",
-                 printable(graph_.outputs[place.io].name), value, k),
+                 printable(tensor.name), value, k),
           "compute it with floats, or on the host behind a cut (quarry cut)");
     std::memcpy(static_cast<std::uint8_t *>(io.data) + 8 * k, &value, 8);
   }

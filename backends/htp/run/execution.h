@@ -41,7 +41,6 @@ class Binding {
   Status give_wide(const BoundTensor &place, const qr_run_request &request) const;
 
   const BlobGraph &graph_;
-  bool is_narrowed_;  // 64-bit integers are computed with, not moved alone
   Vector<BoundTensor> input_places_, output_places_;
 };
 
