@@ -204,7 +204,7 @@ Status dequantize(Lowering &l, const qir::Node &node) {
     l.node("ElementWiseMultiply", {moved, l.constant("scale", DataType::F32, {1}, &scale, sizeof scale)},
            {l.result(node.outputs[0], order)});
     return {};
-  } else if (from.encoding.scales.empty() && dtype == DataType::SQ32 && from.type != qnn::TensorType::Static) {
+  } else if (dtype == DataType::SQ32 && from.type != qnn::TensorType::Static) {
     return refuse(
         ErrorId::backend_limit,
         format("i32 that only a run knows (%s), expected i8, i16, u8 or u16, or a constant",
