@@ -54,6 +54,10 @@ in_time() {  # SECONDS NAME COMMAND...: a step of what CI leaves out when its ti
   shift 2
   ! fits "$name" "$seconds" || step "$name" "$@"
 }
+drop() {  # DIR...: what no later step reads; CI's disk may be small
+  [ -z "${CI_MINUTES-}" ] || rm -rf "$@"
+}
+free_space() { df -Ph "$build" | awk 'NR == 2 { print $4 }'; }
 beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
   echo "failed=\$((failed + 1)) failures=\"\$failures
    the steps of $1 did not come to their end\"" >"$build/beside.$1.counts"
@@ -285,8 +289,8 @@ static_reference() {
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
 if [ -n "$ci" ]; then expected=$(minutes 7200); elif [ -n "$all" ]; then expected=$(minutes 4200); elif [ -n "$models" ]; then expected=$(minutes 1440); else expected=$(minutes 1200); fi
-say "tests in $build: at most $expected on $processors processors; what is built already is not built again"
 mkdir -p "$build"
+say "tests in $build: at most $expected on $processors processors; what is built already is not built again; $(free_space) of the disk are free"
 step "build: release, warnings are errors" build_release
 build_seconds=$(($(date +%s) - begun))
 [ $build_seconds -ge 300 ] || build_seconds=650  # most of it was built before
@@ -353,6 +357,7 @@ if [ -n "$sanitizers" ] && fits "address and undefined-behaviour sanitizers" 110
   if [ -n "$ci" ] && fits "thread sanitizer" 300; then
     step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
     step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" --suite threads
+    drop "$build-tsan"
   fi
 fi
 if [ -n "$all" ]; then
@@ -379,14 +384,17 @@ if [ -n "$all" ]; then
   in_time 60 "installed tree: pkg-config, find_package" installed_tree
   ! fits "a newcomer, by the docs' own snippets in a clean root" 150 || binding "a newcomer, by the docs' own snippets in a clean root" newcomer
   in_time 120 "static build" static_build
+  drop "$build-static"
   programs=
   [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs
   if [ "$(uname -m)" = x86_64 ]; then in_time 100 "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   in_time 30 "static build of cpu-reference alone" static_reference
+  drop "$build-static-reference" "$build-one"
 fi
 if [ -n "$ci" ]; then
   beside late_device_steps
   in_time 400 "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
+  drop "$build-aarch64"
   [ ! -f "$build-asan/build.ninja" ] ||
     in_time 700 "plugins, devices and the ABI under the address and undefined-behaviour sanitizers" sanitized_tests asan "$build-asan" --suite plugins --suite devices --suite abi
   in_time 60 "as a subproject of another project" subproject
@@ -395,6 +403,6 @@ fi
 [ -z "$models" ] || joined
 [ -z "$failures" ] || echo "failed steps:$failures"
 seconds=$(($(date +%s) - begun))
-echo "$((seconds / 60)) min $((seconds % 60)) s"
+echo "$((seconds / 60)) min $((seconds % 60)) s; $(free_space) of the disk are free"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
