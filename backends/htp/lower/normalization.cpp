@@ -41,9 +41,19 @@ Status instance_normalization(Lowering &l, const qir::Node &node) {
     return group_normalization(l, node);
   const Order order = channels_last(l.rank(node.inputs[0]));
   const std::int32_t x = l.stored(node.inputs[0], order), scale = l.natural(node.inputs[1]),
-                     bias = l.natural(node.inputs[2]);
-  DraftNode &made = l.node("InstanceNorm", {x, scale, bias}, {l.result(node.outputs[0], order)});
-  l.param(made, "epsilon", node.get_float("epsilon", 1e-5f));
+                     bias = l.natural(node.inputs[2]), y = l.result(node.outputs[0], order);
+  const auto normalize = [&](std::int32_t from, std::int32_t to) {
+    l.param(l.node("InstanceNorm", {from, scale, bias}, {to}), "epsilon", node.get_float("epsilon", 1e-5f));
+  };
+  // Rows of several batches are images of one row: the library refuses three axes there.
+  if (Vector<std::uint32_t> image = l.drafted(x).dims; image.size() == 3 && image[0] > 1) {
+    image.insert(image.begin() + 1, 1);
+    const std::int32_t from = l.reshaped(x, image), to = l.between(node.outputs[0], "~image", image);
+    normalize(from, to);
+    l.node("Reshape", {to}, {y});
+    return {};
+  }
+  normalize(x, y);
   return {};
 }
 
