@@ -60,7 +60,9 @@ bool in_bounds(std::string_view values, double value) {
 }
 
 bool fits(std::string_view values, std::string_view text, std::int64_t *whole, double *real) {
-  if (values == "text" || values == "path" || values == "list") return true;
+  if (values == "text" || values == "path") return true;
+  if (values == "list")
+    return text.empty() || (!text.starts_with(',') && !text.ends_with(',') && text.find(",,") == text.npos);
   if (values.starts_with("integer ")) return read(text, whole) && in_bounds(values, static_cast<double>(*whole));
   if (values.starts_with("number ")) return read(text, real) && std::isfinite(*real) && in_bounds(values, *real);
   read(text, whole);
@@ -104,7 +106,9 @@ Status Settings::set(std::string_view key, std::string_view value) {
   double real = 0;
   if (!fits(row->values, value, &whole, &real))
     return Status::error(ErrorId::bad_option_value,
-                         format("option %s: found \"%s\", expected %.*s", String(key), printable(value), row->values),
+                         format("option %s: found \"%s\", expected %s", String(key), printable(value),
+                                std::string_view(row->values) == "list" ? String("items with one comma between")
+                                                                        : String(row->values)),
                          row->help)
         .with("option", key);
   take_effect(*this, key, String(value), whole, real);

@@ -48,7 +48,11 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
     return Status::errorf(ErrorId::not_utf8, "option %s: the value is not %s without NUL bytes: \"%s\"", printable(key),
                           names_file ? "a path" : "UTF-8", printable(value))
         .with("option", key);
-  if (names_file || values == "text" || values == "list") return {};
+  if (names_file || values == "text") return {};
+  if (values == "list") {
+    if (value.empty() || !any_part(value, ',', [](std::string_view part) { return part.empty(); })) return {};
+    return bad_value(key, value, "items with one comma between");
+  }
 
   constexpr std::string_view kInteger = "integer ";
   if (values.starts_with(kInteger)) {

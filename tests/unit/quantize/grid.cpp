@@ -117,6 +117,7 @@ TEST_CASE("an option is known, its value is one of those in the table, or the er
   CHECK(settings.activations == DType::U16);
   CHECK(settings.set("float_nodes", "a,b").ok());
   CHECK(settings.float_nodes.size() == 2);
+  CHECK(!settings.set("float_nodes", "a,,b").ok());
   CHECK(settings.set("percentile", "99.5").ok());
   CHECK(settings.range.percentile == 99.5);
   const Status unknown = settings.set("activation", "u8");

@@ -54,6 +54,13 @@ TEST_CASE("integers") {
   CHECK_EQ(check_option_value("k", "integer five", "5").id(), "QR-C0010");
 }
 
+TEST_CASE("lists have no item that is empty") {
+  for (const char *good : {"", "a", "a,b", "a b, c"}) CHECK_OK(check_option_value("graph.head", "list", good));
+  for (const char *bad : {",", "a,", ",a", "a,,b", ",,,"})
+    CHECK_EQ(message(check_option_value("graph.head", "list", bad)),
+             "option graph.head: found \"" + std::string(bad) + "\", expected items with one comma between");
+}
+
 TEST_CASE("texts are utf8") {
   CHECK_OK(check_option_value("metadata.x", "text", "Grüße"));
   CHECK_OK(check_option_value("k", "path", ""));
