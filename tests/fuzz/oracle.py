@@ -161,6 +161,61 @@ def within(kind, mine, other, part=1.0):
         return bool((same | (np.abs(mine - other) <= part * (max(atol, floor * reach) + rtol * np.abs(mine)))).all())
 
 
+PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+MOVES_ALONE = {"Concat", "Expand", "Flatten", "Identity", "MaxPool", "Pad", "Relu", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+def dropped(case):
+    """How far products of 16-bit data may be off on an NPU, whose library drops the low byte of their sums (docs/htp/models.md): of data and of what their zero points add."""
+    arrays = {**case.constants, **case.inputs}
+    makers = {name: n for n in case.nodes for name in n.output if name}
+
+    def source(name):
+        """Scale and bits of what a DequantizeLinear gave, moved or not."""
+        node = makers.get(name)
+        while node is not None and node.op_type in MOVES_ALONE:
+            node = makers.get(node.input[0])
+        if node is None or node.op_type != "DequantizeLinear" or node.input[1] not in arrays:
+            return 0.0, 0
+        made = makers.get(node.input[0])  # a QuantizeLinear, whose zero point has the type
+        stored = arrays.get(node.input[0], arrays.get(made.input[2]) if made is not None and made.op_type == "QuantizeLinear" and len(made.input) > 2 else None)
+        return float(np.max(np.abs(arrays[node.input[1]].astype(np.float64)))), 8 * stored.dtype.itemsize if stored is not None else 0
+
+    found = 0.0
+    for node in case.nodes:
+        if node.op_type in PRODUCTS:
+            (data, bits), (weights, _) = source(node.input[0]), source(node.input[1])
+            found += 2 * 256 * data * weights if bits == 16 else 0.0
+    return found
+
+
+def wider(kind, more):
+    """A kind whose bounds are wider by a number."""
+    rtol, atol, floor, place = BOUNDS[kind]
+    name = f"{kind} and {more:g}"
+    BOUNDS[name] = (rtol, atol + more, floor, place)
+    return name
+
+
+def is_finite(case):
+    return all(np.isfinite(a.astype(np.float32)).all() for a in [*case.inputs.values(), *case.constants.values()] if is_float(a))
+
+
+def with_numbers(case):
+    """The case with numbers in the place of infinities and NaN; None: nobody computes it."""
+    def numbers(array):
+        if not is_float(array):
+            return array
+        wide = array.astype(np.float32)
+        return np.where(np.isfinite(wide), wide, 1.5).astype(array.dtype)
+    made = case.with_(inputs={k: numbers(a) for k, a in case.inputs.items()}, constants={k: numbers(a) for k, a in case.constants.items()})
+    try:
+        _, made.results = expected(made)
+    except Exception:
+        return None
+    return made
+
+
 def steady(case, oracle, rng):
     """Do results stay where they are when float operands lie two units in the last place beside? Constants too: as inputs they can be moved."""
     if case.exact or case.kind == "steps":  # what jumps by a step is compared by a step

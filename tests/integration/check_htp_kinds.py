@@ -156,6 +156,13 @@ for mode in ("edge", "reflect", "wrap"):
 for dims, pads in (((2, 1, 1, 1, 1), (1, 0, 2, 3, 0, 4, 0, 4, 0, 2)), ((1, 2, 3, 2, 1), (0, 2, 0, 0, 0, 0, 0, 0, 3, 1)), ((3, 2, 2, 1, 1), (0, 0, 0, 0, 0, 0, 0, 3, 1, 3)), ((3, 2, 3, 3, 3), (1, 0, 0, 0, 0, 3, 0, 1, 0, 1))):
     graph(f"Pad of whole numbers {dims} by {pads}", [onnx_node("Pad", ["x", "c0"], ["y"])], [("x", I32, dims)], [("y", I32, tuple(d + pads[i] + pads[i + 5] for i, d in enumerate(dims)))], ints("c0", *pads))
 
+# of nothing, of no axes too
+for dims in ((), (1,), (3, 4)):
+    for mode in ("constant", "edge", "reflect"):
+        pads = [ints("p", *[0] * (2 * len(dims)))]
+        graph(f"Pad of nothing, {mode}, {len(dims)} axes", [onnx_node("Pad", ["x", "p"], ["y"], text("mode", mode))], [("x", F32, dims)], [("y", F32, dims)], *pads)
+        graph(f"Pad of nothing behind Abs, {mode}, {len(dims)} axes", [onnx_node("Abs", ["x"], ["a"], name="abs"), onnx_node("Pad", ["a", "p"], ["y"], text("mode", mode))], [("x", F32, dims)], [("y", F32, dims)], *pads)
+
 one("Pad that cuts, with a value", "Pad", (1, 2, 5, 6), (1, 2, 4, 7), ints("c0", 0, 0, 1, 2, 0, 0, -2, -1), packed("c1", F32, (), [3.0]))
 
 # ---- padding that reaches the kernel, or further
@@ -240,6 +247,28 @@ for channels, stride, kernel in ((33, 4, 3), (64, 4, 3), (33, 3, 1), (40, 2, 1))
     out = (13 - kernel) // stride + 1
     one(f"depthwise Conv of {channels} channels, {kernel} wide, stride {stride}", "Conv", (1, channels, 13, 13), (1, channels, out, out), floats("c0", (channels, 1, kernel, kernel)),
         attributes=numbers("strides", [stride, stride]) + number("group", channels))
+
+# ---- operators from data of one quantisation to another
+def quantised(title, op, kinds, dims, out, weights=None, scales=(1 / 64, 0.01, 1 / 32), attributes=b"", more=(), operands=("a",), sqnr=25):
+    """x, quantised as the first type, and weights of i8 become y, quantised as the second."""
+    zeros = {U8: 128, I8: 3, U16: 30000, I16: -5}
+    nodes = [onnx_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="q"), onnx_node("DequantizeLinear", ["q", "s", "z"], ["a"], name="a"), onnx_node("DequantizeLinear", ["w", "ws", "wz"], ["b"], name="b"),
+             onnx_node(op, list(operands) + (["b"] if weights else []), ["c"], attributes), onnx_node("QuantizeLinear", ["c", "t", "v"], ["p"], name="p"), onnx_node("DequantizeLinear", ["p", "t", "v"], ["y"], name="y")]
+    of_weights = [packed("w", I8, weights, [random.randrange(-100, 100) for _ in range(count_of(weights))]), packed("ws", F32, (), [scales[1]]), packed("wz", I8, (), [0])] if weights else []
+    graph(title, nodes if weights else [node for i, node in enumerate(nodes) if i != 2], [("x", F32, dims)], [("y", F32, out)], packed("s", F32, (), [scales[0]]), packed("z", kinds[0], (), [zeros[kinds[0]]]), *of_weights,
+          packed("t", F32, (), [scales[2]]), packed("v", kinds[1], (), [zeros[kinds[1]]]), *more, tolerance=0.1, sqnr=sqnr)
+
+
+IMAGE = (1, 4, 5, 5)
+for kinds in ((U16, U8), (U8, U16), (I8, I16), (I16, I8)):
+    for op, dims, out, weights, rest in (("Conv", IMAGE, (1, 6, 5, 5), (6, 4, 1, 1), {}), ("ConvTranspose", IMAGE, (1, 6, 5, 5), (4, 6, 1, 1), {}), ("Gemm", (3, 4), (3, 6), (4, 6), {}), ("MatMul", (3, 4), (3, 6), (4, 6), {}),
+                                         ("Mul", (3, 4), (3, 4), (4,), {}), ("Add", (3, 4), (3, 4), None, {"operands": ("a", "a")}), ("Concat", (3, 4), (6, 4), None, {"operands": ("a", "a"), "attributes": number("axis", 0)}),
+                                         ("AveragePool", IMAGE, (1, 4, 3, 3), None, {"attributes": numbers("kernel_shape", [3, 3])}), ("Relu", (3, 4), (3, 4), None, {}), ("Transpose", (3, 4), (4, 3), None, {}),
+                                         ("Reshape", (3, 4), (2, 6), None, {"operands": ("a", "shape"), "more": [ints("shape", 2, 6)]}), ("Softmax", (3, 4), (3, 4), None, {"scales": (1 / 64, 0.01, 1 / 255)})):
+        quantised(f"{op} from {WORDS[kinds[0]]} to {WORDS[kinds[1]]}", op, kinds, dims, out, weights, **rest)
+# ---- products of 16 bits whose low byte the result shows: the library drops it
+for op, dims, out, weights in (("MatMul", (3, 8), (3, 5), (8, 5)), ("Gemm", (3, 8), (3, 5), (8, 5)), ("Conv", (1, 8, 4, 4), (1, 5, 4, 4), (5, 8, 1, 1)), ("ConvTranspose", (1, 8, 4, 4), (1, 5, 4, 4), (8, 5, 1, 1))):
+    quantised(f"{op} of 16 bits and its low byte", op, (U16, U16), dims, out, weights, scales=(1 / 16, 0.01, 1 / 400), sqnr=40)
 
 # ---- integers that a QuantizeLinear made, read as such or by another scale
 for dtype, scale, zero in ((U8, 0.01, 100), (U16, 0.00004, 30000)):

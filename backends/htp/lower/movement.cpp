@@ -357,6 +357,11 @@ Status pad(Lowering &l, const qir::Node &node) {
   qir::PadGeometry g;
   QR_RETURN_IF_ERROR(
       qir::resolve_pad(node, l.tensor(node.inputs[0]).shape, pads, node.inputs[3] != qir::kAbsent, axes, &g));
+  const auto is_none = [](std::int64_t amount) { return amount == 0; };
+  if (std::all_of(g.begin, g.begin + order.size(), is_none) && std::all_of(g.end, g.end + order.size(), is_none)) {
+    l.same_as(node.outputs[0], l.stored(node.inputs[0], order), order);
+    return {};
+  }
   if (mode != "constant") {
     for (const std::uint8_t axis : order)
       if (l.tensor(node.inputs[0]).shape[axis] + std::min<std::int64_t>(g.begin[axis], 0) +

@@ -54,6 +54,22 @@ constexpr Row kRows[] = {
     {Op::Swish, Form::Neither},
 };
 
+// Whose operands are all data of one type.
+bool is_of_elements(Op op) noexcept {
+  switch (op) {
+    case Op::Add:
+    case Op::Concat:
+    case Op::Div:
+    case Op::Max:
+    case Op::Min:
+    case Op::Mul:
+    case Op::Sub:
+    case Op::Sum:
+    case Op::Where: return true;
+    default: return false;
+  }
+}
+
 // The library takes no float beside integers.
 bool has_float_operand(const qir::Graph &graph, const qir::Node &node) {
   switch (node.op) {
@@ -87,6 +103,33 @@ bool has_wide_weights(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::Gemm && node.op != Op::MatMul) return false;
   const qir::Tensor &weights = qir::at(graph, node.inputs[1]);
   return weights.quant && dtype_bits(weights.dtype) == 16;
+}
+
+// Of a sum of 16-bit data times weights the library drops the low byte, however fine the result's steps are: then f16,
+// which is no further off than its rounding of the largest number of the result's type.
+bool drops_low_byte(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::Gemm && node.op != Op::MatMul) return false;
+  const qir::Tensor &x = qir::at(graph, node.inputs[0]), &w = qir::at(graph, node.inputs[1]),
+                    &y = qir::at(graph, node.outputs[0]);
+  if (!x.quant || !w.quant || !y.quant || dtype_bits(x.dtype) != 16 || !x.quant->per_tensor() || !y.quant->per_tensor())
+    return false;
+  const double unit = static_cast<double>(x.quant->scales[0]) * std::ranges::max(w.quant->scales);
+  const double zero = y.quant->zero_points[0], low = static_cast<double>(qir::integer_range(y.dtype).low),
+               high = static_cast<double>(qir::integer_range(y.dtype).high);
+  return 256 * unit > y.quant->scales[0] * std::max(high - zero, zero - low) / 2048;
+}
+
+// The library has no operator from 8 bits to 16 or back but a Convert, which an Identity is.
+bool changes_width(const qir::Graph &graph, const qir::Node &node) {
+  const qir::Tensor &y = qir::at(graph, node.outputs[0]);
+  if (node.op == Op::Identity || !y.quant) return false;
+  const std::size_t count = is_of_elements(node.op) ? node.inputs.size() : 1;  // others are weights, indices, numbers
+  for (std::size_t i = 0; i < count; ++i) {
+    if (node.inputs[i] == qir::kAbsent) continue;
+    const qir::Tensor &x = qir::at(graph, node.inputs[i]);
+    if (x.quant && dtype_bits(x.dtype) + dtype_bits(y.dtype) == 8 + 16) return true;
+  }
+  return false;
 }
 
 // Convolutions without groups get a ninth bit by input channels that they have twice (byte_weights.h); others go by
@@ -143,8 +186,8 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
   if (multiplies_blocks(graph, node)) return true;
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
-      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node) || averages_wrongly(graph, node) ||
-      forgets_zero_point(graph, node))
+      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node) || drops_low_byte(graph, node) ||
+      changes_width(graph, node) || averages_wrongly(graph, node) || forgets_zero_point(graph, node))
     return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
