@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of kernels: plain structs of 4- and 8-byte fields, stored in blobs as they are (little-endian, 8-byte
-// aligned, no padding).
+// Parameters of kernels: plain structs of 4- and 8-byte fields (2-byte ones where one was cut in two), stored in blobs
+// as they are (little-endian, 8-byte aligned, no padding).
 //
 // Images are channels-last: an operand of n x h x w x c has c adjacent, and `*_stride` elements from one pixel to the
 // next (>= c), so that a kernel can read from, or write to, a slice of the channels of a larger tensor. Rows and images
@@ -89,6 +89,18 @@ struct DepthwiseF32 {
   Residual residual = Residual::None;
   Activation act;
   std::uint32_t has_bias = 0;
+};
+
+// Weights that are known only in the run, packed as the step behind reads them: w[oc][ic / groups][kh][kw], `strides`
+// elements apart, which may be negative; the operand begins with the element that lies first. Depthwise: for
+// DepthwiseF32, ic = oc = groups = c. Else for ConvF32: Direct or Groups, weights of f32. lanes, panel: Isa::f32_lanes,
+// f32_panel.
+enum class PackKind : std::uint32_t { Conv, Depthwise, Count };
+struct PackF32 {
+  ConvF32 conv;
+  PackKind kind = PackKind::Conv;
+  std::uint32_t lanes = 0, panel = 0;
+  std::int64_t strides[4] = {};
 };
 
 // 1x1 convolution, depthwise convolution, 1x1 convolution in turn (an inverted residual block), a few rows at a time,
@@ -295,12 +307,14 @@ struct Hardmax {
   std::uint32_t dtype = 0, reserved = 0;
 };
 
-// s = x [+ r]; y = act(norm(s) [* gamma [+ beta]]); the sum is stored too where has_sum.
+// s = x [+ r]; y = act(norm(s) [* gamma [+ beta]]); the sum is stored too where has_sum, and a row's mean and the
+// inverse of its deviation where has_statistics.
 struct LayerNormF32 {
   std::int64_t rows = 0, cols = 0;
   float epsilon = 0;
   std::uint32_t rms = 0;  // 1: root mean square, no mean
-  std::uint32_t has_residual = 0, has_beta = 0, has_sum = 0;
+  std::uint32_t has_residual = 0, has_beta = 0;
+  std::uint16_t has_sum = 0, has_statistics = 0;
   std::uint32_t plain = 0;  // 1: neither gamma nor beta
   Activation act;
 };
@@ -369,6 +383,11 @@ struct RecurrentF32 {
   std::int64_t x_step = 0, x_row = 0, y_step = 0, y_row = 0;  // elements between steps, between entries of the batch
   std::int64_t state_row = 0;                                 // of h, c, last_h, last_c
   Activation f, g, h;
+};
+// Its weights, packed in the run: r as ONNX has it, [gate][hidden][hidden].
+struct PackRecurrentF32 {
+  RecurrentF32 layer;
+  std::uint32_t lanes = 0, reserved = 0;
 };
 // An LSTM whose weights are bytes times a factor for each column, where there are dot products of bytes
 // (Isa::int_group 4): `layer` without gates, whose x_step and x_row are those of x, [step][entry][input]. Rows of x and

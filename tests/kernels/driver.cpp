@@ -304,6 +304,7 @@ int main_of(int argc, char **argv) {
   register_scatter(registry);
   register_top_k(registry);
   register_movement(registry);
+  register_pack_weights(registry);
   register_normalization(registry);
   register_softmax_f64(registry);
   register_pooling(registry);

@@ -149,6 +149,7 @@ void register_functions_f64(Registry &registry);
 void register_scatter(Registry &registry);
 void register_top_k(Registry &registry);
 void register_movement(Registry &registry);
+void register_pack_weights(Registry &registry);
 void register_normalization(Registry &registry);
 void register_softmax_f64(Registry &registry);
 void register_pooling(Registry &registry);

@@ -19,7 +19,8 @@ import numpy as np, onnx, onnxruntime as o
 from onnx import numpy_helper as nh
 o.set_default_logger_severity(4)
 for line in sys.stdin:
-    path, seconds, *files = line.rstrip("\n").split("\t")
+    path, seconds, clock, *files = line.rstrip("\n").split("\t")
+    now = time.thread_time if clock == "processor" else time.perf_counter
     try:
         s = o.SessionOptions(); s.intra_op_num_threads = 1
         k = o.InferenceSession(path, s, providers=["CPUExecutionProvider"]); b = k.io_binding()
@@ -29,7 +30,7 @@ for line in sys.stdin:
         for y in k.get_outputs(): b.bind_output(y.name)
         k.run_with_iobinding(b); times = []; end = time.time() + float(seconds)
         while time.time() < end or len(times) < 5:
-            at = time.perf_counter(); k.run_with_iobinding(b); times.append(time.perf_counter() - at)
+            at = now(); k.run_with_iobinding(b); times.append(now() - at)
         answer = {"ms": sorted(times)[len(times) // 2] * 1e3}
     except Exception as error:
         answer = {"why": str(error).strip().splitlines()[-1]}
@@ -40,14 +41,14 @@ for line in sys.stdin:
 class Theirs:
     """ONNX Runtime in a process of its own, started again where a case kills it."""
 
-    def __init__(self):
-        self.process = None
+    def __init__(self, clock):
+        self.process, self.clock = None, clock
 
     def run(self, path, seconds, files, _names):
         if not self.process:
             self.process = subprocess.Popen([sys.executable, "-c", ORT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            self.process.stdin.write("\t".join([path, str(seconds), *files]) + "\n")
+            self.process.stdin.write("\t".join([path, str(seconds), self.clock, *files]) + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
         except BrokenPipeError:
@@ -58,20 +59,20 @@ class Theirs:
         return json.loads(answer)
 
 
-def ours(program, path, seconds, names, files):
+def ours(program, path, seconds, names, files, clock):
     given = [a for n, file in zip(names, files) for a in ("--input", f"{n}={file}")]
     r = subprocess.run([program, "bench", path, "--backend", "cpu", "--threads", "1", "--duration", str(seconds), "--json", "-", *given], capture_output=True, text=True)
-    return {"ms": json.loads(r.stdout)["median_ms"]} if r.returncode == 0 else {"why": (r.stderr.strip() or f"ended with {r.returncode}").splitlines()[0][:200]}
+    return {"ms": json.loads(r.stdout)["median_ms" if clock == "wall" else "median_processor_ms"]} if r.returncode == 0 else {"why": (r.stderr.strip() or f"ended with {r.returncode}").splitlines()[0][:200]}
 
 
 class Before:
     """Another build of ours in ONNX Runtime's place: whether a change made something slower."""
 
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, clock):
+        self.program, self.clock = program, clock
 
     def run(self, path, seconds, files, names):
-        return ours(self.program, path, seconds, names, files)
+        return ours(self.program, path, seconds, names, files, self.clock)
 
 
 def on_reference(program, path):
@@ -96,7 +97,7 @@ def time_case(name, case, o, theirs, folder):
     ratios = []
     for _ in range(o.rounds):
         them = {"why": row["why"]} if row["why"] else theirs.run(path, o.seconds, files, list(case.values))
-        us = ours(o.program, path, o.seconds, list(case.values), files)
+        us = ours(o.program, path, o.seconds, list(case.values), files, o.clock)
         if "ms" in us:
             row["ours_ms"] = min(us["ms"], row["ours_ms"] or us["ms"])
         else:
@@ -157,6 +158,7 @@ def main():
     a.add_argument("--to", type=int, help="one behind the place of the last")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=0.3)
+    a.add_argument("--clock", choices=("wall", "processor"), default="wall", help="processor: what a run had of the processor, which other work on the machine does not lengthen")
     a.add_argument("--limit", type=float, default=1e9, help="stop after so many seconds and say at which place to go on")
     a.add_argument("--json")
     a.add_argument("--pages", nargs="+", metavar="JSON", help="time nothing: read rows of these files; of a case that is in several the last")
@@ -170,7 +172,7 @@ def main():
         a.error("--program or --pages")
     else:
         from operator_cases import CASES
-        theirs, wanted = Before(o.against) if o.against else Theirs(), list(CASES)[o.first:o.to]
+        theirs, wanted = Before(o.against, o.clock) if o.against else Theirs(o.clock), list(CASES)[o.first:o.to]
         with tempfile.TemporaryDirectory() as folder:
             for place, name in enumerate(wanted, o.first):
                 if o.only and not any(t == "=" + name or t.lower() in name.lower() for t in o.only):

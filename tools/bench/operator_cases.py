@@ -542,6 +542,7 @@ def bodies():
 bodies()
 
 import operator_cases_networks  # noqa: E402,F401 (behind the cases here, whose made-up values stay as they were)
+import operator_cases_unfrozen  # noqa: E402,F401
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases"))
 import case_tables  # noqa: E402

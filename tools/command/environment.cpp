@@ -81,6 +81,15 @@ json environment() {
           {"time", utc_now()}};
 }
 
+double processor_ms() {
+#if defined(CLOCK_PROCESS_CPUTIME_ID)
+  timespec time{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0)
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+#endif
+  return 0;
+}
+
 PeakMemory peak_memory() {
   if (const long kb = std::strtol(proc_value("/proc/self/status", "VmHWM").c_str(), nullptr, 10); kb > 0)
     return {kb, "VmHWM"};

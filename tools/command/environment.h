@@ -13,6 +13,9 @@ const char *commit();
 // say is null.
 nlohmann::json environment();
 
+// What the threads of this process have had of the processors, in ms; 0 where the system does not say.
+double processor_ms();
+
 // Peak resident memory of this process in kB.
 struct PeakMemory {
   long kb;

@@ -54,22 +54,88 @@ std::optional<ReduceOp> reduction_of(Op op) noexcept {
 
 namespace {
 
-// The axes that go must lie side by side in memory: what is outside, among and inside them.
-bool adjacent(const View &x, const bool *reduced, kernels::ReduceF32 *p) {
-  p->outer = p->reduced = p->inner = 1;
-  enum { Outside, Among, Inside } stage = Outside;
+// Neighbours in memory of which all go, or all stay.
+struct AxisRun {
+  bool goes;
+  std::int64_t count;
+};
+Vector<AxisRun> axis_runs(const View &x, const bool *reduced) {
+  Vector<AxisRun> runs;
   for (const std::size_t d : memory_order(x)) {
     if (x.dims[d] == 1) continue;
-    if (reduced[d]) {
-      if (stage == Inside) return false;
-      stage = Among;
-      p->reduced *= x.dims[d];
-    } else {
-      if (stage == Among) stage = Inside;
-      (stage == Outside ? p->outer : p->inner) *= x.dims[d];
-    }
+    if (runs.empty() || runs.back().goes != reduced[d]) runs.push_back({reduced[d], x.dims[d]});
+    else runs.back().count *= x.dims[d];
   }
-  return true;
+  return runs;
+}
+std::size_t runs_that_go(const Vector<AxisRun> &runs) {
+  return static_cast<std::size_t>(std::ranges::count_if(runs, &AxisRun::goes));
+}
+
+// Over one run: what is outside, among and inside it. The longest first: it leaves the least for those that follow.
+kernels::ReduceF32 longest_run(const Vector<AxisRun> &runs, std::size_t *at) {
+  *at = runs.size();
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].goes && (*at == runs.size() || runs[i].count > runs[*at].count)) *at = i;
+  kernels::ReduceF32 p;
+  p.outer = p.reduced = p.inner = 1;
+  for (std::size_t i = 0; i < runs.size(); ++i) (i < *at ? p.outer : i == *at ? p.reduced : p.inner) *= runs[i].count;
+  return p;
+}
+
+// What reduces the results of a part of the elements; nothing where those leave the range of what all of them have.
+std::optional<ReduceOp> op_of_parts(ReduceOp op, DType dtype) {
+  switch (op) {
+    case ReduceOp::L1:
+    case ReduceOp::SumSquare: return ReduceOp::Sum;
+    case ReduceOp::Prod: return is_integer(dtype) ? std::optional(op) : std::nullopt;
+    default: return op;
+  }
+}
+
+struct Reduction {
+  ReduceOp op;
+  DType dtype;
+  kernels::Activation act;  // of f32
+};
+// One step: from x to y, dense.
+Status emit_reduce(Lowering &l, const Reduction &how, kernels::ReduceF32 p, const View &x, const View &y) {
+  if (how.dtype == DType::F32) {
+    p.op = how.op, p.act = how.act;
+    return l.emit_step(Kernel::ReduceF32, p, {arg(x), arg(y)});
+  }
+  const kernels::Reduce wide{p.outer, p.reduced, p.inner, how.op, static_cast<std::uint32_t>(how.dtype)};
+  const std::uint64_t width = dtype_bits(how.dtype) / 8;
+  return l.emit_step(Kernel::Reduce, wide, {arg(x, width), arg(y, width)});
+}
+// One step for each run of axes that go, the last of which writes y.
+Status emit_reductions(Lowering &l, Reduction how, Vector<AxisRun> runs, View x, const View &y) {
+  const kernels::Activation act = how.act;
+  while (runs_that_go(runs) > 1) {
+    std::size_t at;
+    const kernels::ReduceF32 p = longest_run(runs, &at);
+    how.act = {};
+    const View made = l.new_row_major({p.outer, p.inner}, dtype_bits(how.dtype) / 8);
+    QR_RETURN_IF_ERROR(emit_reduce(l, how, p, x, made));
+    how.op = *op_of_parts(how.op, how.dtype);
+    x = made;
+    runs[at].goes = false, runs[at].count = 1;
+  }
+  how.act = act;
+  std::size_t at;
+  return emit_reduce(l, how, longest_run(runs, &at), x, y);
+}
+
+// The tensor densely, with the axes that go innermost.
+View reduced_last(Lowering &l, std::int32_t id, const bool *reduced) {
+  const View from = l.any(id);
+  Vector<std::size_t> order;
+  for (const bool goes : {false, true})
+    for (std::size_t d = 0; d < from.rank(); ++d)
+      if (reduced[d] == goes) order.push_back(d);
+  const View made = l.new_dense(from.dims, order, l.width(id));
+  l.copy(from, made, l.width(id), id);
+  return made;
 }
 
 }  // namespace
@@ -126,14 +192,15 @@ Result<Lowered> lower_reduce(Lowering &l, const Group &group) {
     QR_RETURN_IF_ERROR(qir::resolve_reduce(node, axes, rank, &reduced));
     keep = node.get_int("keepdims", 1) != 0;
   }
-  kernels::ReduceF32 p;
-  const bool as_it_is = adjacent(l.dense_layout(xi), reduced, &p);
-  if (!as_it_is && !adjacent({kNoValue, 0, l.tensor(xi).shape, cpu::row_major(l.tensor(xi).shape)}, reduced, &p))
-    return Lowered::NotMine;
-  const View x = as_it_is ? l.dense(xi) : l.row_major(xi);
-  p.op = *op;
-  p.act = group.act;
-  if (node.op == Op::ReduceLogSum) p.act = {kernels::Act::Log, 0, 0, 0};
+  const auto runs_of = [&](const View &view) { return axis_runs(view, reduced); };
+  const View row_major{kNoValue, 0, l.tensor(xi).shape, cpu::row_major(l.tensor(xi).shape)};
+  const std::size_t as_it_is = runs_that_go(runs_of(l.dense_layout(xi)));
+  View x;
+  if (as_it_is > 1 && runs_that_go(runs_of(row_major)) < 2) x = l.row_major(xi);
+  else if (as_it_is > 1 && !op_of_parts(*op, dtype)) x = reduced_last(l, xi, reduced);
+  else x = l.dense(xi);
+  Reduction how{*op, dtype, group.act};
+  if (node.op == Op::ReduceLogSum) how.act = {kernels::Act::Log, 0, 0, 0};
   View kept = x;
   for (std::size_t d = 0; d < rank; ++d)
     if (reduced[d]) kept.dims[d] = 1;
@@ -146,12 +213,11 @@ Result<Lowered> lower_reduce(Lowering &l, const Group &group) {
       y.strides.erase(y.strides.begin() + static_cast<std::ptrdiff_t>(d));
     }
   }
+  QR_RETURN_IF_ERROR(emit_reductions(l, how, runs_of(x), x, written));
   if (dtype == DType::F32) {
     l.define(group.output, y);
-    return l.finish_step(Kernel::ReduceF32, p, {arg(x), arg(written)});
+    return Lowered::Done;
   }
-  const kernels::Reduce wide{p.outer, p.reduced, p.inner, p.op, static_cast<std::uint32_t>(dtype)};
-  QR_RETURN_IF_ERROR(l.emit_step(Kernel::Reduce, wide, {arg(x, l.width(xi)), arg(written, l.width(xi))}));
   if (node.op == Op::ReduceLogSum) {
     const View sums = written;
     written = l.new_like(kept, 8);

@@ -25,9 +25,8 @@ std::int64_t pixel_of(const View &view) {
 struct ConvParts {
   qir::ConvGeometry geometry;
   kernels::Window window;
-  Vector<float> bias;
-  kernels::FilterView<float> filter{};
-  std::int64_t weights = 0;  // in all
+  Bias bias;
+  std::int32_t weights = qir::kAbsent;
   // Filters of one channel each; how many of them each channel has: geometry.out_per_group.
   bool depthwise() const noexcept { return geometry.in_per_group == 1 && geometry.group > 1; }
 };
@@ -36,19 +35,14 @@ struct ConvParts {
 Result<bool> conv_parts(const Lowering &l, const Group &group, ConvParts *out) {
   const qir::Node &node = l.node(group);
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
-  if (!l.is_f32(xi) || !l.is_f32(group.output) || !qir::constant_floats(l.graph(), wi)) return false;
+  if (!l.is_f32(xi) || !l.is_f32(group.output) || !l.is_f32(wi)) return false;
   if (Status status = qir::resolve_conv(node, l.tensor(xi).shape, l.tensor(wi).shape, &out->geometry); !status.ok())
     return status;
   if (!conv_window(out->geometry, &out->window) || out->geometry.in_channels > 1 << 20 ||
       out->geometry.out_channels > 1 << 20)
     return false;
-  if (!bias_of(l, group, out->geometry.out_channels, 1, l.input(node, 2), &out->bias)) return false;
-  const qir::Shape &ws = l.tensor(wi).shape;
-  const Dims strides = cpu::row_major(ws);
-  out->weights = count_of(ws);
-  out->filter = {qir::constant_floats(l.graph(), wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0,
-                 strides.back()};
-  return true;
+  out->weights = wi;
+  return bias_of(l, group, out->geometry.out_channels, 1, l.input(node, 2), &out->bias);
 }
 
 kernels::WeightType weight_type(const Lowering &l, const float *values, std::int64_t count) {
@@ -61,33 +55,65 @@ kernels::WeightType weight_type(const Lowering &l, const float *values, std::int
   return kernels::shortest_exact(values, count);
 }
 
-// Appends packed weights and bias to a step's operands; their sizes come from the check of the kernel, ConvF32 or
-// DepthwiseF32.
-Status add_packed(Lowering &l, Kernel kernel, const void *params, const kernels::FilterView<float> &filter,
-                  const Vector<float> &bias, Vector<Arg> *args) {
+// The step that packs weights in the run.
+Status emit_pack(Lowering &l, kernels::PackF32 pack, const FilterSource &filter, std::uint32_t to) {
+  pack.lanes = l.isa().f32_lanes, pack.panel = l.isa().f32_panel;
+  pack.strides[0] = filter.at.oc_stride, pack.strides[1] = filter.at.ic_stride;
+  pack.strides[2] = filter.at.kh_stride, pack.strides[3] = filter.at.kw_stride;
+  const kernels::ConvF32 &c = pack.conv;
+  const std::int64_t dims[] = {c.oc, c.ic / c.groups, c.window.kh, c.window.kw};
+  View from = filter.view;
+  for (std::size_t i = 0; i < 4; ++i) from.offset += std::min<std::int64_t>(0, pack.strides[i]) * (dims[i] - 1);
+  return l.emit_step(Kernel::PackF32, pack, {arg(from), arg(to)});
+}
+kernels::PackF32 pack_of(const kernels::ConvF32 &p) {
+  kernels::PackF32 pack;
+  pack.conv = p;
+  return pack;
+}
+kernels::PackF32 pack_of(const kernels::DepthwiseF32 &p) {
+  kernels::PackF32 pack;
+  pack.conv.window = p.window, pack.conv.ic = pack.conv.oc = pack.conv.groups = p.c;
+  pack.kind = kernels::PackKind::Depthwise;
+  return pack;
+}
+void pack_constants(const Lowering &l, const kernels::ConvF32 &p, const kernels::FilterView<float> &w, void *to) {
+  kernels::pack_conv_f32(p, l.isa(), w, to);
+}
+void pack_constants(const Lowering &l, const kernels::DepthwiseF32 &p, const kernels::FilterView<float> &w, void *to) {
+  kernels::pack_depthwise_f32(p, l.isa(), w, to);
+}
+
+// Appends packed weights and bias to a step's operands; their sizes come from the check of its kernel.
+template <class P>
+Status add_packed(Lowering &l, Kernel kernel, const P &p, const FilterSource &filter, const Bias &bias,
+                  Vector<Arg> *args, View *bias_view) {
   kernels::Needs needs;
-  QR_RETURN_IF_ERROR(l.check(kernel, params, &needs));
-  args->push_back(arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-    if (kernel == Kernel::ConvF32)
-      kernels::pack_conv_f32(*static_cast<const kernels::ConvF32 *>(params), l.isa(), filter, packed.data());
-    else
-      kernels::pack_depthwise_f32(*static_cast<const kernels::DepthwiseF32 *>(params), l.isa(), filter, packed.data());
-  })));
+  QR_RETURN_IF_ERROR(l.check(kernel, &p, &needs));
+  if (filter.constant()) {
+    args->push_back(arg(l.packed_constant(needs.operand_bytes[1],
+                                          [&](auto &packed) { pack_constants(l, p, filter.at, packed.data()); })));
+  } else {
+    const std::uint32_t packed = l.new_value(needs.operand_bytes[1]);
+    QR_RETURN_IF_ERROR(emit_pack(l, pack_of(p), filter, packed));
+    args->push_back(arg(packed));
+  }
   if (bias.empty()) return {};
-  args->push_back(arg(l.packed_constant(needs.operand_bytes[2], [&](auto &padded) {
-    kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
-  })));
+  QR_RETURN_IF_ERROR(bias_operand(l, bias, needs.operand_bytes[2], bias_view));
+  args->push_back(arg(*bias_view));
   return {};
 }
 
-// The step of constant weights.
-Status emit_packed(Lowering &l, Kernel kernel, const void *params, const View &x,
-                   const kernels::FilterView<float> &filter, const Vector<float> &bias, const View *r, const View &y) {
+// The step of packed weights.
+template <class P>
+Status emit_packed(Lowering &l, Kernel kernel, const P &p, const View &x, const FilterSource &filter, const Bias &bias,
+                   const View *r, const View &y) {
   Vector<Arg> args{arg(x)};
-  QR_RETURN_IF_ERROR(add_packed(l, kernel, params, filter, bias, &args));
+  View bias_view;
+  QR_RETURN_IF_ERROR(add_packed(l, kernel, p, filter, bias, &args, &bias_view));
   if (r) args.push_back(arg(*r));
   args.push_back(arg(y));
-  return l.emit(kernel, params, args);
+  return l.emit(kernel, &p, args);
 }
 
 }  // namespace
@@ -122,20 +148,78 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
   return true;
 }
 
-bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float scale, std::int32_t bias,
-             Vector<float> *out) {
-  out->clear();
+bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float scale, std::int32_t bias, Bias *out) {
+  *out = {};
+  out->channels = channels, out->scale = scale;
   for (const std::int32_t id : {bias, group.bias}) {
     if (id == qir::kAbsent) continue;
-    const float *values = qir::constant_floats(l.graph(), id);
-    if (!values) return false;
     const std::int64_t count = count_of(l.tensor(id).shape);
     // One value for all, or one per column with ones before it; of what an Add brings, fusion has looked.
     if (count != 1 && (count != channels || (id != group.bias && l.tensor(id).shape.back() != channels))) return false;
-    if (out->empty()) out->assign(static_cast<std::size_t>(channels), 0);
-    for (std::size_t c = 0; c < out->size(); ++c) (*out)[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
+    const float *values = qir::constant_floats(l.graph(), id);
+    if (!values) {
+      if (!l.is_f32(id)) return false;
+      out->tensor = id;
+      continue;
+    }
+    if (out->values.empty()) out->values.assign(static_cast<std::size_t>(channels), 0);
+    for (std::size_t c = 0; c < out->values.size(); ++c)
+      out->values[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
   }
   return true;
+}
+
+Status bias_operand(Lowering &l, const Bias &bias, std::uint64_t bytes, View *out) {
+  const std::int64_t n = bias.channels;
+  if (bias.tensor == qir::kAbsent) {
+    Vector<float> values;
+    for (std::int64_t first = 0; first < n; first += bias.each)
+      for (std::int64_t i = 0; i < bias.times; ++i)
+        values.insert(values.end(), bias.values.begin() + first, bias.values.begin() + first + bias.each);
+    const std::uint32_t value = l.packed_constant(bytes, [&](auto &padded) {
+      kernels::pack_channels(values.data(), static_cast<std::int64_t>(values.size()), padded.data(), padded.size());
+    });
+    *out = View{static_cast<std::int32_t>(value), 0, {n * bias.times}, {1}};
+    return {};
+  }
+  View from = l.row_major(bias.tensor);
+  const std::int64_t given = count_of(from.dims);
+  from.dims = {n}, from.strides = {given == 1 && n > 1 ? 0 : 1};
+  if (bias.scale != 1) {
+    const View scaled = l.new_row_major({given}, 4);
+    const kernels::UnaryF32 p{given, {kernels::Act::Linear, bias.scale, 0, 0}};
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::UnaryF32, p, {arg(from), arg(scaled)}));
+    from.value = scaled.value, from.offset = 0;
+  }
+  if (!bias.values.empty()) {
+    const View added = l.constant_floats(bias.values, {n}), sum = l.new_row_major({n}, 4);
+    kernels::BinaryF32 p;
+    p.dims[0] = n, p.a[0] = from.strides[0], p.b[0] = 1;
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::BinaryF32, p, {arg(from), arg(added), arg(sum)}));
+    from = sum;
+  }
+  *out = from;
+  if (from.strides[0] == 1 && bias.times == 1 && bytes == static_cast<std::uint64_t>(n) * 4) return {};
+  const Dims dims{n / bias.each, bias.times, bias.each};
+  const View padded{static_cast<std::int32_t>(l.new_value(bytes)), 0, dims, cpu::row_major(dims)};
+  from.dims = dims, from.strides = {bias.each * from.strides[0], 0, from.strides[0]};
+  l.copy(from, padded, 4, bias.tensor);
+  *out = View{padded.value, 0, {count_of(dims)}, {1}};
+  return {};
+}
+
+FilterSource filter_of(Lowering &l, std::int32_t weights) {
+  const qir::Shape &shape = l.tensor(weights).shape;
+  FilterSource filter;
+  filter.count = count_of(shape);
+  Dims strides = cpu::row_major(shape);
+  if (!(filter.at.data = qir::constant_floats(l.graph(), weights))) {
+    filter.view = l.any(weights);
+    strides = filter.view.strides;
+  }
+  filter.at.oc_stride = strides[0], filter.at.ic_stride = strides[1];
+  filter.at.kh_stride = shape.size() == 4 ? strides[2] : 0, filter.at.kw_stride = strides.back();
+  return filter;
 }
 
 void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values, std::int64_t count) {
@@ -146,28 +230,29 @@ void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values,
     p->algorithm = kernels::ConvAlgorithm::Split;
 }
 
-Status emit_gemm(Lowering &l, const kernels::ConvF32 &p, const View &x, const kernels::FilterView<float> &filter,
-                 const Vector<float> &bias, const View &y, const View *r) {
-  return emit_packed(l, Kernel::ConvF32, &p, x, filter, bias, r, y);
+Status emit_gemm(Lowering &l, const kernels::ConvF32 &p, const View &x, const FilterSource &filter, const Bias &bias,
+                 const View &y, const View *r) {
+  return emit_packed(l, Kernel::ConvF32, p, x, filter, bias, r, y);
 }
 
-Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
-                 std::int64_t weights, const Vector<float> &bias, const View &y, const View *r) {
-  // Groups were quicker wherever they are possible, than Winograd's algorithm too.
+Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const FilterSource &filter, const Bias &bias,
+                 const View &y, const View *r) {
+  const float *const weights = filter.at.data;
+  // Groups were quicker wherever they are possible, than Winograd's algorithm too. (To transform weights in each run
+  // takes longer than it saves.)
   if (kernels::groups_possible(p, l.isa().f32_lanes)) p.algorithm = kernels::ConvAlgorithm::Groups;
-  else if (l.options().winograd) p.algorithm = kernels::winograd_choice(p, l.isa());
+  else if (l.options().winograd && filter.constant()) p.algorithm = kernels::winograd_choice(p, l.isa());
   // (A filter that is not finite would spoil all that its points are parts of.)
   if (kernels::is_winograd(p.algorithm) && !l.options().dry_run &&
-      !std::all_of(filter.data, filter.data + weights, [](float v) { return std::isfinite(v); }))
+      !std::all_of(weights, weights + filter.count, [](float v) { return std::isfinite(v); }))
     p.algorithm = kernels::ConvAlgorithm::Direct;
-  if (p.algorithm == kernels::ConvAlgorithm::Direct) choose_numbers(l, &p, filter.data, weights);
+  if (p.algorithm == kernels::ConvAlgorithm::Direct && filter.constant()) choose_numbers(l, &p, weights, filter.count);
   return emit_gemm(l, p, x, filter, bias, y, r);
 }
 
-Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x,
-                      const kernels::FilterView<float> &filter, const Vector<float> &bias, const View &y,
-                      const View *r) {
-  return emit_packed(l, Kernel::DepthwiseF32, &p, x, filter, bias, r, y);
+Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x, const FilterSource &filter,
+                      const Bias &bias, const View &y, const View *r) {
+  return emit_packed(l, Kernel::DepthwiseF32, p, x, filter, bias, r, y);
 }
 
 // A filter bank; or filters of one channel each, channels last.
@@ -185,14 +270,15 @@ Result<Lowered> lower_conv(Lowering &l, const Group &group) {
       planes = row_major_x && (p.ic > 1 || few);
   if (row_major_x && stays_planar(l, xi, group.output)) {
     p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
-    choose_numbers(l, &p, parts.filter.data, parts.weights);
+    if (const float *const weights = qir::constant_floats(l.graph(), parts.weights))
+      choose_numbers(l, &p, weights, count_of(l.tensor(parts.weights).shape));
     if (kernels::writes_planes(p, l.isa().f32_lanes, l.isa().f32_panel)) {
       p.act = group.act, p.residual = group.residual_mode, p.has_bias = !parts.bias.empty();
       View r;
       if (group.residual != qir::kAbsent) r = l.row_major(group.residual);
       const View in = l.any(xi), out = l.new_row_major(l.tensor(group.output).shape, 4);
       l.define(group.output, out);
-      return done(emit_conv(l, p, in, parts.filter, parts.weights, parts.bias, out,
+      return done(emit_conv(l, p, in, filter_of(l, parts.weights), parts.bias, out,
                             group.residual == qir::kAbsent ? nullptr : &r));
     }
     p.algorithm = kernels::ConvAlgorithm::Direct, p.weights = kernels::WeightType::F32;
@@ -212,11 +298,12 @@ Result<Lowered> lower_conv(Lowering &l, const Group &group) {
     kernels::DepthwiseF32 d;
     d.c = narrow(parts.geometry.out_channels);
     fill(d);
-    return done(emit_depthwise(l, d, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+    return done(emit_depthwise(l, d, x, filter_of(l, parts.weights), parts.bias, y,
+                               group.residual == qir::kAbsent ? nullptr : &r));
   }
   fill(p);
   return done(
-      emit_conv(l, p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+      emit_conv(l, p, x, filter_of(l, parts.weights), parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
 }
 
 // Filters of one channel each, over planes that stay planes. Strides are quicker channels last, copies and all, but for
@@ -242,7 +329,8 @@ Result<Lowered> lower_depthwise_planes(Lowering &l, const Group &group) {
   if (group.residual != qir::kAbsent) r = l.row_major(group.residual);
   const View x = l.row_major(xi), y = l.new_row_major(l.tensor(group.output).shape, 4);
   l.define(group.output, y);
-  return done(emit_depthwise(l, p, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r));
+  return done(emit_depthwise(l, p, x, filter_of(l, parts.weights), parts.bias, y,
+                             group.residual == qir::kAbsent ? nullptr : &r));
 }
 
 Result<Lowered> lower_block(Lowering &l, const Group &group) {
@@ -250,7 +338,7 @@ Result<Lowered> lower_block(Lowering &l, const Group &group) {
   ConvParts e, d, o;
   for (const auto &[of, parts] : {std::pair{&expand, &e}, std::pair{&depthwise, &d}, std::pair{&group, &o}}) {
     QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(l, *of, parts));
-    if (!fits) return Lowered::NotMine;
+    if (!fits || !qir::constant_floats(l.graph(), parts->weights)) return Lowered::NotMine;
   }
   if (!d.depthwise() || d.geometry.out_per_group != 1 || d.window.dh != 1) return Lowered::NotMine;
   const View x = l.channels_last(l.node(expand).inputs[0]);
@@ -260,8 +348,9 @@ Result<Lowered> lower_block(Lowering &l, const Group &group) {
   kernels::BlockF32 p;
   const std::int32_t c = narrow(d.geometry.in_channels);
   p.expand.window = e.window, p.expand.ic = narrow(e.geometry.in_channels), p.expand.oc = c;
-  p.expand.weights = weight_type(l, e.filter.data, e.weights),
-  p.project.weights = weight_type(l, o.filter.data, o.weights);
+  const FilterSource filters[] = {filter_of(l, e.weights), filter_of(l, d.weights), filter_of(l, o.weights)};
+  p.expand.weights = weight_type(l, filters[0].at.data, filters[0].count),
+  p.project.weights = weight_type(l, filters[2].at.data, filters[2].count);
   p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act,
   p.expand.has_bias = !e.bias.empty();
   p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c,
@@ -272,9 +361,10 @@ Result<Lowered> lower_block(Lowering &l, const Group &group) {
   if (group.residual != qir::kAbsent)
     p.project.r_stride = narrow(pixel_of(r)), p.project.residual = group.residual_mode;
   Vector<Arg> args{arg(x)};
-  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, &p.expand, e.filter, e.bias, &args));
-  QR_RETURN_IF_ERROR(add_packed(l, Kernel::DepthwiseF32, &p.depthwise, d.filter, d.bias, &args));
-  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, &p.project, o.filter, o.bias, &args));
+  View biases[3];
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, p.expand, filters[0], e.bias, &args, &biases[0]));
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::DepthwiseF32, p.depthwise, filters[1], d.bias, &args, &biases[1]));
+  QR_RETURN_IF_ERROR(add_packed(l, Kernel::ConvF32, p.project, filters[2], o.bias, &args, &biases[2]));
   if (group.residual != qir::kAbsent) args.push_back(arg(r));
   args.push_back(arg(y));
   return l.finish(Kernel::BlockF32, &p, args);

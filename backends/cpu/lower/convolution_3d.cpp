@@ -71,7 +71,7 @@ View dense_channels_last(Lowering &l, std::int32_t id) {
 }
 
 // w[oc][ic][slice][h][w] -> [oc][slice][ic][h][w]
-Vector<float> filters_by_slice(const qir::ConvGeometry &g, const float *weights) {
+Vector<float> constants_by_slice(const qir::ConvGeometry &g, const float *weights) {
   const std::int64_t depth = g.kernel[0], taps = g.kernel[1] * g.kernel[2];
   Vector<float> filter;
   filter.reserve(static_cast<std::size_t>(g.out_channels * depth * g.in_per_group * taps));
@@ -84,21 +84,50 @@ Vector<float> filters_by_slice(const qir::ConvGeometry &g, const float *weights)
   return filter;
 }
 
+// w[oc][ic][slice][h][w] as [oc][slice][ic][h][w]: constants in `values`.
+FilterSource filters_by_slice(Lowering &l, const qir::ConvGeometry &g, std::int32_t weights, Vector<float> *values) {
+  const std::int64_t depth = g.kernel[0], taps = g.kernel[1] * g.kernel[2];
+  FilterSource filter{{nullptr, g.in_per_group * depth * taps, taps, g.kernel[2], 1}, 0, {}};
+  if (const float *const given = qir::constant_floats(l.graph(), weights)) {
+    if (!l.options().dry_run) *values = constants_by_slice(g, given);
+    filter.at.data = values->data(), filter.count = static_cast<std::int64_t>(values->size());
+    return filter;
+  }
+  View from = l.row_major(weights);
+  from.dims = {g.out_channels, depth, g.in_per_group, taps};
+  from.strides = {g.in_per_group * depth * taps, taps, depth * taps, 1};
+  filter.view = l.new_row_major(from.dims, 4);
+  l.copy(from, filter.view, 4, weights);
+  return filter;
+}
+
+// Slice k of filters of one channel each.
+FilterSource slice_of_filter(Lowering &l, const qir::ConvGeometry &g, std::int32_t id, std::int64_t k) {
+  const std::int64_t taps = g.kernel[1] * g.kernel[2];
+  FilterSource filter{{nullptr, g.kernel[0] * taps, taps, g.kernel[2], 1}, 0, {}};
+  if (const float *const weights = qir::constant_floats(l.graph(), id)) {
+    filter.at.data = weights + k * taps, filter.count = count_of(l.tensor(id).shape) - k * taps;
+  } else {
+    filter.view = l.row_major(id);
+    filter.view.offset += k * taps;
+  }
+  return filter;
+}
+
 }  // namespace
 
 // Slices of the depth that a filter covers lie side by side, as channels of images: a convolution of two dimensions.
 Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
   const qir::Node &node = l.node(group);
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
-  const float *const weights = qir::constant_floats(l.graph(), wi);
-  if (!l.is_f32(xi) || !l.is_f32(group.output) || !weights) return Lowered::NotMine;
+  if (!l.is_f32(xi) || !l.is_f32(group.output) || !l.is_f32(wi)) return Lowered::NotMine;
   qir::ConvGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_conv(node, l.tensor(xi).shape, l.tensor(wi).shape, &g));
   if (g.rank != 3 || g.kernel[0] < 1 || g.pad_begin[0] < 0 || g.pad_end[0] < 0) return Lowered::NotMine;
   const std::int64_t depth = g.kernel[0], wide = g.in_channels * depth, images = g.batch * g.out[0];
   if (wide > kMostChannels || g.out_channels > kMostChannels || images > kMostExtent) return Lowered::NotMine;
   kernels::ConvF32 p;
-  Vector<float> bias;
+  Bias bias;
   if (!conv_window(flattened(g, images), &p.window) || !bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias))
     return Lowered::NotMine;
 
@@ -123,12 +152,9 @@ Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
   }
   p.ic = p.x_stride = narrow(wide), p.oc = p.y_stride = narrow(g.out_channels), p.groups = narrow(g.group);
   p.act = group.act, p.has_bias = !bias.empty();
-  const std::int64_t taps = g.kernel[1] * g.kernel[2];
-  Vector<float> filter;
-  if (!l.options().dry_run) filter = filters_by_slice(g, weights);
-  return done(emit_conv(l, p, x, {filter.data(), g.in_per_group * depth * taps, taps, g.kernel[2], 1},
-                        static_cast<std::int64_t>(filter.size()), bias, y,
-                        group.residual == qir::kAbsent ? nullptr : &r));
+  Vector<float> values;
+  const FilterSource filter = filters_by_slice(l, g, wi, &values);
+  return done(emit_conv(l, p, x, filter, bias, y, group.residual == qir::kAbsent ? nullptr : &r));
 }
 
 // Filters of one channel each over three axes: the slices of the depth one after the other, each added to the sum of
@@ -136,8 +162,8 @@ Result<Lowered> lower_conv3d(Lowering &l, const Group &group) {
 Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
   const qir::Node &node = l.node(group);
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
-  const float *const weights = qir::constant_floats(l.graph(), wi);
-  if (!l.is_f32(xi) || !l.is_f32(group.output) || !weights || group.residual != qir::kAbsent) return Lowered::NotMine;
+  if (!l.is_f32(xi) || !l.is_f32(group.output) || !l.is_f32(wi) || group.residual != qir::kAbsent)
+    return Lowered::NotMine;
   qir::ConvGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_conv(node, l.tensor(xi).shape, l.tensor(wi).shape, &g));
   if (g.rank != 3 || g.group < 2 || g.in_per_group != 1 || g.out_per_group != 1 || g.stride[0] != 1 ||
@@ -152,7 +178,7 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
     if (shift_of(k) >= 0 && g.out[0] - 1 + shift_of(k) < g.in[0]) last = k;
   if (last < 0) return Lowered::NotMine;
   kernels::DepthwiseF32 p;
-  Vector<float> bias;
+  Bias bias;
   if (!conv_window(flattened(g, 1), &p.window) || g.batch > 1 << 12 ||
       !bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias))
     return Lowered::NotMine;
@@ -160,8 +186,7 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
   const View x = dense_channels_last(l, xi);
   const View y = l.new_dense(l.tensor(group.output).shape, kLast, 4);
   l.define(group.output, y);
-  const std::int64_t in_plane = g.in[1] * g.in[2] * g.group, out_plane = g.out[1] * g.out[2] * g.group,
-                     taps = g.kernel[1] * g.kernel[2];
+  const std::int64_t in_plane = g.in[1] * g.in[2] * g.group, out_plane = g.out[1] * g.out[2] * g.group;
   p.c = p.x_stride = p.y_stride = p.r_stride = static_cast<std::int32_t>(g.group);
   const auto slice = [&](std::int64_t k, std::int64_t begin, std::int64_t end, bool first) -> Status {
     const bool whole = k == last;
@@ -169,12 +194,12 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
     p.act = whole ? group.act : kernels::Activation{};
     p.has_bias = whole && !bias.empty();
     p.window.n = static_cast<std::int32_t>(end - begin);
-    const kernels::FilterView<float> filter{weights + k * taps, g.kernel[0] * taps, taps, g.kernel[2], 1};
+    const FilterSource filter = slice_of_filter(l, g, wi, k);
     for (std::int64_t n = 0; n < g.batch; ++n) {
       View from = x, to = y;
       from.offset += (n * g.in[0] + begin + shift_of(k)) * in_plane;
       to.offset += (n * g.out[0] + begin) * out_plane;
-      QR_RETURN_IF_ERROR(emit_depthwise(l, p, from, filter, whole ? bias : Vector<float>{}, to, first ? nullptr : &to));
+      QR_RETURN_IF_ERROR(emit_depthwise(l, p, from, filter, whole ? bias : Bias{}, to, first ? nullptr : &to));
     }
     return {};
   };

@@ -16,19 +16,18 @@ namespace {
 
 // weights [m, k] by pixels [k, pixels] of each image, as they lie; y is not defined here.
 Status emit_planar_matmul(Lowering &l, const View &w, const View &x, const View &y, std::int64_t images,
-                          const Vector<float> &bias, const kernels::Activation &act, const View *r,
-                          kernels::Residual residual) {
+                          const Bias &bias, const kernels::Activation &act, const View *r, kernels::Residual residual) {
   kernels::MatMulF32 p;
   p.m = w.dims[0], p.k = w.dims[1], p.n = count_of(x.dims) / (images * p.k);
   constexpr std::size_t kLast = kernels::kBatchRank - 1;
   p.batch[kLast] = images, p.b_batch[kLast] = p.k * p.n, p.y_batch[kLast] = p.m * p.n;
-  p.a_row = p.k, p.b_row = p.y_row = p.n;
+  p.a_row = w.strides[0], p.a_col = w.strides[1], p.b_row = p.y_row = p.n;
   p.act = act;
   p.has_bias = bias.empty() ? 0 : kernels::kBiasPerRow;
   Vector<Arg> args{arg(w), arg(x)};
   View bias_view;
   if (!bias.empty()) {
-    bias_view = l.constant_floats(bias, {p.m});
+    QR_RETURN_IF_ERROR(bias_operand(l, bias, static_cast<std::uint64_t>(p.m) * 4, &bias_view));
     args.push_back(arg(bias_view));
   }
   if (r) {
@@ -51,7 +50,7 @@ Result<Lowered> lower_pointwise(Lowering &l, const Group &group) {
   if (g.group != 1 || g.out_channels <= kernels::kFewRows) return Lowered::NotMine;
   for (std::size_t i = 0; i < g.rank; ++i)
     if (g.kernel[i] != 1 || g.stride[i] != 1 || g.pad_begin[i] != 0 || g.out[i] != g.in[i]) return Lowered::NotMine;
-  Vector<float> bias;
+  Bias bias;
   if (!bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias)) return Lowered::NotMine;
   const View x = l.row_major(xi), w = *reshaped(l.row_major(wi), {g.out_channels, g.in_channels});
   const View y = l.new_row_major(l.tensor(group.output).shape, 4);
@@ -61,6 +60,25 @@ Result<Lowered> lower_pointwise(Lowering &l, const Group &group) {
   return done(emit_planar_matmul(l, w, x, y, g.batch, bias, group.act, group.residual == qir::kAbsent ? nullptr : &r,
                                  group.residual_mode));
 }
+
+namespace {
+
+// [k][m] as [m][k]: constants are turned beforehand.
+View weights_by_row(Lowering &l, std::int32_t id, std::int64_t m, std::int64_t k) {
+  const float *const weights = qir::constant_floats(l.graph(), id);
+  if (!weights) {
+    View view = l.row_major(id);
+    view.dims = {m, k}, view.strides = {1, m};
+    return view;
+  }
+  Vector<float> turned(static_cast<std::size_t>(m * k));
+  if (!l.options().dry_run)
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t j = 0; j < m; ++j) turned[index_of(j * k + i)] = weights[i * m + j];
+  return l.constant_floats(turned, {m, k});
+}
+
+}  // namespace
 
 // A transposed convolution whose filters meet no other's results, over planes that stay planes: a matrix multiplication
 // makes the pixels of all taps, which are then put side by side.
@@ -77,22 +95,16 @@ Result<Lowered> lower_conv_transpose_apart(Lowering &l, const Group &group) {
     taps *= g.kernel[i];
   }
   const std::int64_t m = g.out_channels * taps;
-  Vector<float> bias, per_row, turned;
+  Bias bias;
   if (m <= kernels::kFewRows || !bias_of(l, group, g.out_channels, 1, l.input(node, 2), &bias)) return Lowered::NotMine;
-  for (const float b : bias) per_row.insert(per_row.end(), static_cast<std::size_t>(taps), b);
-  turned.assign(static_cast<std::size_t>(m * g.in_channels), 0);
-  if (!l.options().dry_run) {
-    const float *const weights = qir::constant_floats(l.graph(), node.inputs[1]);
-    for (std::int64_t k = 0; k < g.in_channels; ++k)
-      for (std::int64_t i = 0; i < m; ++i) turned[index_of(i * g.in_channels + k)] = weights[k * m + i];
-  }
-  const View x = l.row_major(xi), w = l.constant_floats(turned, {m, g.in_channels});
+  bias.times = taps;
+  const View x = l.row_major(xi), w = weights_by_row(l, node.inputs[1], m, g.in_channels);
   const std::int64_t kh = g.rank == 2 ? g.kernel[0] : 1, kw = g.kernel[g.rank - 1], h = g.rank == 2 ? g.in[0] : 1,
                      columns = g.in[g.rank - 1];
   const View apart = l.new_row_major({g.batch, g.out_channels, kh, kw, h, columns}, 4);
   const View y = l.new_row_major(l.tensor(group.output).shape, 4);
   l.define(group.output, y);
-  QR_RETURN_IF_ERROR(emit_planar_matmul(l, w, x, apart, g.batch, per_row, group.act, nullptr, kernels::Residual::None));
+  QR_RETURN_IF_ERROR(emit_planar_matmul(l, w, x, apart, g.batch, bias, group.act, nullptr, kernels::Residual::None));
   constexpr std::int64_t kOrder[] = {0, 1, 4, 2, 5, 3};
   const View from = cpu::transposed(apart, kOrder);
   l.copy(from, View{y.value, y.offset, from.dims, cpu::row_major(from.dims)}, 4, group.output);

@@ -10,6 +10,7 @@ namespace quarry::cpu {
 namespace {
 
 constexpr std::int64_t kMostTaps = 1 << 12;
+constexpr std::int64_t kMostGathered = 256;  // taps of weights that are known at run time: a copy each, at most
 
 // One axis of a transposed convolution. Output o = stride * q + r - pad is the sum over t of x[q - t] * w[r + t *
 // stride]: for each r (a phase) an ordinary convolution over q.
@@ -68,8 +69,8 @@ struct Phases {
   const Group &group;
   qir::ConvGeometry g;
   PhaseAxis axis[2];  // rows, columns
-  const float *weights = nullptr;
-  Vector<float> bias;
+  std::int32_t weights = qir::kAbsent;
+  Bias bias;
   View x, y;
 
   std::int64_t count() const { return axis[0].stride * axis[1].stride; }
@@ -81,7 +82,12 @@ struct Phases {
   Status emit_each(const PhaseRange &rows, const PhaseRange &columns);  // each phase by itself
 
  private:
-  Vector<float> filter(const PhaseRange &rows, const PhaseRange &columns) const;
+  // The distance between taps of the filter, of an axis that is not dilated as such.
+  std::int64_t step(std::size_t i) const {
+    return axis[i].stride > 1 && i + g.rank >= 2 ? g.dilation[i + g.rank - 2] : 1;
+  }
+  Vector<float> constants(const PhaseRange &rows, const PhaseRange &columns) const;
+  Status gather(const PhaseRange &rows, const PhaseRange &columns, View *out);
   kernels::Window window(const PhaseRange &rows, const PhaseRange &columns) const;
   void interleave(const View &z, const PhaseRange &rows, const PhaseRange &columns);
 };
@@ -97,23 +103,23 @@ bool Phases::match() {
     a.resolve(g.dilation[i]);
     if (a.pad > (a.kernel - 1) * a.dilation) return false;  // part of the input counts for nothing
   }
+  if (!l.constant(weights) && axis[0].kernel * axis[1].kernel > kMostGathered) return false;
   return axis[0].kernel * axis[1].kernel <= kMostTaps && count() * g.out_channels <= kMostChannels &&
          bias_of(l, group, g.out_channels, 1, l.input(l.node(group), 2), &bias);
 }
 
-// [group][phase of rows][phase of columns][channel], from each its input channels and taps.
-Vector<float> Phases::filter(const PhaseRange &rows, const PhaseRange &columns) const {
+// [group][phase of rows][phase of columns][channel], of each its input channels and taps, the last tap first.
+Vector<float> Phases::constants(const PhaseRange &rows, const PhaseRange &columns) const {
+  const float *const given = qir::constant_floats(l.graph(), weights);
   const std::int64_t kernel_rows = g.rank == 2 ? g.kernel[0] : 1, kernel_columns = g.kernel[g.rank - 1];
-  const std::int64_t step_rows = axis[0].stride > 1 && g.rank == 2 ? g.dilation[0] : 1,
-                     step_columns = axis[1].stride > 1 ? g.dilation[g.rank - 1] : 1;
   Vector<float> made;
   // The tap t of a phase of a channel pair; 0 where the filter has none.
   const auto add = [&](std::int64_t in, std::int64_t c, std::int64_t kh, std::int64_t kw) {
-    const bool hole = kh % step_rows != 0 || kw % step_columns != 0;
-    kh /= step_rows, kw /= step_columns;
+    const bool hole = kh % step(0) != 0 || kw % step(1) != 0;
+    kh /= step(0), kw /= step(1);
     made.push_back(hole || kh >= kernel_rows || kw >= kernel_columns
                        ? 0
-                       : weights[((in * g.out_per_group + c) * kernel_rows + kh) * kernel_columns + kw]);
+                       : given[((in * g.out_per_group + c) * kernel_rows + kh) * kernel_columns + kw]);
   };
   for (std::int64_t gr = 0; gr < g.group; ++gr)
     for (std::int64_t rh = rows.begin; rh < rows.end; ++rh)
@@ -124,6 +130,49 @@ Vector<float> Phases::filter(const PhaseRange &rows, const PhaseRange &columns) 
               for (std::int64_t tw = columns.taps; tw-- > 0;)
                 add(gr * g.in_per_group + i, c, rh + th * axis[0].stride, rw + tw * axis[1].stride);
   return made;
+}
+
+// The same of weights that are known at run time, the first tap first: by copies.
+Status Phases::gather(const PhaseRange &rows, const PhaseRange &columns, View *out) {
+  const std::int64_t kernel_rows = g.rank == 2 ? g.kernel[0] : 1, kernel_columns = g.kernel[g.rank - 1],
+                     kernel = kernel_rows * kernel_columns, taps = rows.taps * columns.taps,
+                     phase_rows = rows.end - rows.begin, phase_columns = columns.end - columns.begin,
+                     channel = g.in_per_group * taps, phase = g.out_per_group * channel,
+                     group_weights = g.in_per_group * g.out_per_group * kernel;
+  const View given = l.row_major(weights);
+  const View made = l.new_row_major({g.group * phase_rows * phase_columns * phase}, 4);
+  *out = made;
+  const auto whole = [](const PhaseRange &range, const PhaseAxis &a, std::int64_t extent) {
+    return range.end - 1 + (range.taps - 1) * a.stride < extent;
+  };
+  View from{given.value, given.offset, {}, {}}, to{made.value, 0, {}, {}};
+  if (step(0) == 1 && step(1) == 1 && whole(rows, axis[0], kernel_rows) && whole(columns, axis[1], kernel_columns)) {
+    from.offset += rows.begin * kernel_columns + columns.begin;
+    from.dims =
+        to.dims = {g.group, phase_rows, phase_columns, g.out_per_group, g.in_per_group, rows.taps, columns.taps};
+    from.strides = {group_weights, kernel_columns, 1, kernel, g.out_per_group * kernel, axis[0].stride * kernel_columns,
+                    axis[1].stride};
+    to.strides = cpu::row_major(to.dims);
+    l.copy(from, to, 4, weights);
+    return {};
+  }
+  // There are taps that the filter has not: zeros.
+  kernels::Fill zeros;
+  zeros.count = count_of(made.dims);
+  QR_RETURN_IF_ERROR(l.emit_step(kernels::Kernel::Fill, zeros, {arg(made)}));
+  from.dims = to.dims = {g.group, g.out_per_group, g.in_per_group};
+  from.strides = {group_weights, kernel, g.out_per_group * kernel};
+  to.strides = {phase_rows * phase_columns * phase, channel, taps};
+  for (std::int64_t k = 0; k < kernel; ++k) {
+    const std::int64_t h = k / kernel_columns * step(0), w = k % kernel_columns * step(1);
+    const std::int64_t rh = h % axis[0].stride, rw = w % axis[1].stride;
+    if (rh < rows.begin || rh >= rows.end || rw < columns.begin || rw >= columns.end) continue;
+    from.offset = given.offset + k;
+    to.offset = ((rh - rows.begin) * phase_columns + rw - columns.begin) * phase + h / axis[0].stride * columns.taps +
+                w / axis[1].stride;
+    l.copy(from, to, 4, weights);
+  }
+  return {};
 }
 
 kernels::Window Phases::window(const PhaseRange &rows, const PhaseRange &columns) const {
@@ -169,12 +218,18 @@ Status Phases::emit(const PhaseRange &rows, const PhaseRange &columns) {
                      channels = phases * g.out_per_group * g.group, taps = rows.taps * columns.taps;
   std::int64_t x_pixel = 0, y_pixel = channels;
   is_channels_last(x, &x_pixel);
-  Vector<float> values, per_channel;
-  if (!l.options().dry_run) values = filter(rows, columns);
-  for (std::int64_t gr = 0; gr < g.group && !bias.empty(); ++gr)
-    for (std::int64_t p = 0; p < phases; ++p)
-      per_channel.insert(per_channel.end(), bias.begin() + gr * g.out_per_group,
-                         bias.begin() + (gr + 1) * g.out_per_group);
+  Vector<float> values;
+  FilterSource filter{{nullptr, g.in_per_group * taps, taps, columns.taps, 1}, 0, {}};
+  if (!l.constant(weights)) {
+    QR_RETURN_IF_ERROR(gather(rows, columns, &filter.view));
+    filter.view.offset += taps - 1;
+    filter.at.kh_stride *= -1, filter.at.kw_stride *= -1;
+  } else if (!l.options().dry_run) {
+    values = constants(rows, columns);
+    filter.at.data = values.data(), filter.count = static_cast<std::int64_t>(values.size());
+  }
+  Bias per_channel = bias;
+  per_channel.each = g.out_per_group, per_channel.times = phases;
   View z = y;
   if (direct()) {
     is_channels_last(y, &y_pixel);
@@ -185,7 +240,6 @@ Status Phases::emit(const PhaseRange &rows, const PhaseRange &columns) {
          {},
          {}};
   }
-  const kernels::FilterView<float> view{values.data(), g.in_per_group * taps, taps, columns.taps, 1};
   const auto fill = [&](auto &p) {
     p.window = window(rows, columns), p.act = group.act, p.has_bias = !bias.empty();
     p.x_stride = narrow(x_pixel), p.y_stride = narrow(y_pixel);
@@ -193,11 +247,11 @@ Status Phases::emit(const PhaseRange &rows, const PhaseRange &columns) {
   if (depthwise()) {
     kernels::DepthwiseF32 p;
     fill(p), p.c = narrow(channels);
-    QR_RETURN_IF_ERROR(emit_depthwise(l, p, x, view, per_channel, z));
+    QR_RETURN_IF_ERROR(emit_depthwise(l, p, x, filter, per_channel, z));
   } else {
     kernels::ConvF32 p;
     fill(p), p.ic = narrow(g.in_channels), p.oc = narrow(channels), p.groups = narrow(g.group);
-    QR_RETURN_IF_ERROR(emit_conv(l, p, x, view, static_cast<std::int64_t>(values.size()), per_channel, z));
+    QR_RETURN_IF_ERROR(emit_conv(l, p, x, filter, per_channel, z));
   }
   if (!direct()) interleave(z, rows, columns);
   return {};
@@ -215,18 +269,17 @@ Status Phases::emit_each(const PhaseRange &rows, const PhaseRange &columns) {
 Result<bool> conv_transpose_geometry(const Lowering &l, const Group &group, qir::ConvGeometry *out) {
   const qir::Node &node = l.node(group);
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
-  if (!l.is_f32(xi) || !l.is_f32(group.output) || !qir::constant_floats(l.graph(), wi)) return false;
+  if (!l.is_f32(xi) || !l.is_f32(group.output) || !l.is_f32(wi)) return false;
   QR_RETURN_IF_ERROR(qir::resolve_conv_transpose(node, l.tensor(xi).shape, l.tensor(wi).shape, out));
   return out->rank >= 1 && out->rank <= 2 && out->batch >= 1 && out->batch <= kMostExtent &&
          out->in_channels <= kMostChannels && out->out_channels <= kMostChannels;
 }
 
 Result<Lowered> lower_conv_transpose(Lowering &l, const Group &group) {
-  Phases phases{.l = l, .group = group};
+  const qir::Node &node = l.node(group);
+  Phases phases{.l = l, .group = group, .weights = node.inputs[1]};
   QR_ASSIGN_OR_RETURN(const bool fits, conv_transpose_geometry(l, group, &phases.g));
   if (!fits || !phases.match()) return Lowered::NotMine;
-  const qir::Node &node = l.node(group);
-  phases.weights = qir::constant_floats(l.graph(), node.inputs[1]);
   phases.x = l.channels_last(node.inputs[0]), phases.y = l.image_output(group.output);
   for (const PhaseRange &rows : phase_ranges(phases.axis[0]))
     for (const PhaseRange &columns : phase_ranges(phases.axis[1]))

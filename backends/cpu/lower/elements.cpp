@@ -220,18 +220,54 @@ Result<Lowered> lower_variadic(Lowering &l, const qir::Node &node) {
   return Lowered::Done;
 }
 
-// Clip of integers and f64, at most two steps; and Relu of them, which is one.
+namespace {
+
+// A bound that is known at run time, or `otherwise` where it is NaN, which bounds nothing.
+Status emit_bound(Lowering &l, std::int32_t id, float otherwise, View *out) {
+  View bound = l.row_major(id), none = l.constant_floats({otherwise}, {1});
+  bound.dims = none.dims, bound.strides = none.strides;
+  const View is_nan = l.new_row_major(none.dims, 1);
+  *out = l.new_row_major(none.dims, 4);
+  kernels::Elements p;
+  p.op = ElementOp::IsNan, p.dtype = static_cast<std::uint32_t>(DType::F32);
+  const View *const tested[] = {&bound};
+  QR_RETURN_IF_ERROR(emit_elements(l, p, tested, is_nan));
+  p.op = ElementOp::Select, p.dtype = static_cast<std::uint32_t>(of_width(4));
+  const View *const chosen[] = {&is_nan, &none, &bound};
+  return emit_elements(l, p, chosen, *out);
+}
+
+// Clip of f32 whose bounds are known at run time: elementwise steps, which become one (chain.cpp).
+Result<Lowered> emit_clip(Lowering &l, const qir::Node &node) {
+  View x = l.dense(node.inputs[0]);
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (l.input(node, i) == qir::kAbsent) continue;
+    View bound;
+    QR_RETURN_IF_ERROR(emit_bound(l, l.input(node, i), i == 1 ? -__builtin_inff() : __builtin_inff(), &bound));
+    bound.dims = x.dims, bound.strides.assign(x.rank(), 0);
+    const View y = l.new_like(x, 4);
+    QR_RETURN_IF_ERROR(emit_binary(l, i == 1 ? BinaryOp::Max : BinaryOp::Min, x, bound, y));
+    x = y;
+  }
+  l.define(node.outputs[0], x);
+  return Lowered::Done;
+}
+
+}  // namespace
+
+// Clip of integers and f64, at most two steps, and Relu of them, which is one; and what is left of f32.
 Result<Lowered> lower_clip(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const DType dtype = l.tensor(xi).dtype;
-  const bool relu = node.op == Op::Relu;
+  const bool relu = node.op == Op::Relu, f32 = dtype == DType::F32;
   if ((!relu && node.op != Op::Clip) || l.tensor(xi).quant || l.tensor(yi).quant ||
-      !kernels::takes(ElementOp::Min, dtype))
+      (f32 ? relu : !kernels::takes(ElementOp::Min, dtype)))
     return Lowered::NotMine;
   const std::int32_t bounds[] = {l.input(node, 1), l.input(node, 2)};
   for (const std::int32_t id : bounds)
     if (id != qir::kAbsent && (count_of(l.tensor(id).shape) != 1 || l.tensor(id).dtype != dtype))
       return Lowered::NotMine;
+  if (f32) return emit_clip(l, node);
   View x = l.dense(xi);
   for (std::size_t i = 0; i < 2; ++i) {
     if (bounds[i] == qir::kAbsent && !(relu && i == 0)) continue;

@@ -42,12 +42,72 @@ void set_nest(const Nest &nest, std::uint32_t *rank, std::int64_t *dims, std::in
   std::copy(nest.strides[2].begin(), nest.strides[2].end(), b);
 }
 
+Status emit_binary(Lowering &l, BinaryOp op, const View &a, const View &b, const View &y,
+                   const kernels::Activation &act) {
+  const View *const views[] = {&y, &a, &b};
+  Nest nest;
+  if (!make_nest(views, kernels::kLoopRank, nest))
+    return Status::error(ErrorId::internal, "plan: an elementwise step has too many dimensions");
+  kernels::BinaryF32 p;
+  p.op = op, p.act = act;
+  set_nest(nest, &p.rank, p.dims, p.a, p.b);
+  return l.emit_step(Kernel::BinaryF32, p, {arg(a), arg(b), arg(y)});
+}
+
+namespace {
+
+// Exponents of another type as f32, where that holds them exactly; short integers, which it does always, are left to a
+// Cast.
+bool exact_exponents(const Lowering &l, std::int32_t id, Vector<float> *out) {
+  const qir::Tensor &t = l.tensor(id);
+  if (t.quant) return false;
+  if (is_integer(t.dtype) && dtype_bits(t.dtype) >= 8 && dtype_bits(t.dtype) <= 16) return true;
+  if (!t.is_constant) return false;
+  const std::uint64_t width = l.width(id);
+  for (std::size_t i = 0; width && i < t.data.size / width; ++i) {
+    double value = 0;
+    const auto as = [&]<class T>(T) { value = static_cast<double>(static_cast<const T *>(t.data.data)[i]); };
+    if (t.dtype == DType::I64) as(std::int64_t{});
+    else if (t.dtype == DType::I32) as(std::int32_t{});
+    else if (t.dtype == DType::F64) as(double{});
+    else return false;
+    out->push_back(static_cast<float>(value));
+    constexpr double kExact = 1 << 24;  // (of more an odd number is none in f32)
+    if (static_cast<double>(out->back()) != value || (is_integer(t.dtype) && std::fabs(value) > kExact)) return false;
+  }
+  return !out->empty();
+}
+
+// Pow by such exponents.
+Result<Lowered> lower_mixed_pow(Lowering &l, const Group &group) {
+  const qir::Node &node = l.node(group);
+  const std::int32_t ei = node.inputs[1];
+  const qir::Shape &shape = l.tensor(group.output).shape;
+  Vector<float> values;
+  if (!exact_exponents(l, ei, &values) || !l.match_nest(shape, node.inputs)) return Lowered::NotMine;
+  const View y = l.elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = l.beside(node.inputs[0], y);
+  View exponents;
+  if (values.empty()) {
+    const View given = l.dense(ei);
+    exponents = l.new_like(given, 4);
+    kernels::Cast cast;
+    cast.from = static_cast<std::uint32_t>(l.tensor(ei).dtype), cast.to = static_cast<std::uint32_t>(DType::F32);
+    cast.count = count_of(given.dims);
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::Cast, cast, {arg(given, l.width(ei)), arg(exponents)}));
+  } else {
+    exponents = l.constant_floats(values, l.tensor(ei).shape);
+  }
+  l.define(group.output, y);
+  return done(emit_binary(l, BinaryOp::Pow, broadcast(x, y.dims), broadcast(exponents, y.dims), y, group.act));
+}
+
+}  // namespace
+
 Result<Lowered> lower_binary(Lowering &l, const Group &group) {
   const qir::Node &node = l.node(group);
   const auto op = binary_of(node.op);
-  if (!op || node.inputs.size() != 2 || !l.is_f32(node.inputs[0]) || !l.is_f32(node.inputs[1]) ||
-      !l.is_f32(group.output))
-    return Lowered::NotMine;
+  if (!op || node.inputs.size() != 2 || !l.is_f32(node.inputs[0]) || !l.is_f32(group.output)) return Lowered::NotMine;
+  if (!l.is_f32(node.inputs[1])) return *op == BinaryOp::Pow ? lower_mixed_pow(l, group) : Result(Lowered::NotMine);
   const qir::Shape &shape = l.tensor(group.output).shape;
   const auto nest = l.match_nest(shape, node.inputs);
   if (!nest) return Lowered::NotMine;

@@ -22,7 +22,9 @@ bool castable(DType dtype) noexcept {
     case DType::I16:
     case DType::U16:
     case DType::I32:
+    case DType::U32:
     case DType::I64:
+    case DType::U64:
     case DType::Bool: return true;
     default: return false;
   }
@@ -184,9 +186,9 @@ Result<Lowered> lower_tile(Lowering &l, const qir::Node &node) {
 Result<Lowered> lower_cast(Lowering &l, const qir::Node &node) {
   const qir::Tensor &x = l.tensor(node.inputs[0]), &y = l.tensor(node.outputs[0]);
   if (x.quant || y.quant || !castable(x.dtype) || !castable(y.dtype)) return Lowered::NotMine;
-  // Bytes stay the same between these, and 0 and 1 are what truth values are.
-  const auto byte = [](DType dtype) { return dtype == DType::I8 || dtype == DType::U8; };
-  if (byte(y.dtype) && (byte(x.dtype) || x.dtype == DType::Bool))
+  // Bits stay the same between integers of one width, and 0 and 1 are what truth values are.
+  if (is_integer(y.dtype) && (is_integer(x.dtype) || x.dtype == DType::Bool) &&
+      dtype_bits(x.dtype) == dtype_bits(y.dtype))
     return view_as(l, node, [](const View &form) { return form; });
   const View from = l.dense(node.inputs[0]);
   View to = l.new_like(from, l.width(node.outputs[0]));

@@ -23,6 +23,22 @@ Status emit_scaled(Lowering &l, const View &x, const View &scale, const View &of
   return emit_elements(l, p, operands, y);
 }
 
+// Whether the tensor has an element for each of a row, or one for several.
+bool fits_row(const qir::Shape &shape, const Dims &row) {
+  if (shape.size() > row.size()) return count_of(shape) == count_of(row);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1 && shape[i] != row[row.size() - shape.size() + i]) return false;
+  return true;
+}
+// The tensor with all of them.
+View whole_row(Lowering &l, std::int32_t id, const Dims &row) {
+  const View given = l.row_major(id);
+  if (count_of(given.dims) == count_of(row)) return given;
+  const View made = l.new_row_major(row, 4);
+  l.copy(broadcast(given, row), made, 4, id);
+  return made;
+}
+
 }  // namespace
 
 Result<Lowered> lower_layer_norm(Lowering &l, const Group &group) {
@@ -30,10 +46,11 @@ Result<Lowered> lower_layer_norm(Lowering &l, const Group &group) {
   const std::int32_t xi = node.inputs[0], gamma = node.inputs[1], beta = l.input(node, 2);
   if (!l.is_f32(xi) || !l.is_f32(gamma) || (beta != qir::kAbsent && !l.is_f32(beta)) || !l.is_f32(group.output))
     return Lowered::NotMine;
-  for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent &&
-        (!l.uses().users(node.outputs[i]).empty() || l.uses().is_output(node.outputs[i])))
-      return Lowered::NotMine;
+  const auto wanted = [&](std::size_t i) {
+    return i < node.outputs.size() && node.outputs[i] != qir::kAbsent &&
+           (!l.uses().users(node.outputs[i]).empty() || l.uses().is_output(node.outputs[i]));
+  };
+  const bool statistics = wanted(1) || wanted(2);
   const qir::Shape &shape = l.tensor(xi).shape;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));
@@ -41,33 +58,77 @@ Result<Lowered> lower_layer_norm(Lowering &l, const Group &group) {
   p.cols = 1;
   for (std::size_t d = axis; d < shape.size(); ++d) p.cols *= shape[d];
   p.rows = count_of(shape) / p.cols;
-  if (count_of(l.tensor(gamma).shape) != p.cols || (beta != qir::kAbsent && count_of(l.tensor(beta).shape) != p.cols))
+  const Dims row(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end());
+  if (!fits_row(l.tensor(gamma).shape, row) || (beta != qir::kAbsent && !fits_row(l.tensor(beta).shape, row)))
     return Lowered::NotMine;
   p.epsilon = node.get_float("epsilon", 1e-5f);
   p.rms = node.op == Op::RMSNormalization;
-  p.has_beta = beta != qir::kAbsent;
+  p.has_beta = beta != qir::kAbsent, p.has_statistics = statistics;
   p.act = group.act;
-  const View x = l.row_major(xi), g = l.row_major(gamma), y = l.new_row_major(shape, 4);
-  View b;
-  if (p.has_beta) b = l.row_major(beta);
+  const View x = l.row_major(xi), g = whole_row(l, gamma, row), y = l.new_row_major(shape, 4);
+  View b, made[2];
+  if (p.has_beta) b = whole_row(l, beta, row);
   l.define(group.output, y);
   Vector<Arg> args{arg(x), arg(g)};
   if (p.has_beta) args.push_back(arg(b));
   args.push_back(arg(y));
+  for (std::size_t i = 0; i < 2 && statistics; ++i) {
+    made[i] = l.new_row_major({p.rows}, 4);
+    args.push_back(arg(made[i]));
+    if (!wanted(i + 1)) continue;
+    const qir::Shape &rows = l.tensor(node.outputs[i + 1]).shape;
+    l.define(node.outputs[i + 1], View{made[i].value, 0, rows, cpu::row_major(rows)});
+  }
   return l.finish(Kernel::LayerNormF32, &p, args);
 }
+
+namespace {
+
+// Of parameters that are known at run time: (x - mean) * (scale / sqrt(variance + epsilon)) + offset.
+Result<Lowered> emit_batch_norm(Lowering &l, const qir::Node &node, std::int64_t channels) {
+  const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
+  View parameters[4];  // scale, offset, mean, variance
+  for (std::size_t i = 0; i < 4; ++i) {
+    parameters[i] = l.row_major(node.inputs[1 + i]);
+    parameters[i].dims = {channels}, parameters[i].strides = {1};
+  }
+  View epsilon = l.constant_floats({node.get_float("epsilon", 1e-5f)}, {1});
+  epsilon.dims = {channels}, epsilon.strides = {0};
+  const View inverse = l.new_row_major({channels}, 4), factor = l.new_row_major({channels}, 4);
+  QR_RETURN_IF_ERROR(emit_binary(l, BinaryOp::Add, parameters[3], epsilon, inverse, {kernels::Act::Rsqrt, 0, 0, 0}));
+  QR_RETURN_IF_ERROR(emit_binary(l, BinaryOp::Mul, parameters[0], inverse, factor));
+  const View y = l.elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = l.beside(node.inputs[0], y);
+  const auto per_channel = [&](View view) {
+    view.dims = shape, view.strides.assign(shape.size(), 0);
+    if (shape.size() > 1) view.strides[1] = channels > 1 ? 1 : 0;
+    return view;
+  };
+  const View difference = l.new_like(y, 4), scaled = l.new_like(y, 4);
+  l.define(node.outputs[0], y);
+  QR_RETURN_IF_ERROR(emit_binary(l, BinaryOp::Sub, x, per_channel(parameters[2]), difference));
+  QR_RETURN_IF_ERROR(emit_binary(l, BinaryOp::Mul, difference, per_channel(factor), scaled));
+  return done(emit_binary(l, BinaryOp::Add, scaled, per_channel(parameters[1]), y));
+}
+
+}  // namespace
 
 // y = x * s + t per channel; most are folded into a convolution before.
 Result<Lowered> lower_batch_norm(Lowering &l, const qir::Node &node) {
   if (!l.is_f32(node.inputs[0]) || !l.is_f32(node.outputs[0]) || node.get_int("training_mode", 0) != 0)
     return Lowered::NotMine;
-  const float *parameters[4];
-  for (std::size_t i = 0; i < 4; ++i)
-    if (!(parameters[i] = qir::constant_floats(l.graph(), node.inputs[1 + i]))) return Lowered::NotMine;
   for (std::size_t i = 1; i < node.outputs.size(); ++i)
     if (node.outputs[i] != qir::kAbsent) return Lowered::NotMine;
   const qir::Shape &shape = l.tensor(node.inputs[0]).shape;
+  if (shape.size() > kernels::kLoopRank) return Lowered::NotMine;
   const std::size_t channels = static_cast<std::size_t>(shape.size() < 2 ? 1 : shape[1]);
+  const float *parameters[4];
+  bool known = true;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::int32_t id = node.inputs[1 + i];
+    if (!l.is_f32(id) || count_of(l.tensor(id).shape) != static_cast<std::int64_t>(channels)) return Lowered::NotMine;
+    known = (parameters[i] = qir::constant_floats(l.graph(), id)) && known;
+  }
+  if (!known) return emit_batch_norm(l, node, static_cast<std::int64_t>(channels));
   // A mean that is large beside what elements differ by is taken off first: x * s and mean * s would be rounded where
   // their difference has no digits left.
   constexpr double kLarge = 256;
@@ -81,7 +142,6 @@ Result<Lowered> lower_batch_norm(Lowering &l, const qir::Node &node) {
     s[c] = static_cast<float>(factor), less[c] = -parameters[2][c];
     t[c] = static_cast<float>(parameters[1][c] - moved);
   }
-  if (shape.size() > kernels::kLoopRank) return Lowered::NotMine;
   const View y = l.elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = l.beside(node.inputs[0], y);
   const auto per_channel = [&](const Vector<float> &values) {
     View view = l.constant_floats(values, {static_cast<std::int64_t>(channels)});

@@ -98,7 +98,9 @@ bool takes_type(RuleId id, qir::Op op, DType dtype) noexcept {
     case RuleTypes::Bytes: return bytes;
     case RuleTypes::F32orBytes: return f32 || bytes;
     case RuleTypes::Numbers: return kernels::is_number(dtype);
-    case RuleTypes::Limits: return (op == Op::Clip || op == Op::Relu) && kernels::takes(kernels::ElementOp::Min, dtype);
+    case RuleTypes::Limits:
+      return (op == Op::Clip && f32) ||
+             ((op == Op::Clip || op == Op::Relu) && kernels::takes(kernels::ElementOp::Min, dtype));
     case RuleTypes::Element: {
       const auto element = element_of(op);
       return element && (op == Op::Where ? dtype == DType::Bool : kernels::takes(*element, dtype));

@@ -39,8 +39,8 @@ struct Layer {
   const qir::Node &node;
   kernels::RecurrentF32 p;
   qir::RnnGeometry g;
-  Vector<Activation> acts;  // of each direction
-  const float *w = nullptr, *r = nullptr, *b = nullptr;
+  Vector<Activation> acts;                               // of each direction
+  const float *w = nullptr, *r = nullptr, *b = nullptr;  // constants; others are known at run time
 
   std::int32_t input(std::size_t i) const { return l.input(node, i); }
   std::int64_t wide() const { return (node.op == Op::LSTM ? 4 : node.op == Op::GRU ? 3 : 1) * g.hidden; }
@@ -50,9 +50,13 @@ struct Layer {
  private:
   bool match_lengths();
   bool match_cell();
+  bool has(std::size_t i) const { return input(i) != qir::kAbsent; }
   Vector<float> biases() const;
+  Result<View> sums_of_biases();
   Result<Vector<std::uint32_t>> byte_weights(const Vector<float> &bias);
   Status emit_gates(const View &x, const Vector<float> &bias, View *out);
+  Status emit_product(const View &x, const View &y);
+  Status pack_state_weights(std::int64_t d, std::uint32_t *out);
   struct Operands {
     View x, from_x, y, last_h, last_c, h, c, peepholes, ends;
     Vector<std::uint32_t> bytes;  // weights of each direction, where they are bytes; then no from_x
@@ -75,7 +79,7 @@ bool Layer::match_cell() {
   p.cell = node.op == Op::LSTM ? Cell::Lstm : node.op == Op::RNN ? Cell::Rnn : after ? Cell::GruAfter : Cell::Gru;
   p.clip = std::max(0.0f, node.get_float("clip", 0));
   p.coupled = node.op == Op::LSTM && node.get_int("input_forget", 0) != 0;
-  p.has_bias = after && b && node.op == Op::GRU;
+  p.has_bias = after && has(3) && node.op == Op::GRU;
   Vector<passes::CellFunction> named;
   if (!passes::read_cell_functions(node, g.directions, &named)) return false;
   for (const passes::CellFunction &f : named) {
@@ -88,16 +92,15 @@ bool Layer::match_cell() {
 
 Result<bool> Layer::match() {
   w = qir::constant_floats(l.graph(), node.inputs[1]), r = qir::constant_floats(l.graph(), node.inputs[2]);
-  b = input(3) == qir::kAbsent ? nullptr : qir::constant_floats(l.graph(), input(3));
-  if (!l.is_f32(node.inputs[0]) || !w || !r || (input(3) != qir::kAbsent && !b)) return false;
-  for (std::size_t i = 5; i < 8; ++i)
-    if (input(i) != qir::kAbsent && !l.is_f32(input(i))) return false;
+  b = has(3) ? qir::constant_floats(l.graph(), input(3)) : nullptr;
+  for (const std::size_t i : {0, 1, 2, 3, 5, 6, 7})
+    if (has(i) && !l.is_f32(input(i))) return false;
   const auto shape = [&](std::size_t i) -> const qir::Shape & { return l.tensor(node.inputs[i]).shape; };
   QR_RETURN_IF_ERROR(qir::resolve_rnn(node, shape(0), shape(1), shape(2), &g));
   if (g.sequence > 1 << 24 || g.batch > 1 << 20 || g.hidden > 1 << 16 || g.input > 1 << 20 ||
       g.sequence * g.batch > 1 << 24)
     return false;
-  p.has_h = input(5) != qir::kAbsent, p.has_c = input(6) != qir::kAbsent, p.has_peepholes = input(7) != qir::kAbsent;
+  p.has_h = has(5), p.has_c = has(6), p.has_peepholes = has(7);
   p.steps = g.sequence, p.batch = g.batch, p.hidden = g.hidden;
   return match_lengths() && match_cell();
 }
@@ -117,7 +120,8 @@ Vector<float> Layer::biases() const {
 // Runtime's DynamicQuantizeLSTM) and there are dot products of bytes; else none.
 Result<Vector<std::uint32_t>> Layer::byte_weights(const Vector<float> &bias) {
   Vector<std::uint32_t> made;
-  if (node.op != Op::LSTM || node.get_int("dynamic_quantize", 0) == 0 || l.isa().int_group != 4 || g.input > 1 << 16)
+  if (node.op != Op::LSTM || !w || !r || (has(3) && !b) || node.get_int("dynamic_quantize", 0) == 0 ||
+      l.isa().int_group != 4 || g.input > 1 << 16)
     return made;
   kernels::RecurrentBytes bytes{p, g.input};
   bytes.layer.y_step = g.batch * g.hidden, bytes.layer.y_row = bytes.layer.state_row = g.hidden;
@@ -136,15 +140,81 @@ Result<Vector<std::uint32_t>> Layer::byte_weights(const Vector<float> &bias) {
   return made;
 }
 
+// The same of biases that are known at run time.
+Result<View> Layer::sums_of_biases() {
+  const View given = l.row_major(input(3)), made = l.new_row_major({g.directions, wide()}, 4);
+  const std::int64_t summed = p.has_bias ? 2 * g.hidden : wide();
+  const auto part = [&](const View &view, std::int64_t first, std::int64_t step, std::int64_t count) {
+    return View{view.value, view.offset + first, {g.directions, count}, {step, 1}};
+  };
+  kernels::BinaryF32 sum;
+  sum.rank = 2;
+  sum.dims[0] = g.directions, sum.dims[1] = summed;
+  sum.a[0] = sum.b[0] = 2 * wide(), sum.a[1] = sum.b[1] = 1;
+  if (summed == wide()) {
+    const View of_w = part(given, 0, 2 * wide(), summed), of_r = part(given, wide(), 2 * wide(), summed);
+    QR_RETURN_IF_ERROR(l.emit_step(Kernel::BinaryF32, sum, {arg(of_w), arg(of_r), arg(made)}));
+    return made;
+  }
+  // (The kernel's result is dense.)
+  const View sums = l.new_row_major({g.directions, summed}, 4);
+  const View of_w = part(given, 0, 2 * wide(), summed), of_r = part(given, wide(), 2 * wide(), summed);
+  QR_RETURN_IF_ERROR(l.emit_step(Kernel::BinaryF32, sum, {arg(of_w), arg(of_r), arg(sums)}));
+  l.copy(sums, part(made, 0, wide(), summed), 4, input(3));
+  l.copy(part(given, summed, 2 * wide(), wide() - summed), part(made, summed, wide(), wide() - summed), 4, input(3));
+  return made;
+}
+
 // The inputs of all steps times the weights of all directions, and the biases: rows in the order of x.
 Status Layer::emit_gates(const View &x, const Vector<float> &bias, View *out) {
   const std::int64_t rows = g.sequence * g.batch, columns = g.directions * wide();
+  *out = l.new_row_major({rows, columns}, 4);
+  if (!w || (has(3) && !b)) return emit_product(x, *out);
   kernels::ConvF32 product;
   product.window.iw = product.window.ow = narrow(rows);
   product.ic = product.x_stride = narrow(g.input), product.oc = product.y_stride = narrow(columns);
   product.has_bias = !bias.empty();
-  *out = l.new_row_major({rows, columns}, 4);
-  return emit_conv(l, product, x, {w, g.input, 1, 0, 0}, columns * g.input, bias, *out);
+  Bias all;
+  all.values = bias, all.channels = columns;
+  return emit_conv(l, product, x, {{w, g.input, 1, 0, 0}, columns * g.input, {}}, all, *out);
+}
+
+// The same of weights or biases that are known at run time.
+Status Layer::emit_product(const View &x, const View &y) {
+  kernels::MatMulF32 product;
+  product.m = y.dims[0], product.n = y.dims[1], product.k = g.input;
+  product.a_row = product.b_col = g.input, product.b_row = 1, product.y_row = product.n;
+  product.has_bias = has(3);
+  const View weights = l.row_major(input(1));
+  Vector<Arg> args{arg(x), arg(weights)};
+  View bias;
+  if (has(3)) {
+    if (b) {
+      bias = l.constant_floats(biases(), {product.n});
+    } else {
+      QR_ASSIGN_OR_RETURN(bias, sums_of_biases());
+    }
+    args.push_back(arg(bias));
+  }
+  args.push_back(arg(y));
+  return l.emit(Kernel::MatMulF32, &product, args);
+}
+
+// The weights of a direction's state, as the kernel reads them.
+Status Layer::pack_state_weights(std::int64_t d, std::uint32_t *out) {
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));
+  const std::int64_t first = d * wide() * g.hidden;
+  if (r) {
+    *out = l.packed_constant(needs.operand_bytes[1],
+                             [&](auto &packed) { kernels::pack_recurrent_f32(p, l.isa(), r + first, packed.data()); });
+    return {};
+  }
+  View from = l.row_major(input(2));
+  from.offset += first;
+  *out = l.new_value(needs.operand_bytes[1]);
+  const kernels::PackRecurrentF32 pack{p, l.isa().f32_lanes, 0};
+  return l.emit_step(Kernel::PackRecurrentF32, pack, {arg(from), arg(*out)});
 }
 
 void Layer::set_strides(bool bytes) {
@@ -174,15 +244,14 @@ Status Layer::emit_direction(const Operands &operands, std::int64_t d) {
   if (bytes) {
     args = {arg(operands.x), arg(operands.bytes[index_of(d)])};
   } else {
-    kernels::Needs needs;
-    QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));
-    args = {arg(gates), arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-              kernels::pack_recurrent_f32(p, l.isa(), r + d * wide() * g.hidden, packed.data());
-            }))};
+    std::uint32_t weights = 0;
+    QR_RETURN_IF_ERROR(pack_state_weights(d, &weights));
+    args = {arg(gates), arg(weights)};
   }
   if (p.has_bias) {
-    const float *const from = b + (d * 2 + 1) * wide() + 2 * g.hidden;
-    reset_bias = l.constant_floats(Vector<float>(from, from + g.hidden), {g.hidden});
+    const std::int64_t from = (d * 2 + 1) * wide() + 2 * g.hidden;
+    if (b) reset_bias = l.constant_floats(Vector<float>(b + from, b + from + g.hidden), {g.hidden});
+    else reset_bias = at(l.row_major(input(3)), from);
     args.push_back(arg(reset_bias));
   }
   if (p.has_h) args.push_back(arg(h));

@@ -40,6 +40,9 @@ bool is_decomposed(const qir::Graph &graph, const qir::Node &node) {
          (node.op != qir::Op::EyeLike || std::ranges::find(graph.outputs, node.outputs[0]) == graph.outputs.end());
 }
 
+// Its weights are packed, when it is compiled or in the run.
+bool is_conv(const qir::Graph &, const qir::Node &node) { return node.op == qir::Op::Conv; }
+
 }  // namespace
 
 // (What is left of SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, is cpu-reference's: it looks whether targets are
@@ -73,7 +76,7 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool 
   passes::fold_constants(graph, store, dry_run ? static_cast<qir::Folder &>(blanks) : folder,
                          {.wanted = conversions, .may_grow = true});
   QR_RETURN_IF_ERROR(stopped());
-  passes::decompose_spatial(graph, store);  // asks which weights are constant
+  passes::decompose_spatial(graph, store, is_conv);  // asks which weights are constant
   passes::decompose_matmul(graph, store, integer_matrices);
   QR_RETURN_IF_ERROR(stopped());
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));

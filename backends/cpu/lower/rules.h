@@ -51,6 +51,9 @@ Result<Lowered> view_as(Lowering &l, const qir::Node &node, const Make &make) {
 
 // elementwise.cpp: the loop nest of a result and two operands, as kernels take it.
 void set_nest(const Nest &nest, std::uint32_t *rank, std::int64_t *dims, std::int64_t *a, std::int64_t *b);
+// elementwise.cpp: one step of f32; a and b have y's dimensions.
+Status emit_binary(Lowering &l, kernels::BinaryOp op, const View &a, const View &b, const View &y,
+                   const kernels::Activation &act = {});
 
 // elements.cpp: one step; the operands have been matched (Lowering::match_nest), or are of few dimensions.
 Status emit_elements(Lowering &l, kernels::Elements params, std::span<const View *const> operands, const View &y);

@@ -431,8 +431,11 @@ Status Loader::check_step(const Step &step) {
     // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
     if (reads_packed(step.kernel) && value.storage == StorageKind::Constant && operand.offset % kAlign != 0)
       return bad("offset of packed weights", operand.offset, "a multiple of 64");
-    if (reads_packed(step.kernel) && i == 1 && value.storage != StorageKind::Constant)
-      return bad("place of packed weights", static_cast<std::uint64_t>(value.storage), "a segment");
+    if (reads_packed(step.kernel) && i == 1) {
+      if (value.storage != StorageKind::Constant && value.storage != StorageKind::Arena)
+        return bad("place of packed weights", static_cast<std::uint64_t>(value.storage), "a segment, or the arena");
+      if (operand.offset % kAlign != 0) return bad("offset of packed weights", operand.offset, "a multiple of 64");
+    }
   }
   return {};
 }

@@ -177,6 +177,37 @@ Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
                      planes ? p.c : p.y_stride, needs);
 }
 
+Status check_PackF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const PackF32 *>(params);
+  const ConvF32 &c = p.conv;
+  if (p.kind >= PackKind::Count) return refuse("PackF32", "kind", static_cast<std::int64_t>(p.kind), "0 or 1");
+  if (p.lanes != isa.f32_lanes || p.panel != isa.f32_panel)
+    return refuse("PackF32", "elements of a vector", p.lanes, "those of the instruction set, and its panel");
+  // What the step behind needs of its weights.
+  Needs behind;
+  if (p.kind == PackKind::Depthwise) {
+    if (c.ic != c.oc || c.groups != c.oc) return refuse("PackF32", "groups", c.groups, "as many as channels");
+    DepthwiseF32 d;
+    d.window = c.window, d.c = d.x_stride = d.y_stride = d.r_stride = c.oc;
+    QR_RETURN_IF_ERROR(check_DepthwiseF32(&d, isa, behind));
+  } else {
+    QR_RETURN_IF_ERROR(check_ConvF32(&c, isa, behind));
+    if (c.weights != WeightType::F32 || (c.algorithm != ConvAlgorithm::Direct && c.algorithm != ConvAlgorithm::Groups))
+      return refuse("PackF32", "algorithm", static_cast<std::int64_t>(c.algorithm), "0 or 4, of weights of f32");
+  }
+  const std::int64_t dims[] = {c.oc, c.ic / c.groups, c.window.kh, c.window.kw};
+  std::int64_t distances[4];
+  for (int i = 0; i < 4; ++i) {
+    if (p.strides[i] < -kMostElements) return refuse("PackF32", "stride", p.strides[i], "at most 2^48 elements");
+    distances[i] = p.strides[i] < 0 ? -p.strides[i] : p.strides[i];
+  }
+  std::uint64_t extent;
+  if (!nest_extent(dims, distances, 4, &extent))
+    return refuse("PackF32", "stride", p.strides[0], "weights within 2^48 elements");
+  add(needs, extent * 4), add(needs, behind.operand_bytes[1], true);
+  return {};
+}
+
 Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
   const auto &p = *static_cast<const BlockF32 *>(params);
   const Window &e = p.expand.window, &d = p.depthwise.window, &o = p.project.window;

@@ -162,6 +162,7 @@ Status check_LayerNormF32(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_residual", p.has_residual));
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_beta", p.has_beta));
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_sum", p.has_sum));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_statistics", p.has_statistics));
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "plain", p.plain));
   if (p.plain && p.has_beta) return refuse("LayerNormF32", "has_beta", p.has_beta, "0 where there is no gamma");
   QR_RETURN_IF_ERROR(check_act("LayerNormF32", p.act));
@@ -172,6 +173,7 @@ Status check_LayerNormF32(const void *params, const Isa &, Needs &needs) {
   if (p.has_beta) add(needs, row);
   add(needs, count * 4, true);
   if (p.has_sum) add(needs, count * 4, true);
+  for (std::uint32_t i = 0; i < 2u * p.has_statistics; ++i) add(needs, static_cast<std::uint64_t>(p.rows) * 4, true);
   return {};
 }
 
@@ -275,17 +277,19 @@ Status check_Cast(const void *params, const Isa &, Needs &needs) {
       case DType::I16:
       case DType::U16: return 2;
       case DType::F32:
+      case DType::U32:
       case DType::I32: return 4;
       case DType::F64:
+      case DType::U64:
       case DType::I64: return 8;
       default: return 0;
     }
   };
   const std::uint64_t from = p.from < 256 ? width(p.from) : 0, to = p.to < 256 ? width(p.to) : 0;
   if (from == 0)
-    return refuse("Cast", "source dtype", p.from, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+    return refuse("Cast", "source dtype", p.from, "a real of 16 bits and more, an integer of 8 and more, or bool");
   if (to == 0)
-    return refuse("Cast", "destination dtype", p.to, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+    return refuse("Cast", "destination dtype", p.to, "a real of 16 bits and more, an integer of 8 and more, or bool");
   QR_RETURN_IF_ERROR(check_count("Cast", p.count));
   add(needs, static_cast<std::uint64_t>(p.count) * from), add(needs, static_cast<std::uint64_t>(p.count) * to, true);
   return {};

@@ -118,6 +118,20 @@ Status check_RecurrentF32(const void *params, const Isa &isa, Needs &needs) {
   return {};
 }
 
+Status check_PackRecurrentF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const PackRecurrentF32 *>(params);
+  if (p.reserved != 0) return refuse("PackRecurrentF32", "reserved field", p.reserved, "0");
+  if (p.lanes != isa.f32_lanes)
+    return refuse("PackRecurrentF32", "elements of a vector", p.lanes, "those of the instruction set");
+  Needs behind;
+  QR_RETURN_IF_ERROR(check_RecurrentF32(&p.layer, isa, behind));
+  // (A state has 2^16 elements at most.)
+  const std::int64_t gates = recurrent_shape(p.layer, p.lanes).gates;
+  add(needs, static_cast<std::uint64_t>(gates * p.layer.hidden * p.layer.hidden) * 4);
+  add(needs, behind.operand_bytes[1], true);
+  return {};
+}
+
 Status check_RecurrentBytes(const void *params, const Isa &isa, Needs &needs) {
   constexpr const char *kName = "RecurrentBytes";
   const auto &p = *static_cast<const RecurrentBytes *>(params);
@@ -171,19 +185,43 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
   return true;
 }
 
+namespace {
+
+// A block of the state's lanes, of which there are so many, of some gates: [k][gate][lane]. A line of each row of r is
+// read as a whole.
+void pack_gates(const float *r, std::int64_t hidden, std::int64_t gates, std::int64_t lanes, std::int64_t there,
+                float *to) {
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t step = gates * lanes;
+  for (std::int64_t i = 0; i < (hidden + kLine - 1) / kLine * gates; ++i) {
+    const std::int64_t line = i / gates * kLine, gate = i % gates, depth = std::min(kLine, hidden - line);
+    const float *const from = r + gate * hidden * hidden + line;
+    float *const at = to + line * step + gate * lanes;
+    for (std::int64_t lane = 0; lane < there; ++lane)
+      for (std::int64_t k = 0; k < depth; ++k) at[k * step + lane] = from[lane * hidden + k];
+    for (std::int64_t k = 0; k < depth; ++k) std::fill(at + k * step + there, at + k * step + lanes, 0.0f);
+  }
+}
+
+}  // namespace
+
+void pack_recurrent_parts(const RecurrentF32 &p, std::uint32_t lanes, const float *r, float *destination,
+                          std::int64_t begin, std::int64_t end) {
+  const RecurrentShape s = recurrent_shape(p, lanes);
+  const std::int64_t hidden = p.hidden, second = s.gates - s.first_gates;
+  for (std::int64_t block = begin; block < end; ++block) {
+    const std::int64_t first = block * lanes, there = std::min<std::int64_t>(lanes, hidden - first);
+    const float *const from = r + first * hidden;
+    pack_gates(from, hidden, s.first_gates, lanes, there, destination + first * hidden * s.first_gates);
+    if (second > 0)
+      pack_gates(from + s.first_gates * hidden * hidden, hidden, second, lanes, there,
+                 destination + s.second + first * hidden * second);
+  }
+}
+
 void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
-  const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
-  float *to = static_cast<float *>(destination);
-  const auto matrix = [&](int first, std::int64_t count) {
-    const std::int64_t row = count * isa.f32_lanes;  // of a block and a k: [gate][lane]
-    for (std::int64_t i = 0; i < s.blocks * p.hidden * row; ++i) {
-      const std::int64_t block = i / row / p.hidden, k = i / row % p.hidden, gate = first + i % row / isa.f32_lanes,
-                         j = block * isa.f32_lanes + i % isa.f32_lanes;
-      *to++ = j < p.hidden ? r[(gate * p.hidden + j) * p.hidden + k] : 0.0f;
-    }
-  };
-  matrix(0, s.first_gates);
-  if (s.first_gates < s.gates) matrix(s.first_gates, s.gates - s.first_gates);
+  pack_recurrent_parts(p, isa.f32_lanes, r, static_cast<float *>(destination), 0,
+                       recurrent_shape(p, isa.f32_lanes).blocks);
 }
 
 }  // namespace quarry::kernels

@@ -89,13 +89,19 @@ VecF dot(const Threads &threads, const float *a, const float *b, std::int64_t n)
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-// One column, which lies side by side as the rows do: there is nothing to copy b's elements together for.
-void run_dots(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows) noexcept {
+// Columns [begin, end), which lie side by side as the rows do: of one, or of few rows, there is nothing to copy b's
+// elements together for.
+void run_dots(const MatMul &g, const Threads &threads, std::int64_t row, std::int64_t rows, std::int64_t begin,
+              std::int64_t end) noexcept {
   const MatMulF32 &p = g.p;
+  Asker asker(threads);
   for (std::int64_t m = row; m < row + rows; ++m) {
     float *const y = g.y + m * p.y_row;
-    *y = p.alpha * sum(dot(threads, g.a + m * p.a_row, g.b, p.k)) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
-    end_row(g, m, 0, 1, y);
+    for (std::int64_t n = begin; n < end && !asker.stopped(p.k); ++n)
+      y[n] = p.alpha * sum(dot(threads, g.a + m * p.a_row, g.b + n * p.b_col, p.k)) + (g.bias       ? g.bias[n]
+                                                                                       : g.row_bias ? g.row_bias[m]
+                                                                                                    : 0);
+    end_row(g, m, begin, end - begin, y + begin);
   }
 }
 
@@ -123,9 +129,10 @@ void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::in
               std::int64_t last, float *scratch) noexcept {
   const MatMulF32 &p = g.p;
   const MatMulShape &s = g.s;
+  const std::int64_t begin = first * kF32Panel * kLanes, end = min_of(p.n, last * kF32Panel * kLanes);
   if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes)
-    return run_few_rows(g, threads, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
-  if (p.n == 1 && p.a_col == 1 && p.b_row == 1) return run_dots(g, threads, row, rows);
+    return run_few_rows(g, threads, row, rows, begin, end);
+  if (p.a_col == 1 && p.b_row == 1 && (p.n == 1 || p.m <= kFewRows)) return run_dots(g, threads, row, rows, begin, end);
   float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written
-// from that.
+// Conversions between dtypes: a chunk is read as f32, f64, i32, i64 or u64, whichever holds the source exactly, and
+// written from that.
 #include "base/dtype.h"
 #include "kernels/cpu/vector/isa_kernels.h"
 
@@ -126,8 +126,9 @@ QR_INLINE float to_odd(double value) noexcept {
   if (__builtin_fabs(static_cast<double>(rounded)) > __builtin_fabs(value)) --bits;
   return __builtin_bit_cast(float, bits | 1u);
 }
-// The integer part, saturated; NaN is 0.
-QR_INLINE std::int64_t to_integer(double value) noexcept {
+// The integer part, saturated; NaN is 0. To u64, as bits, numbers from 2^63 on have them too.
+QR_INLINE std::int64_t to_integer(double value, bool is_u64) noexcept {
+  if (is_u64 && value >= 0x1p63) return value >= 0x1p64 ? -1 : static_cast<std::int64_t>(value - 0x1p63) ^ INT64_MIN;
   if (value != value) return 0;
   if (value >= 0x1p63) return INT64_MAX;
   return value <= -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(value);
@@ -148,21 +149,24 @@ bool store_integers(const From *from, DType dtype, std::byte *to, int count) noe
     case DType::U8: convert_to(std::uint8_t{}); return true;
     case DType::I16:
     case DType::U16: convert_to(std::uint16_t{}); return true;
-    case DType::I32: convert_to(std::int32_t{}); return true;
-    case DType::I64: convert_to(std::int64_t{}); return true;
+    case DType::I32:
+    case DType::U32: convert_to(std::uint32_t{}); return true;
+    case DType::I64:
+    case DType::U64: convert_to(std::uint64_t{}); return true;
     default: return false;
   }
 }
-// Integer parts that an i32 holds. What processors make of others, NaN among them, is one end of i32 (or, of NaN, 0, as
-// it has to be): false where an end came out.
-template <class From>
-bool to_i32(const std::byte *from, std::byte *to, int count) noexcept {
+// Integer parts that an i32 (or i64) holds. What processors make of others, NaN among them, is one end of the type (or,
+// of NaN, 0, as it has to be): false where an end came out.
+template <class To, class From>
+bool to_whole(const std::byte *from, std::byte *to, int count) noexcept {
+  constexpr To kMost = sizeof(To) == 4 ? To{INT32_MAX} : static_cast<To>(INT64_MAX), kLeast = -kMost - 1;
   const auto *const __restrict x = reinterpret_cast<const Loose<From> *>(from);
-  auto *const __restrict y = reinterpret_cast<Loose<std::int32_t> *>(to);
-  std::int32_t ends = 0;
+  auto *const __restrict y = reinterpret_cast<Loose<To> *>(to);
+  To ends = 0;
   for (int i = 0; i < count; ++i) {
-    const auto whole = static_cast<std::int32_t>(x[i].value);
-    ends |= (whole == INT32_MIN) | (whole == INT32_MAX);
+    const auto whole = static_cast<To>(x[i].value);
+    ends |= (whole == kLeast) | (whole == kMost);
     y[i].value = whole;
   }
   return ends == 0;
@@ -170,18 +174,26 @@ bool to_i32(const std::byte *from, std::byte *to, int count) noexcept {
 // f32 and f64 to integers.
 template <class From>
 bool store_truncated(const std::byte *from, DType dtype, std::byte *to, int count) noexcept {
-  if (dtype == DType::I32) return to_i32<From>(from, to, count);
+  if (dtype == DType::I32 || dtype == DType::U32) return to_whole<std::int32_t, From>(from, to, count);
+  if (dtype == DType::I64 || dtype == DType::U64) return to_whole<std::int64_t, From>(from, to, count);
   std::int32_t values[kChunk];
-  return to_i32<From>(from, reinterpret_cast<std::byte *>(values), count) && store_integers(values, dtype, to, count);
+  return to_whole<std::int32_t, From>(from, reinterpret_cast<std::byte *>(values), count) &&
+         store_integers(values, dtype, to, count);
 }
 constexpr bool is_short_integer(DType dtype) noexcept {
-  return dtype == DType::I32 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I8 || dtype == DType::U8;
+  return dtype == DType::I32 || dtype == DType::U32 || dtype == DType::I16 || dtype == DType::U16 ||
+         dtype == DType::I8 || dtype == DType::U8;
 }
 
 // As f64, rounded to odd: of 54 bits and more the lowest 11 become one that says whether any was set.
 QR_INLINE double to_double_odd(std::int64_t value) noexcept {
   constexpr std::int64_t kLow = (1 << 11) - 1;
   const bool fits = static_cast<std::uint64_t>(value) + (std::uint64_t{1} << 53) <= std::uint64_t{1} << 54;
+  return static_cast<double>(fits ? value : (value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
+}
+QR_INLINE double to_double_odd(std::uint64_t value) noexcept {
+  constexpr std::uint64_t kLow = (1 << 11) - 1;
+  const bool fits = value <= std::uint64_t{1} << 53;
   return static_cast<double>(fits ? value : (value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
 }
 template <class T>
@@ -215,14 +227,13 @@ void store_floats(const From *from, DType dtype, std::byte *to, int count) noexc
 }
 template <class From>
 __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::byte *to, int count) noexcept {
-  if constexpr (__is_same(From, std::int32_t) || __is_same(From, std::int64_t)) {
+  if constexpr (__is_same(From, std::int32_t) || __is_same(From, std::int64_t) || __is_same(From, std::uint64_t)) {
     if (store_integers(from, dtype, to, count)) return;
-  } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 ||
-             dtype == DType::I32 || dtype == DType::I64) {
+  } else if (is_short_integer(dtype) || dtype == DType::I64 || dtype == DType::U64) {
     const auto *const bytes = reinterpret_cast<const std::byte *>(from);
-    if (is_short_integer(dtype) && store_truncated<From>(bytes, dtype, to, count)) return;
+    if (store_truncated<From>(bytes, dtype, to, count)) return;
     std::int64_t values[kChunk];
-    for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]));
+    for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]), dtype == DType::U64);
     store_integers(values, dtype, to, count);
     return;
   }
@@ -321,11 +332,51 @@ bool from_wide(DType from_type, DType to_type, const std::byte *from, std::byte 
     case DType::U8: narrow_i64<std::uint8_t>(from, to, count); return true;
     case DType::I16:
     case DType::U16: narrow_i64<std::uint16_t>(from, to, count); return true;
-    case DType::I32: narrow_i64<std::int32_t>(from, to, count); return true;
+    case DType::I32:
+    case DType::U32: narrow_i64<std::int32_t>(from, to, count); return true;
+    case DType::F32:
+      straight<std::int64_t, float>(
+          from, to, count, [](std::int64_t v) __attribute__((always_inline)) { return static_cast<float>(v); });
+      return true;
     case DType::Bool:
       straight<std::int64_t, std::uint8_t>(
           from, to, count,
           [](std::int64_t v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
+      return true;
+    default: return false;
+  }
+}
+// (By halves, whose sum is rounded once: there is no vector instruction for it.)
+QR_INLINE float u32_to_f32(std::uint32_t value) noexcept {
+  return static_cast<float>(static_cast<std::int32_t>(value >> 16)) * 0x1p16f +
+         static_cast<float>(static_cast<std::int32_t>(value & 0xffff));
+}
+bool from_u32(DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  switch (to_type) {
+    case DType::F32:
+      straight<std::uint32_t, float>(
+          from, to, count, [](std::uint32_t v) __attribute__((always_inline)) { return u32_to_f32(v); });
+      return true;
+    case DType::I8:
+    case DType::U8:
+      straight<std::uint32_t, std::uint8_t>(
+          from, to, count, [](std::uint32_t v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v); });
+      return true;
+    case DType::I16:
+    case DType::U16:
+      straight<std::uint32_t, std::uint16_t>(
+          from, to, count,
+          [](std::uint32_t v) __attribute__((always_inline)) { return static_cast<std::uint16_t>(v); });
+      return true;
+    case DType::I64:
+    case DType::U64:
+      straight<std::uint32_t, std::uint64_t>(
+          from, to, count, [](std::uint32_t v) __attribute__((always_inline)) { return std::uint64_t{v}; });
+      return true;
+    case DType::Bool:
+      straight<std::uint32_t, std::uint8_t>(
+          from, to, count,
+          [](std::uint32_t v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
       return true;
     default: return false;
   }
@@ -337,8 +388,10 @@ bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::b
     case DType::I16: return from_short_integers<std::int16_t>(to_type, from, to, count);
     case DType::U16: return from_short_integers<std::uint16_t>(to_type, from, to, count);
     case DType::I32: return from_short_integers<std::int32_t>(to_type, from, to, count);
+    case DType::U32: return from_u32(to_type, from, to, count);
     case DType::F64:
     case DType::I64: return from_wide(from_type, to_type, from, to, count);
+    case DType::U64: return !is_float(to_type) && from_wide(DType::I64, to_type, from, to, count);
     default: return false;
   }
 }
@@ -357,8 +410,10 @@ QR_INLINE void through(std::int64_t count, std::int64_t from_width, std::int64_t
 int width_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::F64:
+    case DType::U64:
     case DType::I64: return 8;
     case DType::F32:
+    case DType::U32:
     case DType::I32: return 4;
     case DType::F16:
     case DType::BF16:
@@ -388,7 +443,7 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
   if (from_type == DType::F16 && to_type == DType::F32) return widen_f16(from, reinterpret_cast<float *>(to), count);
   switch (from_type) {
     case DType::F32:
-      if (is_short_integer(to_type)) return truncate<float>(from, to_type, to, count);
+      if (is_integer(to_type)) return truncate<float>(from, to_type, to, count);
       return through<float>(count, w, v, from, to_type, to, convert<float, float>);
     case DType::F16: return through<float>(count, w, v, from, to_type, to, widen_f16);
     case DType::BF16:
@@ -397,9 +452,12 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
           t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
       });
     case DType::F64:
-      if (is_short_integer(to_type)) return truncate<double>(from, to_type, to, count);
+      if (is_integer(to_type)) return truncate<double>(from, to_type, to, count);
       return through<double>(count, w, v, from, to_type, to, convert<double, double>);
     case DType::I64: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::int64_t, std::int64_t>);
+    case DType::U64:
+      return through<std::uint64_t>(count, w, v, from, to_type, to, convert<std::uint64_t, std::uint64_t>);
+    case DType::U32: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::uint32_t, std::int64_t>);
     case DType::I32: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int32_t, std::int32_t>);
     case DType::I16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int16_t, std::int32_t>);
     case DType::U16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::uint16_t, std::int32_t>);

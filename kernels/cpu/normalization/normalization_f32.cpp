@@ -166,6 +166,11 @@ QR_INLINE void softmax_columns(const Threads &threads, const float *x, float *y,
   }
 }
 
+// What a row was normalised by: its mean, and the inverse of its deviation.
+struct RowStatistics {
+  float mean, inverse;
+};
+
 struct LayerNormRow {
   const LayerNormF32 &p;
   const Threads &threads;
@@ -173,16 +178,16 @@ struct LayerNormRow {
   VecF low, high;             // bounds of the result
 
   // `r` and `s` may be nullptr.
-  void operator()(const float *x, const float *r, float *y, float *s) const noexcept {
+  RowStatistics operator()(const float *x, const float *r, float *y, float *s) const noexcept {
     // The sum lies where it is wanted, or in y until that is written.
-    if (r && s) run<true, true>(x, r, y, s);
-    else if (r) run<true, true>(x, r, y, y);
-    else if (s) run<false, true>(x, r, y, s);
-    else run<false, false>(x, r, y, nullptr);
+    if (r && s) return run<true, true>(x, r, y, s);
+    if (r) return run<true, true>(x, r, y, y);
+    if (s) return run<false, true>(x, r, y, s);
+    return run<false, false>(x, r, y, nullptr);
   }
 
   template <bool residual, bool keep>
-  void run(const float *x, const float *r, float *y, float *s) const noexcept {
+  RowStatistics run(const float *x, const float *r, float *y, float *s) const noexcept {
     const std::int64_t n = p.cols;
     const auto value = [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
       VecF v = load_lanes(x + at, lanes);
@@ -210,11 +215,11 @@ struct LayerNormRow {
     // A float lies beside the true mean by its own rounding, which is much where elements differ by little: the mean of
     // the differences says by how much.
     const float rest = moments.sum / count, variance = moments.squares / count - rest * rest;
-    finish(from, y, mean, rest, variance < 0 ? 0 : variance);
+    return finish(from, y, mean, rest, variance < 0 ? 0 : variance);
   }
 
   // Of elements whose mean is mean_ + rest.
-  void finish(const float *from, float *y, float mean_, float rest, float variance) const noexcept {
+  RowStatistics finish(const float *from, float *y, float mean_, float rest, float variance) const noexcept {
     const float factor = 1.0f / __builtin_sqrtf(variance + p.epsilon);
     const VecF mean = splat(mean_), inverse = splat(factor), shift = splat(-(rest * factor));
     if (beta) {
@@ -236,8 +241,10 @@ struct LayerNormRow {
             store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
           });
     }
-    if (p.act.kind == Act::Clip) return;
-    for (Parts part(threads, p.cols); part.next();) activate_in_place(p.act, y + part.begin, part.end - part.begin);
+    if (p.act.kind != Act::Clip)
+      for (Parts part(threads, p.cols); part.next();) activate_in_place(p.act, y + part.begin, part.end - part.begin);
+    // (Of a mean that is infinite there is no rest.)
+    return {rest == rest ? mean_ + rest : mean_, factor};
   }
 };
 
@@ -286,6 +293,8 @@ void run_LayerNormF32(const Call &call) {
   const float *beta = p.has_beta ? call.operand<const float>(next++) : nullptr;
   float *y = call.operand<float>(next++);
   float *s = p.has_sum ? call.operand<float>(next++) : nullptr;
+  float *means = p.has_statistics ? call.operand<float>(next++) : nullptr;
+  float *inverses = p.has_statistics ? call.operand<float>(next++) : nullptr;
   const bool bounded = p.act.kind == Act::Clip;
   const LayerNormRow normalize{p,
                                call.threads,
@@ -297,7 +306,8 @@ void run_LayerNormF32(const Call &call) {
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
                        const std::int64_t at = row * p.cols;
-                       normalize(x + at, r ? r + at : nullptr, y + at, s ? s + at : nullptr);
+                       const RowStatistics of = normalize(x + at, r ? r + at : nullptr, y + at, s ? s + at : nullptr);
+                       if (means) means[row] = of.mean, inverses[row] = of.inverse;
                      }
                    });
 }

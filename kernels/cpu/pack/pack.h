@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights: what the product kernels read, laid out for the vectors of one instruction set. Packing happens when
-// a model is compiled; the sizes are what the check functions demand of the operand.
+// a model is compiled, or in the run (PackF32) where the weights are known only then; the sizes are what the check
+// functions demand of the operand.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,13 @@ struct FilterView {
 // Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
+// The same by parts, which may be packed at the same time: panels, or vectors of output channels. Of ConvF32: Direct or
+// Groups, weights of f32.
+std::int64_t conv_pack_parts(const ConvF32 &params, std::uint32_t lanes, std::uint32_t panel);
+void pack_conv_parts(const ConvF32 &params, std::uint32_t lanes, std::uint32_t panel, FilterView<float> weights,
+                     float *destination, std::int64_t begin, std::int64_t end);
+void pack_depthwise_parts(const DepthwiseF32 &params, std::uint32_t lanes, FilterView<float> weights,
+                          float *destination, std::int64_t begin, std::int64_t end);
 // Winograd4x4, Winograd2x2 or Direct, whichever serves best: time, and what weights take of memory. The error of the
 // first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
 // (Direct: 1e-6), see the kernel tests.
@@ -36,8 +44,10 @@ WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
-// `r`: [gate][hidden][hidden], as ONNX has it.
+// `r`: [gate][hidden][hidden], as ONNX has it. Parts: as many as there are blocks of lanes of the state.
 void pack_recurrent_f32(const RecurrentF32 &params, const Isa &isa, const float *r, void *destination);
+void pack_recurrent_parts(const RecurrentF32 &params, std::uint32_t lanes, const float *r, float *destination,
+                          std::int64_t begin, std::int64_t end);
 // `w`: [gate][hidden][input], `bias`: [gate][hidden], the sum of both, or nullptr. False, and nothing of use packed,
 // where a row of weights is not bytes, less a zero point, times a factor.
 [[nodiscard]] bool pack_recurrent_bytes(const RecurrentBytes &params, const Isa &isa, const float *w, const float *r,

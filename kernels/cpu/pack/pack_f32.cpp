@@ -87,23 +87,27 @@ float *pack_direct_panel(const ConvF32 &p, const ConvShape &s, FilterView<float>
   return to;
 }
 
-void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, float *to) {
-  const float *const begin = to;
-  for (std::int64_t group = 0; group < p.groups; ++group)
-    for (std::int64_t panel = 0; panel < s.panels; ++panel) {
-      const std::int64_t first = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
-      FilterView<float> from = w;
-      from.data += (group * s.group_outputs + first) * w.oc_stride;
-      to = pack_direct_panel(p, s, from, std::min(width, s.group_outputs - first), width, to);
-    }
-  fill_line(begin, to);
+// Of [begin, end) of all panels of all groups.
+void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, float *to, std::int64_t begin,
+                 std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t group = i / s.panels, panel = i % s.panels;
+    const std::int64_t first = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
+    FilterView<float> from = w;
+    from.data += (group * s.group_outputs + first) * w.oc_stride;
+    float *const behind =
+        pack_direct_panel(p, s, from, std::min(width, s.group_outputs - first), width, to + s.weights(group, panel, 0));
+    if (i + 1 == p.groups * s.panels) fill_line(to, behind);
+  }
 }
 
-// [output channels / lanes][tap][input channel of the group][lane]
+// [output channels / lanes][tap][input channel of the group][lane]: of [begin, end) of the first.
 float *pack_lanes(std::int64_t oc, std::int64_t group_ic, const Window &window, std::int64_t lanes, FilterView<float> w,
-                  float *to) {
-  for (std::int64_t c = 0; c < oc; c += lanes)
-    for (std::int64_t tap = 0; tap < std::int64_t{window.kh} * window.kw; ++tap)
+                  float *to, std::int64_t begin, std::int64_t end) {
+  const std::int64_t taps = std::int64_t{window.kh} * window.kw;
+  to += begin * taps * group_ic * lanes;
+  for (std::int64_t c = begin * lanes; c < end * lanes; c += lanes)
+    for (std::int64_t tap = 0; tap < taps; ++tap)
       for (std::int64_t ic = 0; ic < group_ic; ++ic) {
         const float *const from =
             w.data + c * w.oc_stride + ic * w.ic_stride + tap / window.kw * w.kh_stride + tap % window.kw * w.kw_stride;
@@ -134,17 +138,27 @@ void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
 
 }  // namespace
 
+std::int64_t conv_pack_parts(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) {
+  if (p.algorithm == ConvAlgorithm::Groups) return conv_ceil_div(p.oc, lanes);
+  return p.groups * conv_shape(p, lanes, panel).panels;
+}
+
+void pack_conv_parts(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel, FilterView<float> w, float *to,
+                     std::int64_t begin, std::int64_t end) {
+  if (p.algorithm != ConvAlgorithm::Groups) return pack_direct(p, conv_shape(p, lanes, panel), w, to, begin, end);
+  float *const behind = pack_lanes(p.oc, p.ic / p.groups, p.window, lanes, w, to, begin, end);
+  if (end == conv_ceil_div(p.oc, lanes)) fill_line(to, behind);
+}
+
 void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
   if (is_winograd(p.algorithm)) return pack_winograd(p, isa, w, static_cast<float *>(destination));
   if (p.algorithm == ConvAlgorithm::Split) return pack_split(p, w, static_cast<std::uint16_t *>(destination));
-  if (p.algorithm == ConvAlgorithm::Groups) {
-    auto *const to = static_cast<float *>(destination);
-    return fill_line(to, pack_lanes(p.oc, p.ic / p.groups, p.window, isa.f32_lanes, w, to));
-  }
+  if (p.weights == WeightType::F32)
+    return pack_conv_parts(p, isa.f32_lanes, isa.f32_panel, w, static_cast<float *>(destination), 0,
+                           conv_pack_parts(p, isa.f32_lanes, isa.f32_panel));
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
-  if (p.weights == WeightType::F32) return pack_direct(p, s, w, static_cast<float *>(destination));
   Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
-  pack_direct(p, s, w, packed.data());
+  pack_direct(p, s, w, packed.data(), 0, p.groups * s.panels);
   auto *const halves = static_cast<std::uint16_t *>(destination);
   for (std::size_t i = 0; i < packed.size(); ++i)
     halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
@@ -178,8 +192,13 @@ bool split_holds(const float *values, std::int64_t count) {
 
 bool split_possible(const ConvF32 &p, const Isa &isa) { return isa.splits_f32 && split_possible(p); }
 
+void pack_depthwise_parts(const DepthwiseF32 &p, std::uint32_t lanes, FilterView<float> w, float *to,
+                          std::int64_t begin, std::int64_t end) {
+  pack_lanes(p.c, 1, p.window, lanes, w, to, begin, end);
+}
+
 void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
-  pack_lanes(p.c, 1, p.window, isa.f32_lanes, w, static_cast<float *>(destination));
+  pack_depthwise_parts(p, isa.f32_lanes, w, static_cast<float *>(destination), 0, conv_ceil_div(p.c, isa.f32_lanes));
 }
 
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes) {

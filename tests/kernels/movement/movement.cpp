@@ -180,8 +180,8 @@ void test_gather(const Isa &isa) {
 
 void test_cast(const Isa &isa) {
   Random random(8);
-  constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,  DType::U8,
-                              DType::I16, DType::U16, DType::I32,  DType::I64, DType::Bool};
+  constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,  DType::U8,  DType::I16,
+                              DType::U16, DType::I32, DType::U32,  DType::I64, DType::U64, DType::Bool};
   for (const DType from : kTypes)
     for (const DType to : kTypes)
       for (const std::size_t count : {1u, 17u, 1100u, 40000u}) {

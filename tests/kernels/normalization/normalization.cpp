@@ -62,11 +62,11 @@ void test_layer_norm(const Isa &isa) {
     std::int64_t rows, cols;
   };
   for (const Shape s : {Shape{1, 1}, {3, 5}, {2, 8}, {5, 31}, {9, 768}, {3, 1024}, {2, 5000}, {130, 193}})
-    for (unsigned options = 0; options < 16; ++options) {
+    for (unsigned options = 0; options < 32; ++options) {
       LayerNormF32 p;
       p.rows = s.rows, p.cols = s.cols, p.epsilon = 1e-5f;
       p.rms = options & 1, p.has_residual = options >> 1 & 1, p.has_beta = options >> 2 & 1,
-      p.has_sum = options >> 3 & 1;
+      p.has_sum = options >> 3 & 1, p.has_statistics = options >> 4 & 1;
       if (s.rows == 9) p.act = options % 3 == 0 ? Activation{Act::Clip, 0, kInf, 0} : Activation{Act::Gelu, 0, 0, 0};
       const auto count = static_cast<std::size_t>(s.rows * s.cols), cols = static_cast<std::size_t>(s.cols);
       // A mean that is large beside the deviation.
@@ -81,6 +81,7 @@ void test_layer_norm(const Isa &isa) {
       if (p.has_beta) operands.push_back(in(beta));
       operands.push_back(out(count * 4));
       if (p.has_sum) operands.push_back(out(count * 4));
+      for (int i = 0; i < 2 * p.has_statistics; ++i) operands.push_back(out(size(s.rows) * 4));
       const std::vector<Bytes> found = run(isa, Kernel::LayerNormF32, &p, operands);
       if (p.has_residual)
         for (std::size_t i = 0; i < count; ++i) x[i] += r[i];
@@ -90,6 +91,14 @@ void test_layer_norm(const Isa &isa) {
       node.set("epsilon", p.epsilon);
       std::vector<Tensor> inputs = {tensor_of({s.rows, s.cols}, x), tensor_of({s.cols}, gamma)};
       if (with_beta) inputs.push_back(tensor_of({s.cols}, beta));
+      if (p.has_statistics && !p.rms) {
+        qir::Node three = node;
+        three.outputs = {100, 101, 102};
+        const std::vector<Tensor> made = reference(three, inputs);
+        for (std::size_t i = 1; i < 3; ++i)
+          expect_close("statistics", values_of<float>(found[i + p.has_sum]), values_of<float>(made[i].data), 2e-5f,
+                       1e-5f);
+      }
       std::vector<float> expected = reference_values(node, inputs);
       if (p.rms && p.has_beta)
         for (std::size_t i = 0; i < count; ++i) expected[i] += beta[i % cols];
@@ -122,6 +131,7 @@ void test_layer_norm(const Isa &isa) {
       }
   LayerNormF32 p;
   refuse(isa, Kernel::LayerNormF32, p, "a flag of 2", [](auto &q) { q.has_beta = 2; });
+  refuse(isa, Kernel::LayerNormF32, p, "statistics of 2", [](auto &q) { q.has_statistics = 2; });
   refuse(isa, Kernel::LayerNormF32, p, "an offset without a factor", [](auto &q) { q.plain = q.has_beta = 1; });
   refuse(isa, Kernel::LayerNormF32, p, "too many elements", [](auto &q) { q.rows = q.cols = std::int64_t{1} << 40; });
   refuse(isa, Kernel::LayerNormF32, p, "columns of 2^60", [](auto &q) { q.cols = std::int64_t{1} << 60; });

@@ -39,6 +39,10 @@ struct OneNode {
     tensor.is_constant = true, tensor.data = {bytes.data(), bytes.size()};
     return made;
   }
+  // One of the two: weights that are known when a graph is compiled, or only in the run.
+  std::int32_t either(DType dtype, const Vector<std::int64_t> &shape) {
+    return random.chance(50) ? constant(dtype, shape) : input(dtype, shape);
+  }
   std::int32_t integers(const Vector<std::int64_t> &shape, const std::vector<double> &values) {
     const std::int32_t made = constant(DType::I64, shape);
     const Vector<std::int64_t> stored(values.begin(), values.end());

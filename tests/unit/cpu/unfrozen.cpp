@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that nobody froze: weights, biases, bounds, exponents and statistics that are known in the run alone, and
+// forms of operators beside those that networks mostly have. All by kernels, and what cpu-reference gives.
+#include "tests/unit/cpu/one_node.h"
+
+using namespace quarry;
+using namespace quarry::test;
+using qir::Op;
+using i32 = std::int32_t;
+
+namespace {
+
+const auto plain = [](qir::Node &) {};
+
+}  // namespace
+
+TEST_CASE("Gemm of sides that are transposed, constant or not, with any sum behind it") {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    OneNode one(seed);
+    Random &random = one.random;
+    const std::int64_t m = random.integer(1, 40), k = random.integer(1, 70), n = random.integer(1, 60);
+    const bool a_turned = random.chance(40), b_turned = random.chance(50), scaled = random.chance(30);
+    const DType dtype = seed % 6 == 0 ? DType::F64 : seed % 6 == 1 ? DType::I32 : DType::F32;
+    const Vector<std::int64_t> a = a_turned ? Vector<std::int64_t>{k, m} : Vector<std::int64_t>{m, k},
+                               b = b_turned ? Vector<std::int64_t>{n, k} : Vector<std::int64_t>{k, n};
+    const i32 left = one.either(dtype, a),
+              right = one.b.graph.inputs.empty() ? one.input(dtype, b) : one.either(dtype, b);
+    Vector<i32> inputs{left, right};
+    const Vector<std::int64_t> sums[] = {{n}, {1, n}, {m, 1}, {m, n}, {1}, {}};
+    if (random.chance(85)) inputs.push_back(one.either(dtype, sums[random.integer(0, 5)]));
+    one.check("Gemm, seed " + std::to_string(seed), Op::Gemm, inputs, {dtype}, 2e-5f, [&](qir::Node &node) {
+      node.set("transA", std::int64_t{a_turned}), node.set("transB", std::int64_t{b_turned});
+      if (scaled && dtype == DType::F32) node.set("alpha", 0.7f), node.set("beta", -1.3f);
+    });
+  }
+}
+
+TEST_CASE("matrix multiplications of more dimensions than a step has") {
+  using Extents = Vector<std::int64_t>;
+  for (const DType dtype : {DType::F32, DType::F64, DType::I32})
+    for (const auto &[left, right] : {std::pair{Extents{2, 1, 2, 1, 3, 5, 7}, Extents{2, 1, 2, 1, 3, 7, 4}},
+                                      std::pair{Extents{2, 3, 2, 2, 3, 5, 7}, Extents{2, 1, 2, 1, 3, 7, 4}},
+                                      std::pair{Extents{2, 1, 3, 1, 2, 1, 5, 7}, Extents{1, 2, 1, 3, 1, 2, 7, 4}},
+                                      std::pair{Extents{2, 3, 2, 2, 3, 5, 7}, Extents{7, 4}}}) {
+      OneNode one(3);
+      const i32 a = one.input(dtype, left), b = one.input(dtype, right);
+      one.check("product of many dimensions", Op::MatMul, {a, b}, {dtype}, 2e-5f, plain);
+    }
+}
+
+TEST_CASE("reductions of axes that do not lie side by side") {
+  constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceMean, Op::ReduceMax,       Op::ReduceMin,    Op::ReduceProd,
+                         Op::ReduceL1,  Op::ReduceL2,   Op::ReduceSumSquare, Op::ReduceLogSum, Op::ReduceLogSumExp};
+  const std::vector<double> axes[] = {{0, 2, 3}, {1, 3}, {0, 2}, {0, 2, 4}, {-1, 0}};
+  const auto check = [&](Op op, DType dtype, std::size_t i) {
+    if (!by_rule(op, dtype) || (op == Op::ReduceLogSum && is_integer(dtype))) return;
+    OneNode one(20 + i);
+    const i32 x = one.input(dtype, {3, 4, 5, 2, 3}),
+              of = one.integers({static_cast<std::int64_t>(axes[i].size())}, axes[i]);
+    one.check(std::string(qir::op_name(op)) + " of " + dtype_name(dtype), op, {x, of}, {dtype}, 1e-5f,
+              [&](qir::Node &node) { node.set("keepdims", static_cast<std::int64_t>(i % 2)); });
+  };
+  for (const Op op : kOps)
+    for (const DType dtype : {DType::F32, DType::F64, DType::I32, DType::U8})
+      for (std::size_t i = 0; i < std::size(axes); ++i) check(op, dtype, i);
+}
+
+TEST_CASE("exponents of another type") {
+  struct Exponents {
+    DType dtype;
+    Vector<std::int64_t> shape;
+    bool constant;
+  };
+  for (const Exponents &e :
+       {Exponents{DType::I64, {}, true}, Exponents{DType::I64, {7}, true}, Exponents{DType::I32, {4, 1}, true},
+        Exponents{DType::F64, {}, true}, Exponents{DType::I8, {7}, false}, Exponents{DType::U8, {}, true},
+        Exponents{DType::I64, {2, 3, 4, 7}, true}}) {
+    OneNode one(5);
+    const i32 x = one.input(DType::F32, {3, 4, 7}),
+              by = e.constant ? one.constant(e.dtype, e.shape, 4) : one.input(e.dtype, e.shape);
+    one.check("Pow", Op::Pow, {x, by}, {DType::F32}, 1e-5f, plain);
+  }
+  // What f32 does not hold is cpu-reference's: an odd number stays odd.
+  OneNode one(6);
+  const i32 x = one.input(DType::F32, {4}), by = one.b.constant<std::int64_t>({}, {(1 << 24) + 1});
+  one.check("Pow of a large exponent", Op::Pow, {x, by}, {DType::F32}, 0, plain, false);
+}
+
+TEST_CASE("Clip by bounds of the run") {
+  for (const int form : {0, 1, 2, 3}) {
+    OneNode one(7);
+    const i32 x = one.input(DType::F32, {3, 5, 17}), low = form == 1 ? qir::kAbsent : one.input(DType::F32, {}),
+              high = form == 2   ? qir::kAbsent
+                     : form == 3 ? one.constant(DType::F32, {})
+                                 : one.input(DType::F32, {});
+    one.check("Clip", Op::Clip, {x, low, high}, {DType::F32}, 0, plain);
+  }
+  // NaN bounds nothing, and stays.
+  Builder b;
+  const i32 x = b.input(DType::F32, {4}), low = b.input(DType::F32, {}), high = b.input(DType::F32, {}),
+            y = b.tensor(DType::F32, {4});
+  b.node(Op::Clip, {x, low, high}, {y});
+  b.graph.outputs = {y};
+  const PlanCase sample(b.graph);
+  REQUIRE_EQ(sample.ok(), true);
+  CHECK_EQ(sample.reference_steps(), 0);
+  const float nan = __builtin_nanf("");
+  const float values[] = {-5, nan, 0.5f, 5}, bounds[][2] = {{nan, 1}, {-1, nan}, {nan, nan}, {2, 1}};
+  for (const auto &bound : bounds) {
+    Data inputs(3), found, expected;
+    const auto put = [](Vector<std::uint8_t> &to, const float *from, std::size_t count) {
+      to.assign(reinterpret_cast<const std::uint8_t *>(from), reinterpret_cast<const std::uint8_t *>(from + count));
+    };
+    put(inputs[0], values, 4), put(inputs[1], &bound[0], 1), put(inputs[2], &bound[1], 1);
+    REQUIRE_OK(sample.run(inputs, found));
+    REQUIRE_OK(sample.run_reference(inputs, expected));
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("BatchNormalization by statistics of the run") {
+  for (const Vector<std::int64_t> &shape : {Vector<std::int64_t>{2, 5, 7, 9}, {3, 19}, {2, 1, 6}, {2, 3, 2, 3, 4}}) {
+    OneNode one(8);
+    Vector<i32> inputs{one.input(DType::F32, shape)};
+    for (int i = 0; i < 3; ++i) inputs.push_back(one.either(DType::F32, {shape[1]}));
+    inputs.push_back(one.input(DType::F32, {shape[1]}));
+    // (Of a variance below zero NaN comes, of both.)
+    one.check("BatchNormalization", Op::BatchNormalization, inputs, {DType::F32}, 1e-5f, plain);
+  }
+}
+
+TEST_CASE("LayerNormalization gives its mean and the inverse of its deviation") {
+  for (const std::int64_t axis : {-1, 1})
+    for (const std::size_t outputs : {2u, 3u}) {
+      OneNode one(9);
+      const Vector<std::int64_t> shape{3, 4, 37}, last(shape.end() - (axis == 1 ? 2 : 1), shape.end());
+      const Vector<i32> inputs{one.input(DType::F32, shape), one.either(DType::F32, last),
+                               one.either(DType::F32, last)};
+      one.check("LayerNormalization", Op::LayerNormalization, inputs, Vector<DType>(outputs, DType::F32), 1e-5f,
+                [&](qir::Node &node) { node.set("axis", axis); });
+    }
+  for (const Vector<std::int64_t> &factor : {Vector<std::int64_t>{1}, {}, {4, 1}, {1, 5}}) {
+    OneNode one(11);
+    const Vector<i32> inputs{one.input(DType::F32, {3, 4, 5}), one.either(DType::F32, factor),
+                             one.either(DType::F32, {5})};
+    one.check("LayerNormalization of a factor for several elements", Op::LayerNormalization, inputs, {DType::F32},
+              1e-5f, [&](qir::Node &node) { node.set("axis", std::int64_t{1}); });
+  }
+}
+
+TEST_CASE("casts from and to u32 and u64") {
+  constexpr DType kOthers[] = {DType::F32, DType::F64, DType::F16, DType::I8,  DType::U8,  DType::I16,
+                               DType::U16, DType::I32, DType::U32, DType::I64, DType::U64, DType::Bool};
+  const auto check = [](DType from, DType to) {
+    OneNode one(10);
+    one.check(std::string("Cast of ") + dtype_name(from) + " to " + dtype_name(to), Op::Cast,
+              {one.input(from, {3, 70})}, {to}, 0,
+              [&](qir::Node &node) { node.set("to", static_cast<std::int64_t>(to)); });
+  };
+  for (const DType wide : {DType::U32, DType::U64})
+    for (const DType other : kOthers) check(wide, other), check(other, wide);
+}
