@@ -210,13 +210,13 @@ def steady_in_f16(case):
 
 def counts_on_npu(case, quarry, compiled):
     """Whether a difference says something of an NPU: of no numbers (docs/htp/models.md: it has its largest in their place) the same case with numbers says it,
-    and of products of 16 bits what the library drops of their sums is allowed."""
+    and quantised results may be off by what `beside_a_step` says."""
     again, kind = case, "exact" if case.exact else case.kind
     if not oracle.is_finite(case):
         again = oracle.with_numbers(case)
         if again is None:
             return False
-    more = oracle.dropped(case) if kind == "steps" else 0.0
+    more = oracle.beside_a_step(case) if kind == "steps" else 0.0
     if again is not case or more > 0:
         with tempfile.TemporaryDirectory() as folder:
             again.save(os.path.join(folder, "case"))
@@ -330,7 +330,7 @@ def main():
     if outvoted:
         print(f"who computed what was expected stood alone: {', '.join(f'{op} {n}' for op, n in outvoted.most_common())}")
     if unsteady:
-        print(f"{unsteady} results that differ are ill-conditioned in f16, right with numbers for what is none there, or off by what products of 16 bits lack, and say nothing")
+        print(f"{unsteady} results that differ are ill-conditioned in f16, right with numbers for what is none there, or off by what is not of the backend in quantised chains, and say nothing")
     print(f"{bad} findings")
     return 1 if bad else 0
 

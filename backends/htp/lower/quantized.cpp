@@ -111,8 +111,8 @@ bool drops_low_byte(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::Gemm && node.op != Op::MatMul) return false;
   const qir::Tensor &x = qir::at(graph, node.inputs[0]), &w = qir::at(graph, node.inputs[1]),
                     &y = qir::at(graph, node.outputs[0]);
-  if (!x.quant || !w.quant || !y.quant || dtype_bits(x.dtype) != 16 || !x.quant->per_tensor() || !y.quant->per_tensor())
-    return false;
+  if (!x.quant || !w.quant || !y.quant || !x.quant->per_tensor() || !y.quant->per_tensor()) return false;
+  if (dtype_bits(x.dtype) != 16 || dtype_bits(w.dtype) > 8) return false;
   const double unit = static_cast<double>(x.quant->scales[0]) * std::ranges::max(w.quant->scales);
   const double zero = y.quant->zero_points[0], low = static_cast<double>(qir::integer_range(y.dtype).low),
                high = static_cast<double>(qir::integer_range(y.dtype).high);

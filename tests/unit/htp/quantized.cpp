@@ -224,6 +224,42 @@ TEST_CASE("Softmax of 8 bits stays on integers where its result counts from 0") 
   CHECK(stays(DType::U16, 3));
 }
 
+TEST_CASE("products of 16 bits stay on integers where the low byte of their sums is finer than f16") {
+  const auto stays = [](Op op, float step, DType dtype) {
+    Pieces p;
+    const bool image = op == Op::Conv || op == Op::ConvTranspose;
+    const i32 x = p.quantized(p.input(image ? qir::Shape{1, 2, 4, 4} : qir::Shape{2, 2}, dtype), dtype, {0.5f}, {0});
+    const i32 w = p.quantized(
+        p.constant<std::int8_t>(DType::I8, image ? qir::Shape{2, 2, 1, 1} : qir::Shape{2, 2}, {0, 20, 100, -5}),
+        DType::I8, {0.25f}, {0});
+    p.gives({p.quantized(p.node(op, {x, w}), dtype, {step}, {0})});
+    return htp::computes_quantized(p.graph, p.graph.nodes[0]);
+  };
+  for (const Op op : {Op::Conv, Op::ConvTranspose, Op::Gemm, Op::MatMul}) {
+    CHECK(stays(op, 1.0f + 1.0f / 1024, DType::U16));  // 256 / 8 = 65535 / 2048 steps, nearly
+    CHECK(!stays(op, 1.0f - 1.0f / 1024, DType::U16));
+    CHECK(stays(op, 0.125f, DType::U8));
+  }
+}
+
+TEST_CASE("an operator from 8 bits to 16 or back goes by f16, but for an Identity") {
+  const auto stays = [](Op op, DType from, DType second, DType to) {
+    Pieces p;
+    const i32 x = p.quantized(p.input({2, 4}, from), from, {0.1f}, {100});
+    const i32 other = p.quantized(p.input({2, 4}, second), second, {0.1f}, {100});
+    const i32 y = op == Op::Add ? p.node(op, {x, other}) : p.node(op, {x});
+    p.gives({p.quantized(y, to, {0.01f}, {3})});
+    return htp::computes_quantized(p.graph, p.graph.nodes[0]);
+  };
+  for (const Op op : {Op::Add, Op::Relu, Op::Transpose}) {
+    CHECK(stays(op, DType::U8, DType::U8, DType::U8));
+    CHECK(!stays(op, DType::U8, DType::U8, DType::U16));
+    CHECK(!stays(op, DType::I16, DType::I16, DType::U8));
+  }
+  CHECK(!stays(Op::Add, DType::U8, DType::U16, DType::U8));
+  CHECK(stays(Op::Identity, DType::U8, DType::U8, DType::U16));
+}
+
 TEST_CASE("plain integers are counted in steps of 1, and sums of them are refused") {
   Pieces p;
   const i32 x = p.input({2, 3}, DType::U8);
