@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/os/memory.h"
+
 namespace quarry {
 namespace {
 
@@ -13,10 +15,12 @@ class MallocAllocator final : public Allocator {
  public:
   void *allocate(std::size_t size, std::size_t align) noexcept override {
     if (align <= alignof(std::max_align_t)) return std::malloc(size ? size : 1);
-    void *ptr = nullptr;
-    return posix_memalign(&ptr, align, size ? size : 1) == 0 ? ptr : nullptr;
+    return os::allocate_aligned(size ? size : 1, align);
   }
-  void deallocate(void *ptr, std::size_t, std::size_t) noexcept override { std::free(ptr); }
+  void deallocate(void *ptr, std::size_t, std::size_t align) noexcept override {
+    if (align <= alignof(std::max_align_t)) std::free(ptr);
+    else os::free_aligned(ptr);
+  }
   bool pools() const noexcept override { return true; }
 };
 

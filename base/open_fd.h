@@ -7,7 +7,7 @@ namespace quarry {
 
 namespace os {
 void close_descriptor(int fd) noexcept;
-}
+}  // namespace os
 
 // A descriptor that closes itself.
 class OpenFd {

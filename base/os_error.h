@@ -16,6 +16,9 @@ String os_error_text(int number);
 // What a function of the caller's answered: "qr_model_open: source->read: Input/output error".
 Status callback_error(const char *function, const char *member, int number, ErrorId fallback);
 
+// Where descriptors are not shared (base/os/file.h): the refusal of what takes or gives one, with what serves instead.
+Status no_descriptors(const char *what, const char *instead);
+
 // dlopen and others do not say why they could not open a file: true when this process has no descriptor left.
 bool out_of_descriptors() noexcept;
 

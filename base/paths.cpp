@@ -7,7 +7,7 @@ namespace quarry {
 
 String absolute_path(std::string_view path) {
   String out;
-  if (path.empty() || path.front() == '/' || !(out = os::working_folder()).starts_with('/')) return String(path);
+  if (path.empty() || os::is_absolute(path) || !os::is_absolute(out = os::working_folder())) return String(path);
   while (path.starts_with("./")) path.remove_prefix(2);
   if (out.back() != '/') out += '/';
   return out += path;

@@ -5,6 +5,8 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "base/os/file.h"
+#include "base/os/path.h"
 #include "base/os_error.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -39,6 +41,8 @@ Status TargetWriter::check(const char *function, const qr_target &target) {
       if (!target.out_data) missing = "out_data";
       break;
     case QR_TARGET_DESCRIPTOR:
+      if constexpr (!os::kDescriptorsAreShared)
+        return no_descriptors(function, "give a path, or write in a QR_TARGET_BY_WRITER");
       if (target.fd < 0) number = "fd", found = target.fd, expected = "an open descriptor";
       break;
     case QR_TARGET_WRITER:
@@ -63,7 +67,7 @@ TargetWriter::TargetWriter(const char *function, const qr_target &target, std::s
                            NewFile::Outlasts outlasts, std::string_view subject)
     : function_(function), to_(target), outlasts_(outlasts), files_(subject) {
   const std::string_view path = view(to_.path);
-  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t name = os::last_separator(path) + 1;
   folder_ = path.substr(0, name);
   name_ = name < path.size() || to_.kind == QR_TARGET_PATH ? path.substr(name) : fallback;
 }
@@ -83,7 +87,7 @@ Status TargetWriter::whole() {
 Status TargetWriter::begin(std::string_view name, std::uint64_t size, std::uint64_t more) {
   QR_RETURN_IF_ERROR(whole());
   QR_RETURN_IF_ERROR(stop_status(function_));
-  if (name != name_ && (name.empty() || name == "." || name == ".." || name.find('/') != name.npos))
+  if (name != name_ && (name.empty() || name == "." || name == ".." || os::last_separator(name) != name.npos))
     return Status::error(ErrorId::internal, "gave a file a name that is none");
   if (name != name_ && !is_utf8(name))
     return Status::hinted(ErrorId::not_utf8, "give the model a name in UTF-8",

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "loader/elf_note.h"
+#include "loader/plugin_note.h"
 
 namespace quarry::loader {
 

@@ -4,10 +4,8 @@
 #include <elf.h>
 
 #include <cstring>
-#include <limits>
 
 #include "base/checked.h"
-#include "base/os/file.h"
 
 namespace quarry::loader {
 namespace {
@@ -23,65 +21,26 @@ constexpr std::uint16_t kHostMachine = EM_AARCH64;
 #error "name this machine's EM_ number"
 #endif
 
-Status fail(ErrorId id, std::string_view name, const String &what) {
-  return Status::errorf(id, "%s: %s", printable(name, 1024), what);
-}
+// The ELF header's word on the machine.
+struct ElfIdentity {
+  std::uint32_t bits = 0;  // 32 or 64
+  bool little_endian = false;
+  std::uint16_t machine = 0;  // EM_*
+};
 
 String machine_text(std::uint16_t machine) {
   const char *known = machine_name(machine);
   return known ? String(known) : format("machine %u", machine);
 }
 
-// A char[32] of the note: NUL-padded printable ASCII. False when it is not.
-bool fixed_text(const char (&field)[32], String *out) {
-  const std::size_t length = strnlen(field, sizeof field);
-  if (length == sizeof field) return false;
-  for (std::size_t i = 0; i < sizeof field; ++i)
-    if (i < length ? field[i] < 0x21 || field[i] > 0x7e : field[i] != 0) return false;
-  out->assign(field, length);
-  return true;
-}
-
-Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::string_view name, PluginNote *out) {
-  qr_plugin_note note;
-  if (size < sizeof note)
-    return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found %llu bytes, expected at least %zu", size, sizeof note));
-  std::memcpy(&note, bytes, sizeof note);
-  if (note.magic != QR_PLUGIN_NOTE_MAGIC)
-    return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found magic 0x%08x, expected 0x%08x", note.magic, QR_PLUGIN_NOTE_MAGIC));
-  if (note.size < sizeof note || note.size > size)
-    return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found size field %u, expected %zu to %llu", note.size, sizeof note, size));
-  const struct {
-    const char *field;
-    const char (&text)[32];
-    String *out;
-  } texts[] = {
-      {"id", note.id, &out->id}, {"version", note.version, &out->version}, {"target", note.target, &out->target}};
-  for (const auto &[field, text, to] : texts)
-    if (!fixed_text(text, to))
-      return fail(ErrorId::plugin_bad_note, name,
-                  format("plugin note: found %s \"%s\", expected NUL-padded printable ASCII", field,
-                         printable({text, strnlen(text, sizeof text)})));
-  out->abi_major = note.abi_major;
-  out->abi_minor = note.abi_minor;
-  out->abi_minor_min = note.abi_minor_min;
-  out->blob_version = note.blob_version;
-  out->flavour = note.flavour;
-  out->present = true;
-  return {};
-}
-
 // Walks the notes of one PT_NOTE segment; sets out->present when the plugin's was among them.
 Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::string_view name, PluginNote *out) {
   if (segment.p_filesz > kMaxNoteBytes)
-    return fail(ErrorId::plugin_bad_note, name,
-                format("note segment: found %llu bytes, expected at most %llu", segment.p_filesz, kMaxNoteBytes));
+    return note_error(ErrorId::plugin_bad_note, name,
+                      format("note segment: found %llu bytes, expected at most %llu", segment.p_filesz, kMaxNoteBytes));
   Vector<unsigned char> bytes(segment.p_filesz);
   if (!source.read(segment.p_offset, bytes.data(), bytes.size()))
-    return fail(ErrorId::plugin_truncated, name, "note segment: cannot be read");
+    return note_error(ErrorId::plugin_truncated, name, "note segment: cannot be read");
   const std::uint64_t align = segment.p_align == 8 ? 8 : 4;  // ELF's two ways of padding notes
   std::uint64_t at = 0;
   while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
@@ -97,11 +56,11 @@ Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::stri
         std::memcmp(bytes.data() + at + sizeof header, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) == 0;
     if (ours) {
       if (!range_fits(desc, header.n_descsz, bytes.size()))
-        return fail(
+        return note_error(
             ErrorId::plugin_bad_note, name,
             format("plugin note: found %u bytes at offset %llu of a note segment of %zu bytes, expected them inside it",
                    header.n_descsz, desc, bytes.size()));
-      return parse_descriptor(bytes.data() + desc, header.n_descsz, name, out);
+      return parse_note(bytes.data() + desc, header.n_descsz, name, out);
     }
     if (next >= bytes.size()) break;
     at = next;
@@ -110,16 +69,6 @@ Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::stri
 }
 
 }  // namespace
-
-bool MemorySource::read(std::uint64_t offset, void *out, std::size_t size) const noexcept {
-  if (!range_fits(offset, size, size_)) return false;
-  if (size) std::memcpy(out, data_ + offset, size);
-  return true;
-}
-
-bool FileSource::read(std::uint64_t offset, void *out, std::size_t size) const noexcept {
-  return range_fits(offset, size, size_) && os::read_at(fd_, out, size, offset) == 0;
-}
 
 const char *machine_name(std::uint16_t machine) noexcept {
   switch (machine) {
@@ -139,8 +88,8 @@ const char *machine_name(std::uint16_t machine) noexcept {
 namespace {
 
 Status no_header(const ByteSource &source, std::string_view name) {
-  return fail(ErrorId::plugin_truncated, name,
-              format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
+  return note_error(ErrorId::plugin_truncated, name,
+                    format("ELF header: found a file of %llu bytes, expected at least 64", source.size()));
 }
 
 // The bytes that an ELF file begins with, whatever its machine.
@@ -149,19 +98,20 @@ Status read_ident(const ByteSource &source, std::string_view name, unsigned char
     char start[SELFMAG] = {};
     if (source.size() >= SELFMAG && source.read(0, start, SELFMAG) && std::memcmp(start, ELFMAG, SELFMAG) == 0)
       return no_header(source, name);
-    return fail(ErrorId::plugin_not_elf, name,
-                format("found a file of %llu bytes, expected an ELF shared object", source.size()));
+    return note_error(ErrorId::plugin_not_elf, name,
+                      format("found a file of %llu bytes, expected an ELF shared object", source.size()));
   }
   if (std::memcmp(ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorId::plugin_not_elf, name,
-                format("found a file that starts with %02x %02x %02x %02x, expected an ELF shared object (7f 45 4c 46)",
-                       ident[0], ident[1], ident[2], ident[3]));
+    return note_error(
+        ErrorId::plugin_not_elf, name,
+        format("found a file that starts with %02x %02x %02x %02x, expected an ELF shared object (7f 45 4c 46)",
+               ident[0], ident[1], ident[2], ident[3]));
   if (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64)
-    return fail(ErrorId::plugin_not_elf, name,
-                format("ELF header: found class %u, expected 2 (64-bit)", ident[EI_CLASS]));
+    return note_error(ErrorId::plugin_not_elf, name,
+                      format("ELF header: found class %u, expected 2 (64-bit)", ident[EI_CLASS]));
   if (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)
-    return fail(ErrorId::plugin_not_elf, name,
-                format("ELF header: found byte order %u, expected 1 (little-endian)", ident[EI_DATA]));
+    return note_error(ErrorId::plugin_not_elf, name,
+                      format("ELF header: found byte order %u, expected 1 (little-endian)", ident[EI_DATA]));
   return {};
 }
 
@@ -173,7 +123,7 @@ Status check_machine(const ElfIdentity &elf, std::string_view name) {
   if (elf.machine != kHostMachine)
     pair(format("machine found %s, expected %s", machine_text(elf.machine), machine_text(kHostMachine)));
   if (!elf.little_endian) pair("byte order found big-endian, expected little-endian");
-  return fail(elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
+  return note_error(elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
 }
 
 // Every segment must lie in the file: the dynamic linker maps them and would fault where the file ends too early.
@@ -182,58 +132,59 @@ Status read_segments(const ByteSource &source, std::string_view name, std::uint1
   Elf64_Ehdr header;
   if (!source.read(0, &header, sizeof header)) return no_header(source, name);
   if (type != ET_DYN)
-    return fail(ErrorId::plugin_not_elf, name,
-                format("ELF header: found file type %u, expected 3 (shared object)", type));
+    return note_error(ErrorId::plugin_not_elf, name,
+                      format("ELF header: found file type %u, expected 3 (shared object)", type));
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > kMaxProgramHeaders)
-    return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found %u program headers of %u bytes, expected 1 to %u of %zu", header.e_phnum,
-                       header.e_phentsize, kMaxProgramHeaders, sizeof(Elf64_Phdr)));
+    return note_error(ErrorId::plugin_truncated, name,
+                      format("ELF header: found %u program headers of %u bytes, expected 1 to %u of %zu",
+                             header.e_phnum, header.e_phentsize, kMaxProgramHeaders, sizeof(Elf64_Phdr)));
   if (!range_fits(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), source.size()))
-    return fail(ErrorId::plugin_truncated, name,
-                format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it",
-                       source.size(), header.e_phnum, header.e_phoff));
+    return note_error(
+        ErrorId::plugin_truncated, name,
+        format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it",
+               source.size(), header.e_phnum, header.e_phoff));
 
   segments.resize(header.e_phnum);
   if (!source.read(header.e_phoff, segments.data(), segments.size() * sizeof(Elf64_Phdr)))
-    return fail(ErrorId::plugin_truncated, name, "program headers: cannot be read");
+    return note_error(ErrorId::plugin_truncated, name, "program headers: cannot be read");
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Elf64_Phdr &segment = segments[i];
     if ((segment.p_type == PT_LOAD || segment.p_type == PT_NOTE || segment.p_type == PT_DYNAMIC) &&
         !range_fits(segment.p_offset, segment.p_filesz, source.size()))
-      return fail(ErrorId::plugin_truncated, name,
-                  format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it", i,
-                         source.size(), segment.p_filesz, segment.p_offset));
+      return note_error(ErrorId::plugin_truncated, name,
+                        format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it",
+                               i, source.size(), segment.p_filesz, segment.p_offset));
   }
   return {};
 }
 
 }  // namespace
 
-Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view name) {
+Result<PluginNote> read_elf_note(const ByteSource &source, std::string_view name) {
   unsigned char ident[EI_NIDENT] = {};
   QR_RETURN_IF_ERROR(read_ident(source, name, ident));
-  PluginNote note;
-  note.elf.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
-  note.elf.little_endian = ident[EI_DATA] == ELFDATA2LSB;
+  ElfIdentity elf;
+  elf.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
+  elf.little_endian = ident[EI_DATA] == ELFDATA2LSB;
   unsigned char half[4];  // e_type and e_machine lie at the same place for both bitnesses
   if (!source.read(EI_NIDENT, half, sizeof half)) return no_header(source, name);
   const auto read16 = [&](const unsigned char *at) {
-    return static_cast<std::uint16_t>(note.elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
+    return static_cast<std::uint16_t>(elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
   };
   const std::uint16_t type = read16(half);
-  note.elf.machine = read16(half + 2);
+  elf.machine = read16(half + 2);
 
   // The machine first: nothing after these fields means the same elsewhere.
-  QR_RETURN_IF_ERROR(check_machine(note.elf, name));
+  QR_RETURN_IF_ERROR(check_machine(elf, name));
   Vector<Elf64_Phdr> segments;
   QR_RETURN_IF_ERROR(read_segments(source, name, type, segments));
+  PluginNote note;
   for (const Elf64_Phdr &segment : segments) {
     if (segment.p_type != PT_NOTE) continue;
     QR_RETURN_IF_ERROR(walk_notes(source, segment, name, &note));
     if (note.present) return note;
   }
-  return fail(ErrorId::plugin_no_note, name,
-              "found no note of owner \"Quarry\", expected one: this is no Quarry plugin");
+  return no_note(name);
 }
 
 }  // namespace quarry::loader

@@ -30,10 +30,10 @@ void add_folder(std::string_view given, const char *origin, Vector<Folder> &out)
 
 [[maybe_unused]] void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
   while (!list.empty()) {
-    const std::size_t colon = list.find(':');
-    const std::string_view part = list.substr(0, colon);
+    const std::size_t end = list.find(os::kListSeparator);
+    const std::string_view part = list.substr(0, end);
     if (!part.empty()) add_folder(part, origin, out);
-    list = colon == list.npos ? std::string_view() : list.substr(colon + 1);
+    list = end == list.npos ? std::string_view() : list.substr(end + 1);
   }
 }
 
@@ -54,8 +54,8 @@ Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
 // installed library never looks above its folder.
 [[maybe_unused]] void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
   const String own(library_folder);
-  if (own.empty() || own[0] != '/') return;
-  const std::size_t slash = own.rfind('/');
+  if (!os::is_absolute(own)) return;
+  const std::size_t slash = os::last_separator(own);
   if (slash == 0 || !os::allows((own + "/quarry-build-tree.txt").c_str(), os::Access::Exists))
     return add_folder(own + "/quarry/backends", "beside libquarry", out);
   const String backends = own.substr(0, slash) + "/backends";

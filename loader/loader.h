@@ -33,7 +33,7 @@ struct Candidate {
 };
 
 struct LoaderOptions {
-  std::string_view backend_path;         // folders, ':' between
+  std::string_view backend_path;         // folders, os::kListSeparator between
   bool only_given_paths = false;         // nothing but those: no environment, no folder of the library's own
   std::string_view library_folder = {};  // where libquarry is, as an absolute path; empty: not known
 };

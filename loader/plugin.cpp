@@ -8,10 +8,13 @@
 #include "base/open_fd.h"
 #include "base/os/file.h"
 #include "base/os/library.h"
+#include "base/os/path.h"
 #include "base/os/process.h"
 #include "base/os_error.h"
 #include "loader/checks.h"
 #include "loader/compatibility.h"
+#include "loader/elf_note.h"
+#include "loader/pe_note.h"
 #include "quarry/runtime.h"
 
 namespace quarry::loader {
@@ -142,7 +145,14 @@ Result<PluginNote> read_note_of_file(const String &path) {
   if (info.kind != os::FileKind::Regular)
     return Status::errorf(ErrorId::not_a_file, "%s: found %s, expected a plugin file", printable(path, 1024),
                           kind_text(info.kind));
-  return read_plugin_note(FileSource(file.get(), info.size), path);
+  const FileSource source(file.get(), info.size);
+  if constexpr (os::kLibraryForm == os::LibraryForm::Pe) {
+    QR_ASSIGN_OR_RETURN(PluginNote note, read_pe_note(source, path));
+    QR_RETURN_IF_ERROR(check_pe_imports(source, path));
+    return note;
+  } else {
+    return read_elf_note(source, path);
+  }
 }
 
 }  // namespace
@@ -153,7 +163,8 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
     return Status::errorf(ErrorId::bad_argument, "plugin path: found \"%s\", expected the name of a file",
                           printable(given_path));
   String path(given_path);
-  if (path.find('/') == path.npos) path.insert(0, "./");  // a bare name would be searched where the system searches
+  if (os::last_separator(path) == path.npos)
+    path.insert(0, "./");  // a bare name would be searched where the system searches
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
   if (out_note) *out_note = note;
   QR_RETURN_IF_ERROR(check_compatibility(note, path));

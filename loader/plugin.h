@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/file_sink.h"
 #include "base/status.h"
-#include "loader/elf_note.h"
+#include "loader/plugin_note.h"
 #include "loader/host.h"
 #include "quarry/backend.h"
 

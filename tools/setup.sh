@@ -3,11 +3,11 @@
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf '\033[1m== %s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9]*m//g'; }; }
 
-# package_names [GROUP]: the names in packages.txt: all but those of a group (cross, browser), or those of that group alone; of the group `build` what tools/demo.sh needs.
+# package_names [GROUP]: the names in packages.txt: all but those of a group (cross, windows, browser), or those of that group alone; of the group `build` what tools/demo.sh needs.
 package_names() {
   case ${1-} in
-    "") invert=-v lines='# \(cross\|browser\):' ;;
-    build) invert=-v lines='# \(cross\|browser\|tests\|Debian packages\|documentation site\):' ;;
+    "") invert=-v lines='# \(cross\|windows\|browser\):' ;;
+    build) invert=-v lines='# \(cross\|windows\|browser\|tests\|Debian packages\|documentation site\):' ;;
     *) invert= lines="# $1:" ;;
   esac
   grep $invert "$lines" "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' '

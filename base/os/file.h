@@ -9,6 +9,14 @@
 
 namespace quarry::os {
 
+// Whether a descriptor is the same file for all libraries of a process. On Windows each C runtime has numbers of its
+// own: there the C ABI neither takes nor gives them.
+#if defined(_WIN32)
+inline constexpr bool kDescriptorsAreShared = false;
+#else
+inline constexpr bool kDescriptorsAreShared = true;
+#endif
+
 enum class FileKind : std::uint8_t { Regular, Folder, Pipe, Socket, Device, Other };
 
 struct FileInfo {
@@ -25,8 +33,8 @@ bool get_info(const char *path, FileInfo *out, int folder = -1) noexcept;
 OpenFd open_file(const char *path, int folder = -1) noexcept;
 // To open files in; it need not be readable. It stays that folder, whatever becomes of its name.
 OpenFd open_folder(const char *path) noexcept;
-// The same file with the same position, for as long as the copy is open.
-OpenFd duplicate(int fd) noexcept;
+// The same file with the same position, for as long as the copy is open; its number is `least` or more.
+OpenFd duplicate(int fd, int least = 0) noexcept;
 
 // Reads all of `size` bytes at `offset`. 0, an errno (EINVAL past INT64_MAX), or kFileEnded where the file ends before.
 constexpr int kFileEnded = -1;

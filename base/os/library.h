@@ -6,6 +6,14 @@
 
 namespace quarry::os {
 
+// The form of the system's libraries.
+enum class LibraryForm : unsigned char { Elf, Pe };
+#if defined(_WIN32)
+inline constexpr LibraryForm kLibraryForm = LibraryForm::Pe;
+#else
+inline constexpr LibraryForm kLibraryForm = LibraryForm::Elf;
+#endif
+
 // Opens a library for good, its symbols its own: threads, drivers and thread-local destructors of a library may outlive
 // every object of ours, so none is closed. A name without a folder is searched where the system searches.
 // nullptr: library_error() says why.
@@ -13,6 +21,10 @@ void *open_library(const char *path) noexcept;
 
 // Why the last open_library of this thread failed, in the system's words.
 String library_error();
+
+// Whether the system finds a library that one in the folder `beside` needs by that name, as open_library would. (Of
+// kLibraryForm Pe alone: there the system does not say which one was missing.)
+bool finds_library(const char *name, const char *beside) noexcept;
 
 // What a library exports by that name, nullptr: nothing.
 void *find_symbol(void *library, const char *name) noexcept;

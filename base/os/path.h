@@ -6,6 +6,31 @@
 
 namespace quarry::os {
 
+// How names of files are written. Here and not in a file for each system: these are no calls.
+#if defined(_WIN32)
+inline constexpr char kListSeparator = ';';  // between folders of a list
+#define QR_LIBRARY_SUFFIX ".dll"
+#define QR_PROGRAM_SUFFIX ".exe"
+// Of the last that ends a folder's name, npos: the name has no folder. Both kinds do on Windows, and "C:".
+constexpr std::size_t last_separator(std::string_view path) noexcept {
+  const std::size_t at = path.find_last_of("/\\");
+  return at == path.npos && path.size() > 1 && path[1] == ':' ? 1 : at;
+}
+// It names the same whatever the working folder is: "C:/x", "//server/x". ("/x" is of the working folder's drive.)
+constexpr bool is_absolute(std::string_view path) noexcept {
+  const auto ends = [&](std::size_t i) { return path.size() > i && (path[i] == '/' || path[i] == '\\'); };
+  return (ends(0) && ends(1)) || (path.size() > 1 && path[1] == ':' && ends(2));
+}
+#else
+inline constexpr char kListSeparator = ':';  // between folders of a list
+#define QR_LIBRARY_SUFFIX ".so"
+#define QR_PROGRAM_SUFFIX ""
+// Of the last that ends a folder's name, npos: the name has no folder.
+constexpr std::size_t last_separator(std::string_view path) noexcept { return path.rfind('/'); }
+// It names the same whatever the working folder is.
+constexpr bool is_absolute(std::string_view path) noexcept { return path.starts_with('/'); }
+#endif
+
 // The folder that relative names begin in. Empty: it cannot be had.
 String working_folder();
 

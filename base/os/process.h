@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/alloc.h"
+
 namespace quarry::os {
 
 // The system's number of it, never 0.
@@ -11,6 +13,12 @@ std::uint32_t process_id() noexcept;
 
 // It has rights that its caller has not, and must not do what the caller's environment says.
 bool is_privileged() noexcept;
+
+// The words that main() was called with, whose own on Windows lack letters that are not in the system's code page.
+Vector<String> program_words(int count, const char *const *words);
+
+// Ends it, without what a program does at its end: what libraries do when they are unloaded is left out.
+[[noreturn]] void end_process(int status) noexcept;
 
 // A page of zeros that every child of fork() finds zeroed anew. nullptr: the system cannot do so.
 void *make_page_zeroed_by_fork() noexcept;

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/os/file.h"
 #include "base/os/mapping.h"
+#include "base/os/path.h"
 #include "base/stop.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/os.h"
@@ -61,7 +62,7 @@ RawFile::~RawFile() {
 Result<RawFile> RawFile::open_path(std::string_view path, FileUse use, int folder) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
     return Status::errorf(ErrorId::file_not_found, "file '%s': found no such path", printable(path, 1000));
-  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::string_view name = path.substr(os::last_separator(path) + 1);
   const bool in_folder = folder >= 0 && !name.empty();
   OpenFd fd = os::open_file(String(in_folder ? name : path).c_str(), in_folder ? folder : -1);
   if (fd.get() < 0) return os_error(errno, path, "opening it");

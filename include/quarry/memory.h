@@ -45,6 +45,7 @@ QR_API QR_MUST_USE qr_status *qr_memory_allocate(qr_session *session, uint64_t s
                                                  const qr_memory_options *options, qr_memory **out_memory);
 
 /* Makes an existing file descriptor (memfd, dma-buf) usable. The descriptor is duplicated; the caller keeps its own.
+ * Refused on Windows (see qr_signal_fd): map the memory and give it to qr_memory_register.
  * @param session     borrows: says the device; NULL: the options say it.
  * @param fd          borrows.
  * @param offset      in bytes, into the file.
@@ -118,7 +119,7 @@ QR_API QR_MUST_USE qr_status *qr_memory_begin_access(qr_memory *memory, uint32_t
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_memory_end_access(qr_memory *memory, uint32_t access);
 
-/* A descriptor of the memory, for another process or device.
+/* A descriptor of the memory, for another process or device. Refused on Windows (see qr_signal_fd).
  * @param memory      borrows.
  * @param out_fd      gives: close().
  * @param out_offset  where the memory begins in it, in bytes.

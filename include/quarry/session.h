@@ -247,6 +247,7 @@ QR_API QR_MUST_USE qr_status *qr_session_wait(qr_session *session, uint64_t tick
 QR_API void qr_session_abort(qr_session *session, uint64_t ticket);
 
 /* A descriptor that poll() calls readable while runs have ended whose status qr_session_wait has not given yet.
+ * Refused on Windows (see qr_signal_fd): wait by qr_session_wait, on a thread of your own.
  * @param session  borrows.
  * @param out_fd   borrows: until the session is destroyed; never read, written or closed by the caller.
  * @thread  [thread-safe]

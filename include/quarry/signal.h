@@ -62,6 +62,7 @@ QR_API void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns);
 
 /* A descriptor that poll() calls readable while the signal is aborted, for a caller that waits for several things. A
  * child of fork() asks for it again: the number stays, and is from then on of what happens to the signal in the child.
+ * Refused on Windows, where no descriptor goes from one library to another: ask qr_signal_check now and then.
  * @param signal  borrows.
  * @param out_fd  borrows: until the signal is destroyed; never read, written or closed by the caller.
  * @thread  [thread-safe]

@@ -16,11 +16,19 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+/* On Windows a program that has the library linked in defines QR_STATIC; QR_BUILDING is for Quarry's own build. */
+#if defined(_WIN32) && defined(QR_BUILDING)
+#define QR_API __declspec(dllexport)
+#elif defined(_WIN32) && !defined(QR_STATIC)
+#define QR_API __declspec(dllimport)
+#elif defined(__GNUC__) && !defined(_WIN32)
 #define QR_API __attribute__((visibility("default")))
-#define QR_MUST_USE __attribute__((warn_unused_result))
 #else
 #define QR_API
+#endif
+#if defined(__GNUC__)
+#define QR_MUST_USE __attribute__((warn_unused_result))
+#else
 #define QR_MUST_USE
 #endif
 

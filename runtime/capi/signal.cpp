@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 
+#include "base/os/file.h"
+#include "base/os_error.h"
 #include "runtime/capi/edge.h"
 
 using namespace quarry;
@@ -47,10 +49,11 @@ qr_status *qr_signal_fd(qr_signal *signal, int32_t *out_fd) {
   QR_RETURN_IF_NULL(signal);
   QR_RETURN_IF_NULL(out_fd);
   return guard([&]() -> Status {
+    if constexpr (!os::kDescriptorsAreShared) return no_descriptors("qr_signal_fd", "ask qr_signal_check now and then");
     const int fd = object(signal)->fd();
     if (fd < 0)
       return Status::error(ErrorId::no_descriptor,
-                           quarry::format("qr_signal_fd: the system gives no descriptor: %s", std::strerror(errno)));
+                           quarry::format("qr_signal_fd: the system gives no descriptor: %s", os_error_text(errno)));
     *out_fd = fd;
     return {};
   });

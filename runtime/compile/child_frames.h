@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program quarry-compiler reports to the process that started it, over a socket: frames of texts, in the byte
-// order of the machine that both run on. Used by both sides.
+// What the program quarry-compiler reports to the process that started it, over a stream (base/os/child_process.h):
+// frames of texts, in the byte order of the machine that both run on. Used by both sides.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace quarry::child {
 
-// The descriptors of the child: the socket, whose end of reading says that nobody waits any longer, the model, and the
-// folder of its external data, if it has any.
-inline constexpr int kSocket = 3, kModel = 4, kFolder = 5;
+// The descriptors of the child: the stream, whose end of reading says that nobody waits any longer, the model, and the
+// folder of its external data, if it has any. What else it gets has a number above these.
+inline constexpr int kStream = 3, kModel = 4, kFolder = 5, kAboveOurs = 16;
 
 enum class Kind : std::uint32_t {
   Hello = 1,  // version of libquarry

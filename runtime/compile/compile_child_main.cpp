@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program quarry-compiler: one qr_model_compile or qr_model_check for another process, which
-// runtime/compile/compile_child.cpp starts and listens to. It uses the public ABI alone.
-#include <poll.h>
-#include <pthread.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+// runtime/compile/compile_child.cpp starts and listens to. It uses the public ABI, and base/os for what it asks of the
+// system.
 #include <atomic>
 #include <cerrno>
-#include <csignal>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/os/child_process.h"
+#include "base/os/file.h"
+#include "base/os/process.h"
+#include "base/os/thread.h"
 #include "quarry/quarry.h"
 #include "runtime/compile/child_frames.h"
 
@@ -30,17 +32,8 @@ std::mutex sending;
 void send(Kind kind, std::string_view texts) noexcept {
   const std::lock_guard lock(sending);
   const quarry::child::Head head{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(texts.size())};
-  const auto all = [](const void *data, std::size_t size) {
-    for (const char *at = static_cast<const char *>(data); size;) {
-      const ssize_t sent = ::send(quarry::child::kSocket, at, size, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0) return;
-      at += sent;
-      size -= static_cast<std::size_t>(sent);
-    }
-  };
-  all(&head, sizeof head);
-  all(texts.data(), texts.size());
+  quarry::os::send(quarry::child::kStream, &head, sizeof head);
+  quarry::os::send(quarry::child::kStream, texts.data(), texts.size());
 }
 
 std::string_view view(qr_string text) { return {text.data, text.size}; }
@@ -49,7 +42,7 @@ qr_string string(const std::string &text) { return {text.data(), text.size()}; }
 // Ends the process: what a backend's library does when it is unloaded is of no use to anybody.
 [[noreturn]] void end(Kind kind, const std::string &texts) {
   send(kind, texts);
-  _exit(kind == Kind::Done ? 0 : 1);
+  quarry::os::end_process(kind == Kind::Done ? 0 : 1);
 }
 
 void must(qr_status *status) {
@@ -110,13 +103,27 @@ std::int32_t on_progress(void *, std::uint64_t done, std::uint64_t total, qr_str
 
 // Waits until nobody listens any longer. The library then gets a moment to remove what it was writing.
 void *watch(void *signal) {
-  char byte;
-  ssize_t count;
-  do count = recv(quarry::child::kSocket, &byte, 1, 0);
-  while (count > 0 || (count < 0 && errno == EINTR));
+  quarry::os::await_end(quarry::child::kStream);
   qr_signal_abort(static_cast<qr_signal *>(signal));
-  poll(nullptr, 0, 400);
-  _exit(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  quarry::os::end_process(1);
+}
+
+// A part of an inherited file, for where the library takes no descriptors.
+struct FilePart {
+  int fd;
+  std::uint64_t offset;
+};
+
+qr_model_source part_of(int fd, std::uint64_t offset, std::uint64_t size) {
+  static std::deque<FilePart> parts;  // the source refers to them
+  parts.push_back({fd, offset});
+  const auto read = [](void *self, std::uint64_t at, void *to, std::uint64_t count) -> std::int32_t {
+    const FilePart &part = *static_cast<FilePart *>(self);
+    const int failed = quarry::os::read_at(part.fd, to, count, part.offset + at);
+    return failed == quarry::os::kFileEnded ? EIO : failed;
+  };
+  return QR_MODEL_BY_READER(&parts.back(), read, size);
 }
 
 // Of "DESCRIPTOR:OFFSET:SIZE:NAME".
@@ -127,24 +134,8 @@ qr_model_source source_of(const std::string &file, std::string *name) {
   const std::uint64_t size = *rest ? std::strtoull(rest + 1, &rest, 10) : 0;
   if (name && *rest) *name = rest + 1;
   if (size == 0) return QR_MODEL_IN_MEMORY("", 0);
-  return QR_MODEL_IN_FILE(static_cast<std::int32_t>(fd), offset, size);
-}
-
-std::int32_t find_external(void *self, qr_string wanted, qr_model_source *out) {
-  for (const std::string &file : *static_cast<std::vector<std::string> *>(self)) {
-    std::string name;
-    const qr_model_source source = source_of(file, &name);
-    if (view(wanted) != name) continue;
-    *out = source;
-    return 0;
-  }
-  return ENOENT;
-}
-
-int usage() {
-  std::fputs("quarry-compiler: a part of Quarry, which the library starts where the option compile.process is child\n",
-             stderr);
-  return 2;
+  if constexpr (quarry::os::kDescriptorsAreShared) return QR_MODEL_IN_FILE(static_cast<std::int32_t>(fd), offset, size);
+  else return part_of(static_cast<int>(fd), offset, size);
 }
 
 // What the other process says in words.
@@ -156,10 +147,36 @@ struct Order {
   int log_level = QR_LOG_WARN;
 };
 
-bool read_order(int count, char **words, Order *out) {
-  out->verb = words[1];
-  for (int i = 2; i + 1 < count; i += 2) {
-    const std::string name = words[i], value = words[i + 1];
+const Order *g_order = nullptr;  // a source by a reader has its `self` for that
+
+std::int32_t find_external(void *, qr_string wanted, qr_model_source *out) {
+  const Order &order = *g_order;
+  for (const std::string &file : order.external) {
+    std::string name;
+    const qr_model_source source = source_of(file, &name);
+    if (view(wanted) != name) continue;
+    *out = source;
+    return 0;
+  }
+  if (quarry::os::kDescriptorsAreShared || !order.has_folder) return ENOENT;
+  const std::string name(view(wanted));
+  const int fd = quarry::os::open_file(name.c_str(), quarry::child::kFolder).release();
+  quarry::os::FileInfo info;
+  if (fd < 0 || !quarry::os::get_info(fd, &info)) return errno;
+  *out = part_of(fd, 0, info.size);
+  return 0;
+}
+
+int usage() {
+  std::fputs("quarry-compiler: a part of Quarry, which the library starts where the option compile.process is child\n",
+             stderr);
+  return 2;
+}
+
+bool read_order(const quarry::Vector<quarry::String> &words, Order *out) {
+  out->verb.assign(words[1]);
+  for (std::size_t i = 2; i + 1 < words.size(); i += 2) {
+    const std::string name(words[i]), value(words[i + 1]);
     if (name == "model") out->source = source_of(value, nullptr);
     else if (name == "folder") out->has_folder = value == "1";
     else if (name == "name") out->out = value;
@@ -202,8 +219,11 @@ qr_options *make_options(qr_runtime *runtime, const Order &order) {
 // Ends this process.
 [[noreturn]] void obey(Order &order, qr_runtime *runtime, qr_options *options, qr_signal *signal) {
   qr_model *model = nullptr;
-  if (order.has_folder) order.source.folder_fd = quarry::child::kFolder;
-  if (!order.external.empty()) order.source.self = &order.external, order.source.external = find_external;
+  if constexpr (quarry::os::kDescriptorsAreShared)
+    if (order.has_folder) order.source.folder_fd = quarry::child::kFolder;
+  g_order = &order;
+  if (!order.external.empty() || (!quarry::os::kDescriptorsAreShared && order.has_folder))
+    order.source.external = find_external;
   must(qr_model_open(runtime, &order.source, options, nullptr, &model));
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   qr_progress progress = QR_PROGRESS_INIT;
@@ -226,14 +246,11 @@ qr_options *make_options(qr_runtime *runtime, const Order &order) {
 
 }  // namespace
 
-int main(int count, char **words) {
-  int type = 0;
-  socklen_t size = sizeof type;
-  if (count < 2 || getsockopt(quarry::child::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return usage();
+int main(int count, char **given) {
+  const auto words = quarry::os::program_words(count, given);
+  if (words.size() < 2 || !quarry::os::begin_as_child(quarry::child::kStream)) return usage();
   Order order;
-  if (!read_order(count, words, &order)) return usage();
-  std::signal(SIGPIPE, SIG_IGN);
-  dup2(2, 1);  // what libraries print does not go where the other process may write data
+  if (!read_order(words, &order)) return usage();
   std::string hello;
   add_text(hello, qr_version());
   send(Kind::Hello, hello);
@@ -241,8 +258,8 @@ int main(int count, char **words) {
   qr_runtime *const runtime = make_runtime(order);
   qr_signal *signal = nullptr;
   must(qr_signal_create(runtime, &signal));
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, watch, signal) != 0) return 1;
+  quarry::os::Thread thread;
+  if (!quarry::os::start_thread(&thread, "quarry-watch", watch, signal)) return 1;
   qr_options *const options = make_options(runtime, order);
   if (!options) return usage();
   obey(order, runtime, options, signal);

@@ -14,7 +14,7 @@ String library_folder() {
   return {};  // nothing is opened from there
 #else
   const String file = os::file_of(reinterpret_cast<const void *>(&qr_version));
-  const std::size_t slash = file.rfind('/');
+  const std::size_t slash = os::last_separator(file);
   return slash == String::npos ? String() : file.substr(0, slash);
 #endif
 }

@@ -9,7 +9,7 @@
 #ifdef QR_STATIC_PREPARE
 // Not weak: this reference takes libquarry-prepare out of its archive.
 extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version);
-#else
+#elif !defined(QR_NO_WEAK_SYMBOLS)
 // There when the program itself links libquarry-prepare.
 extern "C" __attribute__((weak, visibility("default"))) const qr_prepare_api *qr_prepare_query(uint32_t version);
 #endif
@@ -32,6 +32,8 @@ Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where)
 qr_prepare_query_fn linked_in() {
 #ifdef QR_STATIC_PREPARE
   return qr_prepare_query;
+#elif defined(QR_NO_WEAK_SYMBOLS)
+  return nullptr;
 #else
   return &qr_prepare_query ? qr_prepare_query : nullptr;
 #endif
@@ -39,7 +41,9 @@ qr_prepare_query_fn linked_in() {
 
 #ifndef QR_NO_DLOPEN
 
+#if !defined(QR_PREPARE_FILE)  // the build names it where it is called otherwise
 #define QR_PREPARE_FILE "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR)
+#endif
 
 Result<const qr_prepare_api *> open_file(const char *file) {
   // Its symbols are its own: protobuf's stay away from an application that has another.

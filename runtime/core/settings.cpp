@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/os/path.h"
 #include "runtime/core/plugin_text.h"
 
 namespace quarry {
@@ -23,7 +24,7 @@ std::uint32_t number(std::string_view text) noexcept {  // of a value that was c
 }  // namespace
 
 bool is_plugin_path(std::string_view id_or_path) noexcept {
-  return id_or_path.find('/') != std::string_view::npos || id_or_path.ends_with(".so");
+  return os::last_separator(id_or_path) != std::string_view::npos || id_or_path.ends_with(QR_LIBRARY_SUFFIX);
 }
 
 std::string_view backend_of_path(std::string_view backend_path) noexcept {

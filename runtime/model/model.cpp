@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/os/file.h"
+#include "base/os/path.h"
 #include "base/os_error.h"
 #include "base/text.h"
 #include "formats/qrm/limits.h"
@@ -84,6 +85,9 @@ Status Model::check_source(const qr_model_source &from, const char *what) {
   if (missing)
     return Status::errorf(ErrorId::null_argument, "qr_model_open: %s->%s is NULL, expected a pointer", what, missing);
   const bool is_kind = from.kind >= QR_SOURCE_PATH && from.kind <= QR_SOURCE_READER;
+  if constexpr (!os::kDescriptorsAreShared)
+    if (from.kind == QR_SOURCE_DESCRIPTOR || from.folder_fd >= 0)
+      return no_descriptors("qr_model_open", "give a path, or read the file in a QR_MODEL_BY_READER");
   if (is_kind && (from.kind != QR_SOURCE_DESCRIPTOR || from.fd >= 0)) return {};
   return Status::errorf(ErrorId::bad_argument, "qr_model_open: %s->%s is %d, expected %s", what,
                         is_kind ? "fd" : "kind", is_kind ? from.fd : static_cast<std::int32_t>(from.kind),
@@ -129,7 +133,7 @@ Result<qrm::RawFile> Model::read(const qr_model_source &from, qrm::FileUse use, 
     default: {
       const std::string_view path = text_of(from.path);
       // The folder first and the file in it: its external data are from beside it, whatever is renamed meanwhile.
-      const std::size_t slash = path.rfind('/');
+      const std::size_t slash = os::last_separator(path);
       *folder = os::open_folder(slash == path.npos ? "." : String(path.substr(0, slash + 1)).c_str());
       return qrm::RawFile::open_path(path, use, folder->get());
     }
@@ -182,9 +186,10 @@ Status Model::take_binary(const OptionSet *options, const CallSignal &signal) {
   QR_ASSIGN_OR_RETURN(const Settings settings, resolve_settings(options));
   if (auto backend = runtime_->open_backend(settings.backend, signal); backend.ok()) {
     QR_ASSIGN_OR_RETURN(const PluginOptions given, plugin_options(settings, options, **backend));
-    QR_ASSIGN_OR_RETURN(loader::Plugin::ImportedBinary known,
-                        (*backend)->import_binary({bytes.data, bytes.size},
-                                                  std::string_view(path_).substr(path_.rfind('/') + 1), given.own));
+    QR_ASSIGN_OR_RETURN(
+        loader::Plugin::ImportedBinary known,
+        (*backend)->import_binary({bytes.data, bytes.size},
+                                  std::string_view(path_).substr(os::last_separator(path_) + 1), given.own));
     model_ = std::move(known.model), about_ = std::move(known.about);
   }
   if (!model_.empty()) return {};

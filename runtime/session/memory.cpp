@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/os/file.h"
 #include "base/os/shared_memory.h"
+#include "base/os_error.h"
 #include "runtime/core/runtime.h"
 
 namespace quarry {
@@ -65,6 +66,8 @@ Result<Ref<Memory>> Memory::allocate(Runtime &runtime, Device device, std::uint6
 
 Result<Ref<Memory>> Memory::import_fd(Runtime &runtime, Device device, int fd, std::uint64_t offset, std::uint64_t size,
                                       const qr_memory_options &how) {
+  if constexpr (!os::kDescriptorsAreShared)
+    return no_descriptors("qr_memory_import_fd", "map the memory and give it to qr_memory_register");
   QR_RETURN_IF_ERROR(device->check("qr_memory_import_fd"));
   auto memory = Ref<Memory>::make(runtime, std::move(device), size);
   memory->fd_ = os::duplicate(fd).release();
@@ -134,6 +137,8 @@ Status Memory::end_access(std::uint32_t access) {
 
 // What was imported is given out again; for the rest the backend is asked.
 Result<loader::Registration::File> Memory::export_fd() {
+  if constexpr (!os::kDescriptorsAreShared)
+    return no_descriptors("qr_memory_export_fd", "copy what qr_memory_map shows");
   if (fd_ >= 0) {
     const int copy = os::duplicate(fd_).release();
     if (copy < 0)

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/os/event.h"
+#include "base/os/file.h"
+#include "base/os_error.h"
 #include "runtime/core/runtime.h"
 #include "runtime/core/threads.h"
 #include "runtime/session/session.h"
@@ -377,12 +379,14 @@ Status RunQueue::wait(std::uint64_t ticket, const CallSignal &signal, bool *ende
 }
 
 Result<int> RunQueue::completion_fd() {
+  if constexpr (!os::kDescriptorsAreShared)
+    return no_descriptors("qr_session_completion_fd", "wait by qr_session_wait, on a thread of your own");
   enter_process();
   const Lock lock(mutex_);
   if (fd_ < 0) fd_ = os::make_event(untold_ != 0);
   if (fd_ >= 0) return int{fd_};
   return Status::errorf(ErrorId::no_descriptor, "qr_session_completion_fd: the system gives no descriptor: %s",
-                        std::strerror(errno));
+                        os_error_text(errno));
 }
 
 bool RunQueue::close() noexcept {

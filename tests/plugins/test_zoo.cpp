@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "loader/compatibility.h"
+#include "loader/elf_note.h"
 #include "loader/loader.h"
 #include "tests/support/check.h"
 
@@ -490,12 +491,12 @@ TEST_CASE("open by file") {
 
 TEST_CASE("note reader survives truncation") {
   const std::string good = read_file(built("good"));
-  const PluginNote whole = read_plugin_note(MemorySource(good.data(), good.size()), "good").value();
+  const PluginNote whole = read_elf_note(MemorySource(good.data(), good.size()), "good").value();
   CHECK_EQ(whole.id, "zoo-good");
   for (std::size_t size = 0; size < good.size(); size += size < 8192 ? 1 : 61) {
     const std::vector<char> exact(good.begin(),
                                   good.begin() + static_cast<std::ptrdiff_t>(size));  // asan sees a read past the end
-    auto note = read_plugin_note(MemorySource(exact.data(), exact.size()), "cut");
+    auto note = read_elf_note(MemorySource(exact.data(), exact.size()), "cut");
     if (note.ok()) CHECK_EQ(note->id, "zoo-good");  // what was cut off is no segment: section headers, symbols
   }
 }
@@ -514,7 +515,7 @@ TEST_CASE("note reader survives flips") {
       at[i] = random() % 2 ? random() % headers : segment.p_offset + random() % segment.p_filesz;
       bytes[at[i]] = static_cast<char>(random());
     }
-    auto note = read_plugin_note(MemorySource(bytes.data(), bytes.size()), "flipped");
+    auto note = read_elf_note(MemorySource(bytes.data(), bytes.size()), "flipped");
     if (!note.ok()) CHECK(!note.status().message().empty());
     for (int i = 0; i < flips; ++i) bytes[at[i]] = good[at[i]];
   }

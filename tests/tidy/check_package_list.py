@@ -20,7 +20,7 @@ def read(name):
 
 
 rows = [line.partition("#") for line in read("tools/packages.txt").splitlines() if line.strip() and not line.startswith("#")]
-needs = [name.strip() for name, _, why in rows if not re.match(r" (tests|cross|browser|Debian packages|documentation site):", why)]
+needs = [name.strip() for name, _, why in rows if not re.match(r" (tests|cross|windows|browser|Debian packages|documentation site):", why)]
 debian = [name.strip() for name, _, why in rows if why.startswith(" Debian packages:")]
 for groups, expected in (([], needs), (["Debian packages"], needs + debian)):
     listed = subprocess.run(["sh", f"{root}/tools/install_packages.sh", "--list", *groups], capture_output=True, text=True, check=True).stdout.split()

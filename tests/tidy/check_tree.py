@@ -193,21 +193,31 @@ for path in sources:
         if in_program and path.endswith(".cpp") and path != "tools/console/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
             problems.append(f"{path}:{number}: {line.strip()}: use print of output.h")
 
-# ---- base/os/linux/new_file.cpp is the one writer of files; what else opens one for writing stands here with the reason
-writes = re.compile(r'\bf(?:d|re)?open\([^;]*,\s*"(?:[wa]|r[be]*\+)|\bofstream\b|\bfstream\b(?!>)|\bO_(?:CREAT|TRUNC|TMPFILE|WRONLY|RDWR)\b|\bcreat\(|\bmkostemp|\bmkstemp|(?:std|(?<!\w))::rename\(|\brenameat2?\(')
+# ---- new_file.cpp of base/os is the one writer of files; what else opens one for writing stands here with the reason
+writes = re.compile(r'\bf(?:d|re)?open\([^;]*,\s*"(?:[wa]|r[be]*\+)|\bofstream\b|\bfstream\b(?!>)|\bO_(?:CREAT|TRUNC|TMPFILE|WRONLY|RDWR)\b|\bcreat\(|\bmkostemp|\bmkstemp|(?:std|(?<!\w))::rename\(|\brenameat2?\(|\b(?:CREATE_NEW|CREATE_ALWAYS|OPEN_ALWAYS|TRUNCATE_EXISTING)\b|\b(?:MoveFileExW|ReplaceFileW)\(')
 allowed_writes = {
+    "base/os/windows/file_lock.cpp": r"OPEN_ALWAYS",  # likewise
+    "base/os/windows/shared_memory.cpp": r"CREATE_NEW",  # memory that Windows has as a file
     "base/os/linux/file_lock.cpp": r"return OpenFd\(::open\(path",  # a lock: it has no contents
     "tools/console/output.cpp": r"/dev/null|fdopen\(fd, \"w\"\)",  # descriptors 0 to 2 are there; standard output under another number
 }
 for path in sources:
-    if path.startswith(("tests/", "docs/", "base/os/linux/new_file.cpp")):
+    if path.startswith(("tests/", "docs/", "base/os/linux/new_file.cpp", "base/os/windows/new_file.cpp")):
         continue
     for number, line in enumerate(read(path).splitlines(), 1):
-        if not any(word in line for word in ("open", "fstream", "O_", "creat(", "temp", "rename")):
+        if not any(word in line for word in ("open", "fstream", "O_", "creat(", "temp", "rename", "CREATE_", "OPEN_ALWAYS", "TRUNCATE_", "MoveFile", "ReplaceFile")):
             continue
         code_of = line.split("//")[0]
         if writes.search(code_of) and not re.search(allowed_writes.get(path, r"$^"), code_of):
             problems.append(f"{path}:{number}: {line.strip()}: files are written by base/new_file.h")
+
+# ---- what differs between systems differs in base/os (and in the public headers, which have none of it around them)
+for path in sources:
+    if path.startswith(("base/os/", "include/quarry/", "tests/")) or path == "tests/tidy/check_tree.py":
+        continue
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if line.startswith("#") and "_WIN32" in line:
+            problems.append(f"{path}:{number}: {line.strip()}: what differs between systems stands in base/os")
 
 # ---- operands by number: qir::Operands and qir::at have no end, and nothing goes around them
 for path in sources:

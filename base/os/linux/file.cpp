@@ -44,7 +44,7 @@ OpenFd open_file(const char *path, int folder) noexcept {
 
 OpenFd open_folder(const char *path) noexcept { return OpenFd(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)); }
 
-OpenFd duplicate(int fd) noexcept { return OpenFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+OpenFd duplicate(int fd, int least) noexcept { return OpenFd(::fcntl(fd, F_DUPFD_CLOEXEC, least)); }
 
 int read_at(int fd, void *to, std::size_t size, std::uint64_t offset) noexcept {
   char *at = static_cast<char *>(to);

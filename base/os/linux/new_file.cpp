@@ -20,12 +20,10 @@
 #include "base/os/file_lock.h"
 #include "base/os_error.h"
 #include "base/stop.h"
-#include "base/zeros.h"
 
 namespace quarry {
 namespace {
 
-constexpr std::uint64_t kChunk = 64 << 10;
 constexpr std::uint64_t kMaxWrite = 8 << 20;  // so that who is to stop is asked
 constexpr int kMaxLinks = 40;                 // as the kernel
 constexpr int kReaderMs = 5000;               // a pipe that nobody reads yet is waited for so long
@@ -81,13 +79,6 @@ bool is_planted(int folder, const char *name) noexcept {
 NewFile::~NewFile() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
   if (!old_.empty()) ::unlinkat(folder_.get(), old_.c_str(), 0);
-}
-
-Status NewFile::fail(int number, const char *doing) const {
-  return Status::errorf(os_error_id(number, ErrorId::file_not_writable),
-                        "%s%sfile '%s' cannot be written: %s failed: %s", subject_, subject_.empty() ? "" : ": ",
-                        printable(path_, 1000), doing, os_error_text(number))
-      .with("file", path_);
 }
 
 // A name beside the file's place: for a new file, or one that the nameless file gets.
@@ -224,25 +215,6 @@ int NewFile::create() {
   return take_name();
 }
 
-Status NewFile::write(const void *data, std::uint64_t size) {
-  const char *from = static_cast<const char *>(data);
-  while (size > 0) {
-    // Runs of zero chunks become holes, the rest goes out in one piece.
-    std::uint64_t run = in_place_ ? size : 0;
-    while (run < size && !is_zero(from + run, std::min(kChunk, size - run))) run += std::min(kChunk, size - run);
-    QR_RETURN_IF_ERROR(write_run(from, run));
-    from += run;
-    size -= run;
-    while (size > 0 && is_zero(from, std::min(kChunk, size))) {
-      const std::uint64_t hole = std::min(kChunk, size);
-      at_ += hole;
-      from += hole;
-      size -= hole;
-    }
-  }
-  return {};
-}
-
 Status NewFile::write_run(const char *from, std::uint64_t size) {
   while (size > 0) {
     if (stop_asked()) return stop_status("writing a file");
@@ -264,15 +236,6 @@ Status NewFile::write_run(const char *from, std::uint64_t size) {
     size -= static_cast<std::uint64_t>(put);
     at_ += static_cast<std::uint64_t>(put);
   }
-  return {};
-}
-
-Status NewFile::zeros(std::uint64_t size) {
-  const char zeros[1024] = {};
-  if (!in_place_) at_ += size;
-  else
-    for (; size > 0; size -= std::min<std::uint64_t>(size, sizeof zeros))
-      QR_RETURN_IF_ERROR(write_run(zeros, std::min<std::uint64_t>(size, sizeof zeros)));
   return {};
 }
 
@@ -345,13 +308,6 @@ void NewFile::undo() noexcept {
   else if (::renameat(folder_.get(), old_.c_str(), folder_.get(), name_.c_str()) == 0) old_.clear();
 }
 
-Result<NewFile *> NewFiles::add(std::string_view path, int folder, int fd) {
-  Unique<NewFile> file = quarry::make_unique<NewFile>(subject_);
-  QR_RETURN_IF_ERROR(fd >= 0 ? file->open_descriptor(fd) : file->open(path, folder));
-  files_.push_back(std::move(file));
-  return files_.back().get();
-}
-
 Status NewFiles::put_in_place(NewFile::Outlasts what) {
   for (const auto &file : files_) QR_RETURN_IF_ERROR(file->close(what));
   // One lot at a time: two writers would leave the model of one with the constants of the other. The lock is the
@@ -370,14 +326,6 @@ Status NewFiles::put_in_place(NewFile::Outlasts what) {
     for (const auto &file : files_) file->undo();
   if (files_.size() > 1) os::unlock(files_[0]->folder_.get());
   return status;
-}
-
-Status write_file(std::string_view path, std::string_view bytes, std::string_view subject, NewFile::Outlasts what) {
-  NewFile file(subject);
-  QR_RETURN_IF_ERROR(file.open(path));
-  QR_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
-  QR_RETURN_IF_ERROR(file.close(what));
-  return file.put_in_place();
 }
 
 }  // namespace quarry

@@ -39,10 +39,6 @@ String os_error_text(int number) {
   return text;
 }
 
-Status callback_error(const char *function, const char *member, int number, ErrorId fallback) {
-  return Status::errorf(os_error_id(number, fallback), "%s: %s: %s", function, member, os_error_text(number));
-}
-
 bool out_of_descriptors() noexcept {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) ::close(fd);

@@ -13,6 +13,10 @@ std::uint32_t process_id() noexcept { return static_cast<std::uint32_t>(::getpid
 
 bool is_privileged() noexcept { return ::getauxval(AT_SECURE) != 0; }
 
+Vector<String> program_words(int count, const char *const *words) { return {words, words + count}; }
+
+void end_process(int status) noexcept { ::_exit(status); }
+
 void *make_page_zeroed_by_fork() noexcept {
   void *const page = ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;

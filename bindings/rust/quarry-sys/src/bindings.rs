@@ -947,6 +947,7 @@ unsafe extern "C" {
     /// ```text
     /// A descriptor that poll() calls readable while the signal is aborted, for a caller that waits for several things. A
     /// child of fork() asks for it again: the number stays, and is from then on of what happens to the signal in the child.
+    /// Refused on Windows, where no descriptor goes from one library to another: ask qr_signal_check now and then.
     /// @param signal  borrows.
     /// @param out_fd  borrows: until the signal is destroyed; never read, written or closed by the caller.
     /// @thread  [thread-safe]
@@ -1247,6 +1248,7 @@ unsafe extern "C" {
 
     /// ```text
     /// Makes an existing file descriptor (memfd, dma-buf) usable. The descriptor is duplicated; the caller keeps its own.
+    /// Refused on Windows (see qr_signal_fd): map the memory and give it to qr_memory_register.
     /// @param session     borrows: says the device; NULL: the options say it.
     /// @param fd          borrows.
     /// @param offset      in bytes, into the file.
@@ -1334,7 +1336,7 @@ unsafe extern "C" {
     pub fn qr_memory_end_access(memory: *mut qr_memory, access: u32) -> *mut qr_status;
 
     /// ```text
-    /// A descriptor of the memory, for another process or device.
+    /// A descriptor of the memory, for another process or device. Refused on Windows (see qr_signal_fd).
     /// @param memory      borrows.
     /// @param out_fd      gives: close().
     /// @param out_offset  where the memory begins in it, in bytes.
@@ -1558,6 +1560,7 @@ unsafe extern "C" {
 
     /// ```text
     /// A descriptor that poll() calls readable while runs have ended whose status qr_session_wait has not given yet.
+    /// Refused on Windows (see qr_signal_fd): wait by qr_session_wait, on a thread of your own.
     /// @param session  borrows.
     /// @param out_fd   borrows: until the session is destroyed; never read, written or closed by the caller.
     /// @thread  [thread-safe]

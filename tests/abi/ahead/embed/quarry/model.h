@@ -17,12 +17,12 @@ extern "C" {
 typedef struct qr_model_source {
   uint32_t struct_size;
   uint32_t kind;    /* QR_SOURCE_* */
-  qr_string path;   /* PATH: the bytes of its name; Linux asks for no UTF-8 */
+  qr_string path;   /* PATH: the bytes of its name; UTF-8 on Windows, Linux asks for none */
   const void *data; /* MEMORY: used where it lies, or copied once if it is not aligned to 64 bytes. Must stay valid and
                      * unchanged until the model and its sessions are gone */
   uint64_t offset;  /* DESCRIPTOR: where the model begins, in bytes (a part of an Android package) */
   uint64_t size_bytes; /* MEMORY, READER: of the model; DESCRIPTOR: likewise, 0: to the end of the file */
-  int32_t fd;          /* DESCRIPTOR: duplicated; nobody moves its file position */
+  int32_t fd;          /* DESCRIPTOR: duplicated; nobody moves its file position. (Not on Windows.) */
   int32_t folder_fd;   /* of the folder with the external data of an .onnx: duplicated; -1: with PATH that of the file,
                         * else   there is none */
   void *self;

@@ -68,8 +68,8 @@ typedef struct qr_runtime_options {
   const qr_allocator *allocator;     /* borrows: copied; NULL: malloc */
   const qr_log_sink *log;            /* borrows: copied; NULL: no log */
   const qr_thread_pool *thread_pool; /* borrows: copied; NULL: see the options "threads" and "thread_pool" */
-  qr_string backend_path;            /* folders to look for plugins in, ':' between, of any bytes but NUL; before the
-                                        others; may be empty */
+  qr_string backend_path;            /* folders to look for plugins in, ':' between (Windows: ';'), of any bytes but NUL
+                                      * (Windows: UTF-8); before the others; may be empty */
   qr_string prepare_path; /* file of the compiler library, likewise; empty: beside libquarry or in its libdir */
   /* since one minor later */
   uint64_t later;

@@ -16,12 +16,12 @@ extern "C" {
 typedef struct qr_target {
   uint32_t struct_size;
   uint32_t kind; /* QR_TARGET_* */
-  /* PATH: the bytes of its name; Linux asks for no UTF-8. The file appears whole or not at all: it is written beside
-   * its place and put there. A device or a pipe is written where it is.
-   * Other kinds: the name that the file would have. Its ending says the form where a call knows several, and what lies
-   * beside it is named by it. Empty: as the call says. */
+  /* PATH: the bytes of its name; UTF-8 on Windows, Linux asks for none. The file appears whole or not at all: it is
+   * written beside its place and put there. A device or a pipe is written where it is. Other kinds: the name that the
+   * file would have. Its ending says the form where a call knows several, and what lies beside it is named by it.
+   * Empty: as the call says. */
   qr_string path;
-  int32_t fd;        /* DESCRIPTOR: written from its position on; it stays the caller's, and open */
+  int32_t fd;        /* DESCRIPTOR (not on Windows): written from its position on; it stays the caller's, and open */
   int32_t folder_fd; /* PATH: of the folder that a relative path begins in; -1: the working folder */
   void **out_data;   /* MEMORY: gives: qr_string_destroy; aligned to 64 bytes, with a NUL byte behind the last one */
   uint64_t *out_size_bytes; /* MEMORY: how many, without that NUL */

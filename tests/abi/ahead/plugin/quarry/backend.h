@@ -134,8 +134,8 @@ typedef struct qr_plugin_note {
 #define QR_PLUGIN_BUILD_LIBC "glibc"
 #elif defined(__linux__) && __STDC_HOSTED__
 #define QR_PLUGIN_BUILD_LIBC "musl"
-#elif defined(_MSC_VER)
-#define QR_PLUGIN_BUILD_LIBC "msvc"
+#elif defined(_WIN32) /* DLLs of several do: nothing of a C library crosses this interface */
+#define QR_PLUGIN_BUILD_LIBC "any"
 #else
 #define QR_PLUGIN_BUILD_LIBC "unknown"
 #endif
@@ -156,10 +156,19 @@ typedef struct qr_plugin_note_section {
 #define QR_PLUGIN_ABI_MINOR_MIN 1u
 #endif
 
+/* Where it stands: an ELF note; in a DLL a section of its own, which linkers keep because it is exported. */
+#if defined(_WIN32)
+#define QR_PLUGIN_NOTE_AS_(name_)                                                                       \
+  extern __attribute__((dllexport, section(".qrnote"), aligned(4))) const qr_plugin_note_section name_; \
+  const qr_plugin_note_section name_
+#else
+#define QR_PLUGIN_NOTE_AS_(name_) \
+  __attribute__((used, section(".note.qr"), aligned(4))) static const qr_plugin_note_section name_
+#endif
+
 /* Defines the note; one per plugin, at file scope. */
 #define QR_PLUGIN_NOTE(id_, version_, blob_version_)                                                     \
-  __attribute__((used, section(".note.qr"),                                                              \
-                 aligned(4))) static const qr_plugin_note_section qr_plugin_note_section_ = {            \
+  QR_PLUGIN_NOTE_AS_(qr_plugin_note_section_) = {                                                        \
       7u,                                                                                                \
       (uint32_t)sizeof(qr_plugin_note),                                                                  \
       QR_PLUGIN_NOTE_TYPE,                                                                               \
@@ -821,7 +830,9 @@ typedef struct qr_plugin {
 typedef qr_plugin_code (*qr_plugin_query_fn)(const qr_host *host, const qr_plugin **out_plugin,
                                              const qr_error_sink *errors);
 
-#if defined(__GNUC__)
+#if defined(_WIN32)
+#define QR_PLUGIN_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
 #define QR_PLUGIN_EXPORT __attribute__((visibility("default")))
 #else
 #define QR_PLUGIN_EXPORT

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/os/process.h"
+
+#include "base/os/windows/system.h"
+// After the one above.
+#include <shellapi.h>
+
+namespace quarry::os {
+
+std::uint32_t process_id() noexcept { return GetCurrentProcessId(); }
+
+// Windows has no programs that have more rights than who starts them, unless that one was asked.
+bool is_privileged() noexcept { return false; }
+
+Vector<String> program_words(int count, const char *const *words) {
+  const std::unique_ptr<wchar_t *, HLOCAL (*)(HLOCAL)> wide(CommandLineToArgvW(GetCommandLineW(), &count), LocalFree);
+  if (!wide) return {words, words + count};
+  Vector<String> out;
+  for (int i = 0; i < count; ++i) out.push_back(narrow(wide.get()[i]));
+  return out;
+}
+
+void end_process(int status) noexcept {
+  TerminateProcess(GetCurrentProcess(), static_cast<UINT>(status));
+  for (;;) Sleep(INFINITE);
+}
+
+// There is no fork().
+void *make_page_zeroed_by_fork() noexcept {
+  return VirtualAlloc(nullptr, 4096, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+void free_page_zeroed_by_fork(void *page) noexcept { VirtualFree(page, 0, MEM_RELEASE); }
+
+}  // namespace quarry::os

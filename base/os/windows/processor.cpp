@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/os/processor.h"
+
+#include "base/os/windows/system.h"
+
+namespace quarry::os {
+
+// Windows has other words for them (IsProcessorFeaturePresent); only Arm's kernels ask.
+FeatureWords processor_features() noexcept { return {0, 0}; }
+
+std::string_view processor_model(std::span<char> buffer) noexcept {
+  wchar_t room[256];
+  DWORD size = sizeof room;
+  if (RegGetValueW(HKEY_LOCAL_MACHINE, L"HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0", L"ProcessorNameString",
+                   RRF_RT_REG_SZ, nullptr, room, &size) != ERROR_SUCCESS)
+    return {};
+  const int got = WideCharToMultiByte(CP_UTF8, 0, room, -1, buffer.data(), static_cast<int>(buffer.size()), nullptr,
+                                      nullptr);  // with its NUL
+  std::string_view model(buffer.data(), got > 0 ? static_cast<std::size_t>(got) - 1 : 0);
+  while (model.ends_with(' ')) model.remove_suffix(1);
+  return model;
+}
+
+std::string_view processor_kind(std::span<char> buffer) noexcept {
+  SYSTEM_INFO info;
+  GetNativeSystemInfo(&info);
+  const std::string_view kind = info.wProcessorArchitecture == PROCESSOR_ARCHITECTURE_AMD64   ? "x86_64"
+                                : info.wProcessorArchitecture == PROCESSOR_ARCHITECTURE_ARM64 ? "aarch64"
+                                                                                              : "";
+  return {buffer.data(), kind.copy(buffer.data(), buffer.size())};
+}
+
+std::uint64_t memory_bytes() noexcept {
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) ? status.ullTotalPhys : 0;
+}
+
+// Windows 11 would give them to a program that asks (EnableProcessOptionalXStateFeatures); nobody has tried it with our
+// kernels.
+bool allow_tiles() noexcept { return false; }
+
+}  // namespace quarry::os

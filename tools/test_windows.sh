@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds library, plugins and kernels for Windows x64 with mingw-w64 and runs under wine, without a display: what base/os promises on every system, a container
+# on the backends cpu and cpu-reference, plugins that are refused, and with --kernels the kernels' tests (sse2 and avx2, a quarter of an hour).
+#   tools/test_windows.sh [--kernels] [BUILD_DIR]
+. "$(dirname "$0")/setup.sh"
+cd "$root" || exit 1
+kernels=
+[ "${1-}" = --kernels ] && kernels=1 && shift
+build=${1:-${QUARRY_BUILD_DIR:-$root/build}-windows}
+install_packages windows || { echo "cannot install mingw-w64 and wine" >&2; exit 1; }
+# Headers that need no library, which mingw does not look for in /usr/include.
+headers=$build.headers
+mkdir -p "$headers"
+for one in xxhash.h flatbuffers doctest; do ln -sfn "/usr/include/$one" "$headers/$one"; done
+configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-I$headers" || exit 1
+ninja -C "$build" tests/unit/base/test-os-everywhere.exe tests/unit/base/os-child.exe tests/unit/base/test-alloc.exe tests/unit/base/test-hash-index.exe tests/unit/base/test-pattern.exe \
+  tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu/quarry-backend-cpu.dll backends/cpu-reference/quarry-backend-cpu-reference.dll \
+  backends/null/quarry-backend-null.dll bindings/hello.exe tests/integration/backend-host.exe ${kernels:+tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
+  { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
+
+export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="$build/runtime"
+unset DISPLAY
+failed=0
+# windows NAME TEXT COMMAND...: runs a program under wine; what it prints must have TEXT, and it must end well.
+windows() {
+  name=$1 text=$2
+  shift 2
+  if wine "$@" >"$build.run.log" 2>&1 && grep -q "$text" "$build.run.log"; then echo "$name: $(grep -m 1 "$text" "$build.run.log" | tr -d '\r')"
+  else failed=1; echo "$name: FAILED"; tail -n 20 "$build.run.log"; fi
+}
+for one in os-everywhere alloc hash-index pattern; do windows "base, $one" 'Status: SUCCESS' "$build/tests/unit/base/test-$one.exe"; done
+windows "plugins that are DLLs" 'Status: SUCCESS' "$build/tests/plugins/dll/test-pe-note.exe"
+for one in cpu cpu-reference null; do
+  QUARRY_BACKEND_PATH="Z:$build/backends/$one" windows "backend $one is opened" "^$one: usable 1" "$build/tests/integration/backend-host.exe" "$one"
+done
+if [ -n "$kernels" ]; then
+  for isa in avx2 sse2; do windows "kernels, $isa" ' 0 failed' "$build/tests/kernels/test-kernels.exe" --isa "$isa"; done
+fi
+[ $failed = 0 ]
