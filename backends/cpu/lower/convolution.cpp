@@ -67,12 +67,15 @@ Status add_packed(Lowering &l, Kernel kernel, const void *params, const kernels:
                   const Vector<float> &bias, Vector<Arg> *args) {
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(l.check(kernel, params, &needs));
-  args->push_back(arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-    if (kernel == Kernel::ConvF32)
-      kernels::pack_conv_f32(*static_cast<const kernels::ConvF32 *>(params), l.isa(), filter, packed.data());
-    else
-      kernels::pack_depthwise_f32(*static_cast<const kernels::DepthwiseF32 *>(params), l.isa(), filter, packed.data());
-  })));
+  const auto *const conv = kernel == Kernel::ConvF32 ? static_cast<const kernels::ConvF32 *>(params) : nullptr;
+  const auto *const depthwise = static_cast<const kernels::DepthwiseF32 *>(params);
+  Vector<std::int64_t> form = conv ? kernels::pack_form(*conv, l.isa()) : kernels::pack_form(*depthwise);
+  form.insert(form.end(), {filter.oc_stride, filter.ic_stride, filter.kh_stride, filter.kw_stride});
+  args->push_back(arg(l.packed_weights(l.weights_key(conv ? " conv" : " depthwise", filter.data, form),
+                                       needs.operand_bytes[1], [&](void *to) {
+                                         if (conv) kernels::pack_conv_f32(*conv, l.isa(), filter, to);
+                                         else kernels::pack_depthwise_f32(*depthwise, l.isa(), filter, to);
+                                       })));
   if (bias.empty()) return {};
   args->push_back(arg(l.packed_constant(needs.operand_bytes[2], [&](auto &padded) {
     kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());

@@ -176,9 +176,10 @@ Status Layer::emit_direction(const Operands &operands, std::int64_t d) {
   } else {
     kernels::Needs needs;
     QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));
-    args = {arg(gates), arg(l.packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-              kernels::pack_recurrent_f32(p, l.isa(), r + d * wide() * g.hidden, packed.data());
-            }))};
+    const float *const from = r + d * wide() * g.hidden;
+    const String key = l.weights_key(" recurrent", from, kernels::pack_form(p, l.isa()));
+    args = {arg(gates), arg(l.packed_weights(key, needs.operand_bytes[1],
+                                             [&](void *to) { kernels::pack_recurrent_f32(p, l.isa(), from, to); }))};
   }
   if (p.has_bias) {
     const float *const from = b + (d * 2 + 1) * wide() + 2 * g.hidden;

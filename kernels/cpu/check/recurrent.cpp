@@ -171,6 +171,11 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
   return true;
 }
 
+Vector<std::int64_t> pack_form(const RecurrentF32 &p, const Isa &isa) {
+  const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
+  return {p.hidden, s.blocks, s.first_gates, s.gates};
+}
+
 void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
   const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
   float *to = static_cast<float *>(destination);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/alloc.h"
 #include "kernels/cpu/isa.h"
 
 namespace quarry::kernels {
@@ -22,6 +23,11 @@ struct FilterView {
 // Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
+// What packed weights depend on beside the weights and the instruction set, as numbers: where they are the same, so are
+// the bytes, whatever else the parameters say.
+Vector<std::int64_t> pack_form(const ConvF32 &params, const Isa &isa);
+Vector<std::int64_t> pack_form(const DepthwiseF32 &params);
+Vector<std::int64_t> pack_form(const RecurrentF32 &params, const Isa &isa);
 // Winograd4x4, Winograd2x2 or Direct, whichever serves best: time, and what weights take of memory. The error of the
 // first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
 // (Direct: 1e-6), see the kernel tests.
