@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/alloc.h"
@@ -36,6 +37,7 @@ namespace quarry::qir {
 inline constexpr std::int64_t kNormalOpset = 28;
 inline constexpr std::int64_t kUnknownDim = -1;  // a dimension known only at run time
 inline constexpr std::size_t kMaxRank = 8;
+inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // of a symbolic dimension: as many bytes as a tensor
 
 enum class Op : std::uint16_t {
 #define QR_OP(name, ...) name,
@@ -141,13 +143,35 @@ struct Node {
   void set(std::string_view attribute, Vector<String> value);
 };
 
+// A symbolic dimension of the inputs, which each run gives a number to. An unknown dimension of an input that is none
+// may be any.
+struct Dimension {
+  struct Place {
+    std::uint32_t input = 0, axis = 0;  // the input's number in Graph::inputs
+    friend bool operator==(const Place &, const Place &) = default;
+  };
+  struct Term {
+    std::uint32_t dimension = 0;  // one that stands before this one
+    std::int64_t factor = 1;
+    friend bool operator==(const Term &, const Term &) = default;
+  };
+  String name;
+  std::int64_t low = 0, high = kMaxExtent;
+  Vector<Place> places;
+  Vector<Term> terms;      // not empty: it is their sum, and `added`
+  std::int64_t added = 0;  // of no meaning without terms
+};
+
 struct Graph {
   String name;
   Vector<Tensor> tensors;
   Vector<Node> nodes;  // in an order in which they can run
   Vector<std::int32_t> inputs;
   Vector<std::int32_t> outputs;
+  Vector<Dimension> dimensions;  // of a graph that is no subgraph
 };
+
+String range_text(const Dimension &dimension);  // "1..512", or "1 or more"
 
 // The tensor of that index. Where there is none: one without a name, a type or data, which nobody may write to.
 Tensor &at(Graph &graph, std::int32_t id) noexcept;
@@ -285,6 +309,9 @@ class ConstantPool : public HeapObject {
 
 // Graph -> verified-flatbuffer bytes (schema qir.fbs). Constants go to the pool, which becomes segment `pool_segment`.
 Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment = 0);
+// The same, but that constants which lie in one of `kept`, as a reader wants them, stay there: segments 0 and on.
+Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment,
+                                         std::span<const Bytes> kept);
 
 // Bytes -> graph. Everything is checked (verifier, limits, validate_graph); constants point into `segments`, which must
 // outlive the graph.

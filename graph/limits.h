@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kMaxAttributeElements = 1u << 20;
 inline constexpr std::uint32_t kMaxSubgraphDepth = 64;
 inline constexpr std::uint32_t kMaxSubgraphs = 1024;
 inline constexpr std::uint32_t kMaxInferredNodes = 1u << 17;  // of bodies, each round counted, in one inference
+inline constexpr std::uint32_t kMaxDimensions = 1024;         // symbolic ones, and terms of one
 inline constexpr std::uint32_t kMaxQuantEntries = 1u << 26;
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kConstantAlign = 64;  // of a constant in its segment

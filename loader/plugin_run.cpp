@@ -4,10 +4,14 @@
 #include "base/dtype.h"
 #include "loader/checks.h"
 #include "loader/plugin.h"
+#include "quarry/runtime.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
 #endif
+
+// What is met when a context is loaded, or when something is wrong: for size, as the rest of the library.
+#define QR_COLD __attribute__((cold, noinline))
 
 namespace quarry::loader {
 namespace {
@@ -25,7 +29,7 @@ Context::Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept
 
 Context::~Context() { plugin_->table_->context->destroy(handle_); }
 
-Status Context::read_tensors(std::uint64_t graph_count) {
+QR_COLD Status Context::read_tensors(std::uint64_t graph_count) {
   const qr_plugin_context_api &api = *plugin_->table_->context;
   const std::uint64_t found = QR_HAS_SLOT(&api, graph_count) ? api.graph_count(handle_) : 1;
   if (found != graph_count)
@@ -41,8 +45,9 @@ Status Context::read_tensors(std::uint64_t graph_count) {
   return {};
 }
 
-Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
+QR_COLD Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
   const char *const side = is_output ? "output" : "input";
+  const bool may_be_open = is_output || (plugin_->devices()[0].features & QR_DEVICE_RANGES) != 0;
   if (count > kMaxTensors)
     return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",
                                format("returned %llu, expected at most %llu", count, kMaxTensors));
@@ -68,7 +73,7 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
     tensor.dtype = info.dtype;
     tensor.rank = info.rank;
     for (std::uint32_t axis = 0; axis < info.rank; ++axis) {
-      if (info.dims[axis] < (is_output ? -1 : 0))
+      if (info.dims[axis] < (may_be_open ? -1 : 0))
         return plugin_->misbehaved("context.tensor",
                                    format("gave %s %llu dimension %lld on axis %u", side, i, info.dims[axis], axis));
       tensor.dims[axis] = info.dims[axis];
@@ -88,8 +93,8 @@ Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t cou
   return {};
 }
 
-Result<Unique<Execution>> Context::create_execution(std::uint32_t graph, const qr_plugin_option *options,
-                                                    std::uint64_t option_count, std::uint64_t queue_depth) {
+QR_COLD Result<Unique<Execution>> Context::create_execution(std::uint32_t graph, const qr_plugin_option *options,
+                                                            std::uint64_t option_count, std::uint64_t queue_depth) {
   const qr_plugin_execution_api &api = *plugin_->table_->execution;
   const qr_execution_request request{sizeof request, graph, options, option_count, queue_depth};
   qr_execution *handle = nullptr;
@@ -129,8 +134,8 @@ bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const v
 }
 
 // What is wrong with an output after a run that returned 0; empty: nothing. Allocates only when something is.
-String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
-                    bool is_memory, std::uint64_t index) {
+QR_COLD String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data,
+                            std::uint64_t room, bool is_memory, std::uint64_t index) {
   const auto fault = [&](const String &what) {
     return format("returned 0 and output %llu (%s) %s", index, printable(declared.name), what);
   };
@@ -228,7 +233,7 @@ Status Execution::wait(std::uint64_t ticket, const qr_run_request &request) {
                           given_.data() + place * tensors().outputs.size());
 }
 
-Status Execution::set_option(std::string_view key, std::string_view value) {
+QR_COLD Status Execution::set_option(std::string_view key, std::string_view value) {
   Plugin &plugin = *context_->plugin_;
   const qr_plugin_execution_api &api = *plugin.table_->execution;
   if (!QR_HAS_SLOT(&api, set_option))

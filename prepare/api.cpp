@@ -21,8 +21,20 @@ using plugin::view;
 struct qr_prepared_model {
   explicit qr_prepared_model(const qr_host *host) : allocator(host) {}
   plugin::HostAllocator allocator;
+  // Says once that dimensions are left to the runs.
+  void tell_open(const qir::Graph &graph) {
+    if (graph.dimensions.empty() || std::exchange(told, true)) return;
+    String names;
+    for (const qir::Dimension &dimension : graph.dimensions)
+      names += format("%s%s", names.empty() ? "" : ", ", printable(dimension.name));
+    plugin::log(allocator.host(), QR_LOG_INFO, "compile",
+                format("dimensions %s are bound by none: each run may give others; the option shape bounds them, as in "
+                       "%s=1..512, and a number is compiled for that alone",
+                       names, printable(graph.dimensions[0].name)));
+  }
   Unique<onnx_import::Model> model;
   String json;
+  bool told = false;
 };
 
 struct qr_lowered {
@@ -186,8 +198,8 @@ qr_lowered *give(const qr_host &host, const Vector<std::string_view> &names, con
 }
 
 qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count,
-                     const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
-                     const qr_error_sink *errors) {
+                     int32_t takes_ranges, const qr_plugin_signal *signal, const qr_prepare_progress *progress,
+                     qr_lowered **out_lowered, const qr_error_sink *errors) {
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(signal, model->allocator.host());
     const std::uint64_t buckets = shape_count ? shape_count : 1;
@@ -198,10 +210,14 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
     qir::ConstantPool pool;
     Vector<Vector<std::uint8_t>> graphs;
     for (std::uint64_t i = 0; i < buckets; ++i) {
-      QR_ASSIGN_OR_RETURN(const Vector<onnx_import::InputBinding> bound,
-                          prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view()));
+      const auto taken = takes_ranges && buckets == 1 ? prepare::Ranges::Taken : prepare::Ranges::Refused;
+      QR_ASSIGN_OR_RETURN(
+          prepare::BoundShapes bound,
+          prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view(), taken));
       watcher.bucket = i;
-      QR_ASSIGN_OR_RETURN(const qir::Graph graph, prepare::lower_graph(*model->model, bound, store, &watcher));
+      QR_ASSIGN_OR_RETURN(qir::Graph graph, prepare::lower_graph(*model->model, bound.inputs, store, &watcher));
+      graph.dimensions = std::move(bound.dimensions);
+      if (!bound.has_ranges) model->tell_open(graph);
       QR_RETURN_IF_ERROR(stop.status("importing the model"));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_valid_graph(graph, pool));  // lower_graph asked
       graphs.push_back(std::move(bytes));

@@ -204,8 +204,8 @@ Result<Unique<FloatModel>> OpenedModel::open(qir::Bytes bytes, OpenFd folder, qi
 }
 
 Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) {
-  QR_ASSIGN_OR_RETURN(const auto bindings, bind_shapes(*model_, shape));
-  QR_ASSIGN_OR_RETURN(graph, lower_graph(*model_, bindings, store, nullptr));
+  QR_ASSIGN_OR_RETURN(const BoundShapes bound, bind_shapes(*model_, shape, Ranges::Refused));
+  QR_ASSIGN_OR_RETURN(graph, lower_graph(*model_, bound.inputs, store, nullptr));
   std::size_t normalizations = 0;
   for (const auto &node : model_->proto().graph().node()) normalizations += node.op_type() == "BatchNormalization";
   const auto left = static_cast<std::size_t>(std::ranges::count(graph.nodes, Op::BatchNormalization, &qir::Node::op));

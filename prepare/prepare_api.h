@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 8u
+#define QR_PREPARE_VERSION 9u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -82,11 +82,12 @@ typedef struct qr_prepare_api {
    * is made by somebody. All reasons are reported, one "reason" frame each. */
   qr_plugin_code (*verify)(qr_prepared_model *model, const qr_plugin_signal *signal, const qr_error_sink *errors);
   /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket
-   * ("input=1x3x224x224,batch=1"); none: the model must need none. All reasons for a refusal are reported at once, one
-   * "reason" frame each. */
+   * ("input=1x3x224x224,batch=1"); none: the model must need none. Not 0 `takes_ranges`: dimensions may be ranges
+   * ("batch=1..8") where there is one bucket, and what is not bound is one. All reasons for a refusal are reported at
+   * once, one "reason" frame each. */
   qr_plugin_code (*lower)(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count,
-                          const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
-                          const qr_error_sink *errors);
+                          int32_t takes_ranges, const qr_plugin_signal *signal, const qr_prepare_progress *progress,
+                          qr_lowered **out_lowered, const qr_error_sink *errors);
   void (*lowered_destroy)(qr_lowered *lowered);
   uint64_t (*graph_count)(qr_lowered *lowered);
   void (*graph)(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out_graph);

@@ -20,9 +20,62 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-bool parse_extent(std::string_view text, std::int64_t *out) {
+bool parse_number(std::string_view text, std::int64_t *out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc() && end == text.data() + text.size() && *out >= 0;
+}
+
+// What a dimension is bound to: a number where both are the same.
+struct Extent {
+  std::int64_t low = qir::kUnknownDim, high = qir::kUnknownDim;
+  bool is_bound() const noexcept { return low >= 0; }
+  bool is_number() const noexcept { return is_bound() && low == high; }
+  std::int64_t number() const noexcept { return is_number() ? low : qir::kUnknownDim; }
+  String text() const { return is_number() ? format("%lld", low) : format("%lld..%lld", low, high); }
+  friend bool operator==(const Extent &, const Extent &) = default;
+};
+constexpr Extent kOpen{1, qir::kMaxExtent};  // a dimension that nobody binds, where ranges are taken
+
+// "8", or "1..8".
+bool parse_extent(std::string_view text, Extent *out) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return parse_number(text, &out->low) && (out->high = out->low, true);
+  return parse_number(text.substr(0, dots), &out->low) && parse_number(text.substr(dots + 2), &out->high) &&
+         out->low <= out->high && out->high <= qir::kMaxExtent;
+}
+
+// The terms of a dimension's name: "past + 2*n - 1" is past, n twice, and -1.
+struct Sum {
+  Vector<std::pair<std::string_view, std::int64_t>> terms;
+  std::int64_t added = 0;
+};
+std::optional<Sum> parse_sum(std::string_view name) {
+  Sum sum;
+  std::int64_t sign = 1;
+  while (true) {
+    const std::size_t end = std::min(name.find_first_of("+-"), name.size());
+    std::string_view term = trim(name.substr(0, end));
+    const std::size_t times = term.find('*');
+    std::int64_t factor = 1;
+    if (times != std::string_view::npos) {
+      const std::string_view left = trim(term.substr(0, times)), right = trim(term.substr(times + 1));
+      const bool number_first = parse_number(left, &factor);
+      if (!number_first && !parse_number(right, &factor)) return std::nullopt;
+      term = number_first ? right : left;
+    }
+    if (term.empty() || factor > qir::kMaxExtent) return std::nullopt;
+    if (std::int64_t number; times == std::string_view::npos && parse_number(term, &number)) {
+      if (number > qir::kMaxExtent || sum.added > qir::kMaxExtent || sum.added < -qir::kMaxExtent) return std::nullopt;
+      sum.added += sign * number;
+    } else {
+      sum.terms.emplace_back(term, sign * factor);
+    }
+    if (end == name.size()) break;
+    sign = name[end] == '-' ? -1 : 1;
+    name.remove_prefix(end + 1);
+  }
+  if (sum.terms.empty() || (sum.terms.size() == 1 && sum.terms[0].second == 1 && sum.added == 0)) return std::nullopt;
+  return sum;
 }
 
 Status bad(std::string_view entry, const String &what) {
@@ -42,7 +95,7 @@ String declared_text(const Declared &input) {
 
 class Binder {
  public:
-  explicit Binder(const onnx_import::Model &model) : required_(model.inputs().size()) {
+  Binder(const onnx_import::Model &model, Ranges ranges) : required_(model.inputs().size()), ranges_(ranges) {
     for (const auto *list : {&model.inputs(), &model.defaults()})
       for (const Declared &input : *list) {
         places_.emplace(input.name, inputs_.size());
@@ -51,7 +104,12 @@ class Binder {
     shapes_.resize(inputs_.size()), given_.resize(inputs_.size()), values_.resize(inputs_.size());
     for (const Declared &input : model.inputs())
       for (const String &name : input.dim_names)
-        if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
+        if (!name.empty()) symbols_.try_emplace(name);
+    for (const auto &[name, bound] : symbols_) {
+      std::optional<Sum> sum = parse_sum(name);
+      const auto is_known = [&](const auto &term) { return term.first != name && symbols_.contains(term.first); };
+      if (sum && std::ranges::all_of(sum->terms, is_known)) sums_.emplace(name, std::move(*sum));
+    }
   }
 
   Status entry(std::string_view text) {
@@ -62,9 +120,9 @@ class Binder {
     const Declared *const input = found == places_.end() ? nullptr : inputs_[found->second];
     const auto symbol = symbols_.find(name);
     if (input && value.starts_with('[')) return read_value(found->second, value, text);
-    std::int64_t extent = 0;
+    Extent extent;
     if (symbol != symbols_.end() && (!input || (parse_extent(value, &extent) && input->shape.size() != 1))) {
-      if (!parse_extent(value, &extent)) return bad(text, "the value of a dimension is one number");
+      if (!parse_extent(value, &extent)) return bad(text, "the value of a dimension is a number, or a range as 1..512");
       return bind(symbol->first, extent, text);
     }
     if (input) return bind_input(found->second, value, text);
@@ -77,30 +135,41 @@ class Binder {
   }
 
   // All inputs, or one message with everything that is not bound.
-  Result<Vector<InputBinding>> finish() {
+  Result<BoundShapes> finish() {
+    follow_sums();
     Vector<String> missing;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const Declared &input = *inputs_[i];
-      if (given_[i] || is_default(i)) continue;
-      shapes_[i] = input.shape;
-      // As many values as there are say how long a vector is.
-      if (!values_[i].empty() && (!input.has_shape || (input.shape.size() == 1 && input.shape[0] < 0)))
-        shapes_[i] = {static_cast<std::int64_t>(values_[i].size())};
-      bool open = !input.has_shape && values_[i].empty();
-      for (std::size_t d = 0; d < shapes_[i].size(); ++d) {
-        if (shapes_[i][d] >= 0 || d >= input.dim_names.size()) continue;
-        if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end())
-          shapes_[i][d] = symbol->second;
-        open |= shapes_[i][d] < 0;
+      if (is_default(i)) continue;
+      if (!given_[i]) {
+        shapes_[i].assign(input.shape.size(), {});
+        // As many values as there are say how long a vector is.
+        const auto count = static_cast<std::int64_t>(values_[i].size());
+        if (count != 0 && (!input.has_shape || (input.shape.size() == 1 && input.shape[0] < 0)))
+          shapes_[i] = {Extent{count, count}};
       }
-      if (!open && !element_count(shapes_[i].data(), shapes_[i].size()))
+      bool open = !input.has_shape && !given_[i] && values_[i].empty();
+      for (std::size_t d = 0; d < shapes_[i].size(); ++d) {
+        Extent &extent = shapes_[i][d];
+        if (extent.is_bound() || d >= input.shape.size()) continue;
+        if (input.shape[d] >= 0) extent = {input.shape[d], input.shape[d]};
+        else if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end())
+          extent = symbol->second;
+        if (!extent.is_bound() && ranges_ == Ranges::Taken && values_[i].empty()) continue;
+        open |= !extent.is_bound();
+      }
+      const qir::Shape shape = numbers_of(shapes_[i]);
+      if (std::ranges::none_of(shape, [](std::int64_t extent) { return extent < 0; }) &&
+          !element_count(shape.data(), shape.size()))
         return bad(input.name,
-                   format("%s has more elements than a tensor can", shape_text(shapes_[i].data(), shapes_[i].size())));
+                   format("%s has more elements than a tensor can", shape_text(shape.data(), shape.size())));
       if (open) missing.push_back(format("input '%s' %s", printable(input.name), declared_text(input)));
     }
     if (missing.empty()) return bindings();
+    constexpr std::size_t kNamed = 3;
     String list;
-    for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
+    for (std::size_t i = 0; i < missing.size() && i < kNamed; ++i) (list += list.empty() ? "" : ", ") += missing[i];
+    if (missing.size() > kNamed) list += format(" and %zu more", missing.size() - kNamed);
     Status status = Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list),
                                   format("bind them with the option shape: %s", wanted()));
     status.with("shape", wanted());
@@ -109,28 +178,63 @@ class Binder {
   }
 
  private:
-  Status bind(const String &name, std::int64_t extent, std::string_view text) {
-    std::int64_t &bound = symbols_[name];
-    if (bound >= 0 && bound != extent)
-      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name), extent, bound));
+  static qir::Shape numbers_of(const Vector<Extent> &extents) {
+    qir::Shape shape;
+    for (const Extent &extent : extents) shape.push_back(extent.number());
+    return shape;
+  }
+
+  Status bind(const String &name, Extent extent, std::string_view text) {
+    if (!extent.is_number()) {
+      if (ranges_ == Ranges::Refused)
+        return bad(text, format("found the range %s, expected a number: the backend has a program for each shape, or "
+                                "there are other buckets",
+                                extent.text()));
+      has_ranges_ = true;
+    }
+    Extent &bound = symbols_[name];
+    if (bound.is_bound() && bound != extent)
+      return bad(
+          text, format("dimension '%s' would be %s, but is bound to %s", printable(name), extent.text(), bound.text()));
     bound = extent;
     return {};
   }
 
+  // Dimensions that nobody bound and whose names say what they are.
+  void follow_sums() {
+    for (const auto &[name, sum] : sums_) {
+      Extent &bound = symbols_.find(name)->second;
+      std::int64_t number = sum.added;
+      bool is_number = !bound.is_bound();
+      for (const auto &[term, factor] : sum.terms) {
+        const std::int64_t extent = symbols_.find(term)->second.number();
+        std::int64_t part = 0;
+        is_number =
+            is_number && extent >= 0 && checked_mul(extent, factor, &part) && checked_add(number, part, &number);
+      }
+      if (is_number && number >= 0) bound = {number, number};
+    }
+  }
+
   Status bind_input(std::size_t index, std::string_view value, std::string_view text) {
     const Declared &input = *inputs_[index];
-    qir::Shape shape;
+    Vector<Extent> extents;
     for (std::size_t begin = 0; !value.empty() && begin <= value.size();) {
       const std::size_t end = std::min(value.find('x', begin), value.size());
-      std::int64_t extent;
+      Extent extent;
       if (!parse_extent(value.substr(begin, end - begin), &extent))
-        return bad(text, "expected dimensions with 'x' between them, such as 1x3x224x224");
-      shape.push_back(extent);
+        return bad(text, "expected dimensions with 'x' between them, such as 1x3x224x224 or 1x3x32x1..640");
+      if (!extent.is_number() && ranges_ == Ranges::Refused) return bind(input.name, extent, text);
+      has_ranges_ |= !extent.is_number();
+      extents.push_back(extent);
       begin = end + 1;
     }
-    if (shape.size() > qir::kMaxRank)
-      return bad(text, format("has %zu dimensions, the limit is %zu", shape.size(), qir::kMaxRank));
-    if (!element_count(shape.data(), shape.size())) return bad(text, "has more elements than a tensor can");
+    if (extents.size() > qir::kMaxRank)
+      return bad(text, format("has %zu dimensions, the limit is %zu", extents.size(), qir::kMaxRank));
+    const qir::Shape shape = numbers_of(extents);
+    if (std::ranges::none_of(shape, [](std::int64_t extent) { return extent < 0; }) &&
+        !element_count(shape.data(), shape.size()))
+      return bad(text, "has more elements than a tensor can");
     const String declared = declared_text(input);
     // A scalar may be given as a vector of one, as much that writes test data and callers' code does.
     const bool scalar = input.has_shape && input.shape.empty() && shape == qir::Shape{1};
@@ -139,9 +243,9 @@ class Binder {
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d] >= 0 && input.shape[d] != shape[d])
         return bad(text, format("the input is declared as %s", declared));
-      if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], shape[d], text));
+      if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], extents[d], text));
     }
-    shapes_[index] = std::move(shape);
+    shapes_[index] = std::move(extents);
     given_[index] = true;
     return {};
   }
@@ -175,13 +279,15 @@ class Binder {
     const double limit = std::ldexp(1.0, bits);
     return number < limit && number >= (has_sign ? -limit : 0);
   }
-  Result<Vector<InputBinding>> bindings() {
-    Vector<InputBinding> made;
+  Result<BoundShapes> bindings() {
+    BoundShapes made;
+    made.has_ranges = has_ranges_;
+    list_dimensions(&made.dimensions);
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       if (is_default(i)) continue;
-      made.push_back({std::move(shapes_[i]), std::move(values_[i]), i < required_ ? 0 : i - required_});
-      const qir::Shape &shape = made.back().shape;
-      Vector<double> &values = made.back().values;
+      made.inputs.push_back({numbers_of(shapes_[i]), std::move(values_[i]), i < required_ ? 0 : i - required_});
+      const qir::Shape &shape = made.inputs.back().shape;
+      Vector<double> &values = made.inputs.back().values;
       if (values.empty()) continue;
       const std::int64_t count = element_count(shape.data(), shape.size()).value_or(0);
       const std::size_t given = values.size();
@@ -194,11 +300,57 @@ class Binder {
     return made;
   }
 
+  // Those of the run: by their names, the sums of others behind those; then those without a name.
+  void list_dimensions(Vector<qir::Dimension> *out) const {
+    HashMap<std::string_view, std::uint32_t> numbers;
+    for (const bool sums : {false, true}) {
+      for (const auto &[name, bound] : symbols_) {
+        const auto sum = sums_.find(name);
+        if (bound.is_number() || (sum != sums_.end()) != sums) continue;
+        const Extent extent = bound.is_bound() ? bound : sums ? Extent{0, qir::kMaxExtent} : kOpen;
+        numbers.emplace(name, static_cast<std::uint32_t>(out->size()));
+        qir::Dimension &dimension = out->emplace_back();
+        dimension.name = name, dimension.low = extent.low, dimension.high = extent.high;
+        if (sums) add_terms(sum->second, numbers, &dimension);
+      }
+    }
+    std::uint32_t place = 0;  // of the graph's inputs: one with a value is a constant
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      if (is_default(i) || !values_[i].empty()) continue;
+      for (std::uint32_t d = 0; d < shapes_[i].size(); ++d) {
+        if (shapes_[i][d].is_number()) continue;
+        const bool is_named = d < inputs_[i]->dim_names.size() && !inputs_[i]->dim_names[d].empty();
+        if (!is_named) {
+          const Extent extent = shapes_[i][d].is_bound() ? shapes_[i][d] : kOpen;
+          out->push_back({format("%s[%u]", inputs_[i]->name, d), extent.low, extent.high, {{place, d}}, {}, 0});
+        } else if (const auto number = numbers.find(inputs_[i]->dim_names[d]); number != numbers.end()) {
+          (*out)[number->second].places.push_back({place, d});
+        }
+      }
+      ++place;
+    }
+  }
+
+  // Terms that are numbers are a part of what is added.
+  void add_terms(const Sum &sum, const HashMap<std::string_view, std::uint32_t> &numbers,
+                 qir::Dimension *dimension) const {
+    dimension->added = sum.added;
+    for (const auto &[term, factor] : sum.terms) {
+      const auto number = numbers.find(term);
+      std::int64_t part;
+      if (number != numbers.end()) dimension->terms.push_back({number->second, factor});
+      else if (checked_mul(symbols_.find(term)->second.number(), factor, &part) &&
+               checked_add(dimension->added, part, &part))
+        dimension->added = part;
+    }
+  }
+
   // What to give for the option, for this model.
   String wanted() const {
     String text;
     for (const auto &[name, bound] : symbols_)
-      if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name));
+      if (!bound.is_bound() && !sums_.contains(name))
+        (text += text.empty() ? "" : ",") += format("%s=N", printable(name));
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const Declared &input = *inputs_[i];
       if (is_default(i)) continue;
@@ -213,18 +365,21 @@ class Binder {
   bool is_default(std::size_t i) const noexcept { return i >= required_ && !given_[i] && values_[i].empty(); }
 
   const std::size_t required_;  // inputs without a default; those with one are behind them
+  const Ranges ranges_;
+  bool has_ranges_ = false;
   Vector<const Declared *> inputs_;
-  Vector<qir::Shape> shapes_;
+  Vector<Vector<Extent>> shapes_;
   Vector<bool> given_;
   Vector<Vector<double>> values_;
   HashMap<std::string_view, std::size_t> places_;  // of inputs
-  OrderedMap<String, std::int64_t> symbols_;
+  OrderedMap<String, Extent> symbols_;
+  OrderedMap<String, Sum> sums_;  // of those whose names say what they are; views of the names in symbols_
 };
 
 }  // namespace
 
-Result<Vector<InputBinding>> bind_shapes(const onnx_import::Model &model, std::string_view text) {
-  Binder binder(model);
+Result<BoundShapes> bind_shapes(const onnx_import::Model &model, std::string_view text, Ranges ranges) {
+  Binder binder(model, ranges);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view entry = trim(text.substr(begin, end - begin));

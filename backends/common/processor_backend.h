@@ -42,7 +42,7 @@ qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_p
     info.name = text(backend->device_name);
     info.target = text(QR_PLUGIN_BUILD_ARCH);
     info.memory_bytes = os::memory_bytes();
-    info.features = QR_DEVICE_IMPORTS_FD;
+    info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_RANGES;
     give(info, out_info);
     return {};
   });

@@ -9,6 +9,7 @@
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu-reference/host_environment.h"
 #include "backends/cpu-reference/interpreter.h"
+#include "graph/dimensions.h"
 #include "graph/edit/graph_edit.h"
 #include "kernels/reference/widen.h"
 
@@ -53,10 +54,12 @@ struct qr_execution : HeapObject {
       : context(owner),
         execution(*owner->program),
         inputs(owner->graph.inputs.size()),
-        outputs(owner->graph.outputs.size()) {}
+        outputs(owner->graph.outputs.size()),
+        shapes(owner->graph.dimensions.empty() ? 0 : inputs.size()) {}
   qr_context *context;
   reference::Execution execution;
   Vector<reference::IoBuffer> inputs, outputs;
+  Vector<qir::Shape> shapes;  // of the inputs of a run, where it may choose
 };
 
 namespace {
@@ -182,7 +185,10 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
       const qr_io_buffer &io = request->inputs[i];
       inputs[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
       std::copy_n(io.dims, qir::kMaxRank, inputs[i].dims);
+      if (!execution->shapes.empty()) execution->shapes[i].assign(io.dims, io.dims + io.rank);
     }
+    if (!execution->shapes.empty())
+      QR_RETURN_IF_ERROR(qir::check_dimensions(execution->context->graph, execution->shapes));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const qr_io_buffer &io = request->outputs[i];
       outputs[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};

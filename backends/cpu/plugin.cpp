@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, plans on the other.
 #include <algorithm>
+#include <charconv>
 #include <mutex>
 
 #include "backends/common/option_slots.h"
@@ -20,12 +21,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 11);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 12);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 11, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 12, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
@@ -57,7 +58,7 @@ struct qr_context : HeapObject {
 };
 
 struct qr_execution : HeapObject {
-  explicit qr_execution(qr_context *owner) : context(owner), execution(*owner->plan) {}
+  qr_execution(qr_context *owner, std::size_t plans) : context(owner), execution(*owner->plan, plans) {}
   qr_context *context;
   cpu::Execution execution;
 };
@@ -96,6 +97,7 @@ Result<cpu::CompileOptions> options_of(const qr_compile_request &request) {
   cpu::CompileOptions options;
   QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request.options, request.option_count));
   options.winograd = plugin::option(request.options, request.option_count, "cpu.winograd", "auto") != "off";
+  options.prepare = plugin::option(request.options, request.option_count, "shape.prepare", "");
   const std::string_view weights = plugin::option(request.options, request.option_count, "cpu.weights", "exact");
   options.weights = weights == "f16"    ? cpu::WeightStorage::F16
                     : weights == "bf16" ? cpu::WeightStorage::BF16
@@ -172,14 +174,15 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
           QR_RETURN_IF_ERROR(plugin::give_segment(*result, *added));
         const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
         QR_RETURN_IF_ERROR(stop_status("compile"));
-        const qr_plugin_plan plan{sizeof(qr_plugin_plan),
-                                  0,
-                                  compiled.weights_bytes,
-                                  compiled.plan.arena_bytes,
-                                  compiled.io_bytes,
-                                  0,
-                                  compiled.plan.scratch_bytes + compiled.plan.shared_bytes,
-                                  0};
+        const qr_plugin_plan plan{
+            sizeof(qr_plugin_plan),
+            0,
+            compiled.weights_bytes,
+            compiled.plan.arena_bytes + compiled.range_arena_bytes,
+            compiled.io_bytes,
+            0,
+            compiled.plan.scratch_bytes + compiled.plan.shared_bytes + compiled.range_scratch_bytes,
+            0};
         return plugin::give_result(*result, blob, QR_PLUGIN_BUILD_ARCH, compiled.plan.isa->name, plan);
       });
 }
@@ -256,10 +259,18 @@ constexpr qr_plugin_context_api kContext = plugin::context_slots<qr_context>(con
 
 // ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_execution_request *, qr_execution **out_execution,
+qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
-    *out_execution = new qr_execution(context);
+    const auto option = [&](std::string_view key) {
+      return request ? plugin::option(request->options, request->option_count, key, "") : std::string_view();
+    };
+    std::size_t plans = cpu::Execution::kPlansOfRange;
+    const std::string_view wanted = option("shape.plans");  // checked by the host
+    std::from_chars(wanted.data(), wanted.data() + wanted.size(), plans);
+    Unique<qr_execution> execution(new qr_execution(context, plans));
+    QR_RETURN_IF_ERROR(execution->execution.prepare(option("shape.prepare")));
+    *out_execution = execution.release();
     return {};
   });
 }

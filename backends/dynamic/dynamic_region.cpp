@@ -5,7 +5,9 @@
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/host_environment.h"
+#include "backends/dynamic/prepared_shapes.h"
 #include "base/checked.h"
+#include "graph/dimensions.h"
 #include "kernels/reference/widen.h"
 
 namespace quarry::dynamic {
@@ -54,15 +56,18 @@ const char *fit_to_blob(qir::Graph &graph, std::span<const std::int32_t> sources
 }
 
 Status take_pieces(const qir::Graph &graph, Pieces &out) {
-  passes::Parts parts = passes::cut(graph, passes::telling(graph));
+  // Of a range all is planned, what it has of data-dependent shapes within each plan.
+  const bool is_range = !graph.dimensions.empty();
+  passes::Parts parts = passes::cut(graph, is_range ? Vector<bool>(graph.nodes.size()) : passes::telling(graph));
   out.rest_has_contractions = passes::has_contractions(parts.second.graph);
   QR_RETURN_IF_ERROR(take_piece(std::move(parts.first), graph, nullptr, out.telling));
   return take_piece(std::move(parts.second), graph, &out.telling.part, out.rest);
 }
 
-Execution::Execution(const Pieces &pieces, Planner &planner)
+Execution::Execution(const Pieces &pieces, Planner &planner, std::size_t plans_kept)
     : pieces_(pieces),
       planner_(planner),
+      plans_kept_(plans_kept),
       telling_(*pieces.telling.program),
       rest_(*pieces.rest.program),
       telling_inputs_(pieces.telling.part.inputs.size()),
@@ -105,7 +110,7 @@ bool Execution::wants_plan() const {
   return planner_.wants_plan(elements);
 }
 
-Result<PlannedRun *> Execution::plan_for() {
+Result<Vector<qir::Shape>> Execution::shapes_of_run() const {
   Vector<qir::Shape> shapes;
   for (std::size_t i = 0; i < rest_inputs_.size(); ++i) {
     const qr_io_buffer &input = rest_inputs_[i];
@@ -118,19 +123,35 @@ Result<PlannedRun *> Execution::plan_for() {
                                                         printable(tensor.name), input.data ? input.size_bytes : 0,
                                                         shape_text(shapes.back().data(), shapes.back().size())));
   }
+  return shapes;
+}
+
+Result<PlannedRun *> Execution::plan_for(Vector<qir::Shape> &&shapes) {
   const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
   if (found != plans_.end()) {
     std::rotate(found, found + 1, plans_.end());
     return plans_.back().run.get();
   }
+  QR_RETURN_IF_ERROR(qir::check_dimensions(pieces_.rest.part.graph, shapes));
+  const PoolScope blocks;  // a plan is a compilation
   qir::Store store;
   reference::ReferenceFolder folder;
   qir::Graph graph = pieces_.rest.part.graph;
   QR_RETURN_IF_ERROR(passes::bind_dimensions(graph, shapes, folder, store));
   QR_ASSIGN_OR_RETURN(Unique<PlannedRun> made, planner_.plan(std::move(graph)));
-  if (plans_.size() == kPlansKept) plans_.erase(plans_.begin());
+  if (plans_.size() >= plans_kept_) plans_.erase(plans_.begin());
   plans_.push_back({std::move(shapes), std::move(made)});
   return plans_.back().run.get();
+}
+
+Status Execution::prepare(std::string_view text) {
+  const qir::Graph &graph = pieces_.rest.part.graph;
+  QR_ASSIGN_OR_RETURN(const Vector<Vector<std::int64_t>> wanted, prepared_shapes(graph, text));
+  for (const Vector<std::int64_t> &numbers : wanted) {
+    std::optional<Vector<qir::Shape>> shapes = qir::bound_shapes(graph, numbers);
+    if (shapes) QR_RETURN_IF_ERROR(plan_for(std::move(*shapes)).take_status());
+  }
+  return {};
 }
 
 Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs,
@@ -167,7 +188,8 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
   start(rest, rest_inputs_, rest_outputs_);
   PlannedRun *planned = nullptr;
   if (wants_plan()) {
-    QR_ASSIGN_OR_RETURN(planned, plan_for());
+    QR_ASSIGN_OR_RETURN(Vector<qir::Shape> shapes, shapes_of_run());
+    QR_ASSIGN_OR_RETURN(planned, plan_for(std::move(shapes)));
   }
   if (planned) {
     qr_run_request inner = request;

@@ -58,12 +58,15 @@ class Planner {
 class Execution : public HeapObject {
  public:
   // Both outlive the execution.
-  Execution(const Pieces &pieces, Planner &planner);
+  Execution(const Pieces &pieces, Planner &planner, std::size_t plans_kept = kPlansKept);
   ~Execution();
   // Inputs and outputs are the region's; threads, signal and profile those of the request. Results for which the caller
   // gave no room are valid until the next run.
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events);
+
+  // Of a range: makes the plans of such shapes (prepared_shapes.h).
+  Status prepare(std::string_view shapes);
 
   static constexpr std::size_t kPlansKept = 4;
   std::size_t plans() const noexcept { return plans_.size(); }  // for tests
@@ -77,10 +80,12 @@ class Execution : public HeapObject {
   Status run_part(reference::Execution &execution, const Vector<qr_io_buffer> &inputs, Vector<qr_io_buffer> &outputs,
                   const qr_run_request &request, const qr_host &host, std::uint64_t *events);
   bool wants_plan() const;
-  Result<PlannedRun *> plan_for();
+  Result<Vector<qir::Shape>> shapes_of_run() const;
+  Result<PlannedRun *> plan_for(Vector<qir::Shape> &&shapes);
 
   const Pieces &pieces_;
   Planner &planner_;
+  const std::size_t plans_kept_;
   reference::Execution telling_, rest_;
   Vector<reference::IoBuffer> reads_, writes_;  // of the part that runs
   Vector<qr_io_buffer> telling_inputs_, telling_outputs_, rest_inputs_, rest_outputs_;

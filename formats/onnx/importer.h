@@ -19,7 +19,7 @@ class Watcher {
 
 // What an input of the model is bound to.
 struct InputBinding {
-  qir::Shape shape;          // all dimensions known
+  qir::Shape shape;          // kUnknownDim: each run gives it
   Vector<double> values;     // not empty: the input is this constant; one value for each element
   std::size_t replaces = 0;  // of one behind the model's inputs: which of its defaults
 };

@@ -63,19 +63,17 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
 
 // The shapes of a graph's inputs or outputs agree with those of the signature.
 Status bucket(const String &subject, const char *role, const Vector<qir::Shape> &shapes,
-              const Vector<TensorInfo> &tensors, bool all_known) {
+              const Vector<TensorInfo> &tensors) {
   if (shapes.size() != tensors.size())
     return bad(format("%s: found shapes of %zu %s, expected %zu", subject, shapes.size(), role, tensors.size()));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const qir::Shape &shape = shapes[i], &declared = tensors[i].dims;
     bool fits = shape.size() == declared.size();
     for (std::size_t axis = 0; fits && axis < shape.size(); ++axis)
-      fits = (shape[axis] >= 0 || (!all_known && shape[axis] == qir::kUnknownDim)) &&
-             (declared[axis] == qir::kUnknownDim || declared[axis] == shape[axis]);
+      fits = shape[axis] >= qir::kUnknownDim && (declared[axis] == qir::kUnknownDim || declared[axis] == shape[axis]);
     if (!fits)
-      return bad(format("%s: found '%s' of %s, expected %s%s", subject, printable(tensors[i].name),
-                        shape_text(shape.data(), shape.size()), shape_text(declared.data(), declared.size()),
-                        all_known ? " with known dimensions" : ""));
+      return bad(format("%s: found '%s' of %s, expected %s", subject, printable(tensors[i].name),
+                        shape_text(shape.data(), shape.size()), shape_text(declared.data(), declared.size())));
     // Its bytes can be counted: a bucket's shape with the signature's type.
     qir::Tensor tensor;
     tensor.name = tensors[i].name;
@@ -110,8 +108,8 @@ Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
     QR_RETURN_IF_ERROR(at_most(subject, "bytes of name", graph.name.size(), kMaxTextBytes));
     if (!names.insert(graph.name).second)
       return bad(format("container: found two graphs named '%s'", printable(graph.name)));
-    QR_RETURN_IF_ERROR(bucket(subject, "inputs", graph.input_dims, metadata.inputs, true));
-    QR_RETURN_IF_ERROR(bucket(subject, "outputs", graph.output_dims, metadata.outputs, false));
+    QR_RETURN_IF_ERROR(bucket(subject, "inputs", graph.input_dims, metadata.inputs));
+    QR_RETURN_IF_ERROR(bucket(subject, "outputs", graph.output_dims, metadata.outputs));
     if (graph.qir_segment) QR_RETURN_IF_ERROR(reference(subject, *graph.qir_segment, SegmentKind::Graph, segments));
     QR_RETURN_IF_ERROR(references(subject, graph.segments, segments));
   }

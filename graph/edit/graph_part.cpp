@@ -71,10 +71,33 @@ void trim(Graph &graph, const Vector<std::int32_t> &always_inputs) {
   compact(graph, dead);
 }
 
+// Where the dimensions of inputs are, by names: a part has other inputs.
+class DimensionPlaces {
+ public:
+  explicit DimensionPlaces(const Graph &graph) {
+    for (const std::int32_t id : graph.inputs) inputs_.push_back(at(graph, id).name);
+  }
+  void put(Graph &graph) const {
+    HashMap<std::string_view, std::uint32_t> numbers;
+    for (std::uint32_t i = 0; i < graph.inputs.size(); ++i) numbers.emplace(at(graph, graph.inputs[i]).name, i);
+    for (Dimension &dimension : graph.dimensions) {
+      std::erase_if(dimension.places, [&](Dimension::Place &place) {
+        const auto found = numbers.find(inputs_[place.input]);
+        if (found != numbers.end()) place.input = found->second;
+        return found == numbers.end();
+      });
+    }
+  }
+
+ private:
+  Vector<String> inputs_;
+};
+
 }  // namespace
 
 Status take_part(Graph &graph, const Part &part) {
   if (part.empty()) return {};
+  const DimensionPlaces places(graph);
   QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> tail, find_tensors(graph, part.tail, "graph.tail"));
   QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> head, find_tensors(graph, part.head, "graph.head"));
   const bool all = std::ranges::find(part.watch, "*") != part.watch.end();
@@ -115,6 +138,7 @@ Status take_part(Graph &graph, const Part &part) {
                          "between: no output of the model depends on those of graph.tail")
         .with("option", "graph.tail");
   trim(graph, tail);
+  places.put(graph);
   if (all || !watch.empty()) {
     Vector<bool> taken(graph.tensors.size());
     mark(graph.outputs, taken);

@@ -104,6 +104,33 @@ Status validate_quantization(const Tensor &t, const Quantization &quant, const S
   return {};
 }
 
+Status bad_dimension(const Dimension &dimension, const char *what) {
+  return Status::errorf(ErrorId::qir_bad, "dimension '%s': found %s", printable(dimension.name), what);
+}
+
+Status validate_dimensions(const Graph &graph, const Subject &subject, std::uint32_t depth) {
+  if (graph.dimensions.size() > (depth ? 0 : kMaxDimensions))
+    return limit_error(subject, "symbolic dimensions", graph.dimensions.size(), depth ? 0 : kMaxDimensions);
+  for (std::size_t d = 0; d < graph.dimensions.size(); ++d) {
+    const Dimension &dimension = graph.dimensions[d];
+    QR_RETURN_IF_ERROR(stop_status("validation"));
+    if (dimension.name.size() > kMaxNameBytes)
+      return limit_error(subject, "bytes of name", dimension.name.size(), kMaxNameBytes);
+    if (dimension.low < 0 || dimension.low > dimension.high || dimension.high > kMaxExtent)
+      return bad_dimension(dimension, "a range that is none, expected 0 <= low <= high <= 2^40");
+    for (const Dimension::Place &place : dimension.places) {
+      if (place.input >= graph.inputs.size() || place.axis >= at(graph, graph.inputs[place.input]).shape.size() ||
+          at(graph, graph.inputs[place.input]).shape[place.axis] != kUnknownDim)
+        return bad_dimension(dimension, "a place that is none, expected an unknown dimension of an input");
+    }
+    if (dimension.terms.size() > kMaxDimensions)
+      return limit_error(subject, "terms of a dimension", dimension.terms.size(), kMaxDimensions);
+    for (const Dimension::Term &term : dimension.terms)
+      if (term.dimension >= d) return bad_dimension(dimension, "a term of a dimension that does not stand before it");
+  }
+  return {};
+}
+
 // kInfers: types and shapes of node outputs are compared with what the operators' rules give.
 template <bool kInfers>
 class Validator {
@@ -144,6 +171,7 @@ class Validator {
                               subject, printable(at(graph, input).name));
       defined[index_of(input)] = true;
     }
+    if constexpr (kInfers) QR_RETURN_IF_ERROR(validate_dimensions(graph, subject, depth));
     for (const Node &n : graph.nodes) {
       QR_RETURN_IF_ERROR(stop_status("validation"));
       QR_RETURN_IF_ERROR(node(graph, n, defined, depth));

@@ -24,6 +24,7 @@ class Printer {
     line(indent, format("graph '%s' (%zu tensors, %zu nodes)", printable(graph.name), graph.tensors.size(),
                         graph.nodes.size()));
     for (const std::int32_t input : graph.inputs) line(indent + 2, "input  " + declared(graph, input));
+    for (const Dimension &d : graph.dimensions) line(indent + 2, dimension(graph, d));
     for (const Node &n : graph.nodes) node(graph, n, indent + 2);
     for (const std::int32_t output : graph.outputs) line(indent + 2, "output " + named(graph, output));
   }
@@ -55,6 +56,17 @@ class Printer {
     text += "  # " + printable(n.name);
     line(indent, text);
     for (const Graph &body : n.subgraphs) this->graph(body, indent + 4);
+  }
+
+  static String dimension(const Graph &graph, const Dimension &d) {
+    String text = format("dimension '%s': %s", printable(d.name), range_text(d));
+    for (const Dimension::Term &term : d.terms)
+      text += format(
+          " + %" PRId64 " * '%s'", term.factor,
+          term.dimension < graph.dimensions.size() ? printable(graph.dimensions[term.dimension].name).c_str() : "?");
+    if (!d.terms.empty()) text += format(" + %" PRId64, d.added);
+    for (const Dimension::Place &place : d.places) text += format(", axis %u of input %u", place.axis, place.input);
+    return text;
   }
 
   // A printer is also what shows a graph that failed validation, so it trusts no index.

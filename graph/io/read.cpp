@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/checked.h"
@@ -20,6 +21,36 @@ class GraphReader {
   GraphReader(std::uint64_t qir_size, const Bytes *segments, std::uint64_t segment_count)
       : copy_(qir_size), segments_(segments), segment_count_(segment_count) {}
 
+  // The symbolic dimensions of the whole graph, which validate_graph checks.
+  Status dimensions(const fb::Graph &from, Graph &out) {
+    const Vector<std::int64_t> numbers = copy_.vector(from.dimension_numbers());
+    std::size_t at = 0;
+    bool is_whole = true;
+    const auto next = [&]() -> std::int64_t {
+      return (is_whole = is_whole && at < numbers.size()) ? numbers[at++] : 0;
+    };
+    const auto index = [&] { return static_cast<std::uint32_t>(std::clamp<std::int64_t>(next(), 0, UINT32_MAX)); };
+    for (std::uint32_t i = 0, n = copy_.count(from.dimension_names()); i < n && is_whole; ++i) {
+      Dimension &made = out.dimensions.emplace_back();
+      made.name = copy_.text(from.dimension_names()->Get(i));
+      made.low = next(), made.high = next(), made.added = next();
+      const std::uint32_t places = index(), terms = index();
+      for (std::uint32_t p = 0; p < places && is_whole; ++p) {
+        const std::uint32_t input = index(), axis = index();
+        made.places.push_back({input, axis});
+      }
+      for (std::uint32_t t = 0; t < terms && is_whole; ++t) {
+        const std::uint32_t dimension = index();
+        made.terms.push_back({dimension, next()});
+      }
+    }
+    if (is_whole && at == numbers.size()) return {};
+    return Status::errorf(ErrorId::qir_bad, "graph: found %zu numbers of symbolic dimensions, expected those of each",
+                          numbers.size());
+  }
+
+  // kWhole: with what is there for who runs it.
+  template <bool kWhole>
   Result<Graph> model(const fb::Model &from) {
     if (from.normal_opset() < 1 || from.normal_opset() > kNormalOpset)
       return Status::errorf(ErrorId::qir_too_new, "graph: found normal form of opset %u, expected at most %" PRId64,
@@ -28,6 +59,7 @@ class GraphReader {
     QR_RETURN_IF_ERROR(operators(from.operators()));
     Graph out;
     QR_RETURN_IF_ERROR(graph(*from.graph(), out));
+    if constexpr (kWhole) QR_RETURN_IF_ERROR(dimensions(*from.graph(), out));
     if (!copy_.within_budget())
       return Status::error(ErrorId::qir_bad, "graph: found strings or lists that share bytes, expected each its own");
     return out;
@@ -172,8 +204,8 @@ class GraphReader {
   Vector<Operator> operators_;
 };
 
-Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count,
-                           Status (*check)(const Graph &)) {
+template <bool kWhole>
+Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
   if (qir.size > kMaxGraphBytes)
     return Status::errorf(ErrorId::qir_limit, "graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size,
                           kMaxGraphBytes);
@@ -187,18 +219,18 @@ Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segme
   if (!flat::verify<fb::Model>(qir.data, qir.size, fb::ModelIdentifier(), kMaxTableDepth))
     return Status::errorf(ErrorId::qir_bad, "graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size);
   GraphReader reader(qir.size, segments, segment_count);
-  QR_ASSIGN_OR_RETURN(Graph graph, reader.model(*fb::GetModel(qir.data)));
-  QR_RETURN_IF_ERROR(check(graph));
+  QR_ASSIGN_OR_RETURN(Graph graph, reader.model<kWhole>(*fb::GetModel(qir.data)));
+  QR_RETURN_IF_ERROR(kWhole ? validate_graph(graph) : validate_structure(graph));
   return graph;
 }
 
 }  // namespace
 
 Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
-  return read_checked(qir, segments, segment_count, validate_graph);
+  return read_checked<true>(qir, segments, segment_count);
 }
 Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
-  return read_checked(qir, segments, segment_count, validate_structure);
+  return read_checked<false>(qir, segments, segment_count);
 }
 
 }  // namespace quarry::qir

@@ -18,8 +18,8 @@ using Offsets = Vector<Offset<T>>;
 
 class GraphWriter {
  public:
-  GraphWriter(FlatBufferBuilder &builder, ConstantPool &pool, std::uint32_t segment)
-      : builder_(builder), pool_(pool), segment_(segment) {}
+  GraphWriter(FlatBufferBuilder &builder, ConstantPool &pool, std::uint32_t segment, std::span<const Bytes> kept)
+      : builder_(builder), pool_(pool), segment_(segment), kept_(kept) {}
 
   Offset<fb::Model> model(const Graph &root) {
     const Offset<fb::Graph> graph_offset = graph(root);
@@ -51,8 +51,19 @@ class GraphWriter {
     const auto all_tensors = flat::optional_vector(builder_, tensors);
     const auto all_nodes = flat::optional_vector(builder_, nodes);
     const auto inputs = flat::optional_vector(builder_, from.inputs);
-    return fb::CreateGraph(builder_, name, all_tensors, all_nodes, inputs,
-                           flat::optional_vector(builder_, from.outputs));
+    const auto outputs = flat::optional_vector(builder_, from.outputs);
+    Offsets<flatbuffers::String> names;
+    Vector<std::int64_t> numbers;
+    for (const Dimension &d : from.dimensions) {
+      names.push_back(flat::text(builder_, d.name));
+      numbers.insert(numbers.end(), {d.low, d.high, d.added, static_cast<std::int64_t>(d.places.size()),
+                                     static_cast<std::int64_t>(d.terms.size())});
+      for (const Dimension::Place &place : d.places) numbers.insert(numbers.end(), {place.input, place.axis});
+      for (const Dimension::Term &term : d.terms) numbers.insert(numbers.end(), {term.dimension, term.factor});
+    }
+    const auto dimension_names = flat::optional_vector(builder_, names);
+    return fb::CreateGraph(builder_, name, all_tensors, all_nodes, inputs, outputs, dimension_names,
+                           flat::optional_vector(builder_, numbers));
   }
 
   Offset<fb::Tensor> tensor(const Tensor &t) {
@@ -63,10 +74,21 @@ class GraphWriter {
       quant = fb::CreateQuantization(builder_, scales, zero_points, t.quant->axis, t.quant->block_size);
     }
     Offset<fb::Constant> constant;
-    if (t.is_constant) constant = fb::CreateConstant(builder_, segment_, pool_.add(t.data), t.data.size);
+    if (t.is_constant) constant = this->constant(t.data);
     const auto name = flat::text(builder_, t.name);
     return fb::CreateTensor(builder_, name, static_cast<std::uint8_t>(t.dtype),
                             flat::optional_vector(builder_, t.shape), quant, constant);
+  }
+
+  Offset<fb::Constant> constant(const Bytes &data) {
+    const auto at = reinterpret_cast<std::uintptr_t>(data.data);
+    for (std::uint32_t i = 0; i < kept_.size() && data.size > 0; ++i) {
+      const std::uint64_t offset = at - reinterpret_cast<std::uintptr_t>(kept_[i].data);
+      if (at >= reinterpret_cast<std::uintptr_t>(kept_[i].data) && offset < kept_[i].size &&
+          data.size <= kept_[i].size - offset && offset % kConstantAlign == 0)
+        return fb::CreateConstant(builder_, i, offset, data.size);
+    }
+    return fb::CreateConstant(builder_, segment_, pool_.add(data), data.size);
   }
 
   Offset<fb::Node> node(const Node &n) {
@@ -155,6 +177,7 @@ class GraphWriter {
   FlatBufferBuilder &builder_;
   ConstantPool &pool_;
   std::uint32_t segment_;
+  std::span<const Bytes> kept_;
   Offsets<fb::Operator> operators_;
   Vector<std::uint32_t> operator_indices_ = Vector<std::uint32_t>(op_count(), kNoIndex);  // by Op
   StringMap<std::uint32_t> custom_indices_;
@@ -165,14 +188,19 @@ static_assert(static_cast<int>(fb::AttributeKind::TENSORS) == static_cast<int>(A
 }  // namespace
 
 Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment) {
+  return write_graph(graph, pool, pool_segment, {});
+}
+Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment,
+                                         std::span<const Bytes> kept) {
   QR_RETURN_IF_ERROR(validate_graph(graph));  // what a reader would refuse is not written
-  return write_valid_graph(graph, pool, pool_segment);
+  return write_valid_graph(graph, pool, pool_segment, kept);
 }
 
-Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment) {
+Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment,
+                                               std::span<const Bytes> kept) {
   flat::BuilderMemory memory;
   FlatBufferBuilder builder(4096, &memory);
-  GraphWriter writer(builder, pool, pool_segment);
+  GraphWriter writer(builder, pool, pool_segment, kept);
   const Offset<fb::Model> model = writer.model(graph);
   QR_RETURN_IF_ERROR(stop_status("writing the graph"));
   if (writer.too_big())

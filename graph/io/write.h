@@ -7,6 +7,7 @@
 namespace quarry::qir {
 
 // write_graph (graph.h) for who has just had validate_graph say yes: it is not asked again.
-Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment = 0);
+Result<Vector<std::uint8_t>> write_valid_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment = 0,
+                                               std::span<const Bytes> kept = {});
 
 }  // namespace quarry::qir

@@ -44,7 +44,20 @@ class PartMaker {
     gives_.insert(id);
   }
   bool gives(std::int32_t id) const { return gives_.contains(id); }
-  Part take_part() { return std::move(part_); }
+  // Its inputs are some of the graph's, in an order of their own, and what other nodes make.
+  Part take_part() {
+    HashMap<std::int32_t, std::uint32_t> mine;
+    for (std::uint32_t i = 0; i < part_.inputs.size(); ++i) mine.emplace(part_.inputs[i], i);
+    part_.graph.dimensions = from_.dimensions;
+    for (qir::Dimension &dimension : part_.graph.dimensions) {
+      std::erase_if(dimension.places, [&](qir::Dimension::Place &place) {
+        const auto found = mine.find(from_.inputs[place.input]);
+        if (found != mine.end()) place.input = found->second;
+        return found == mine.end();
+      });
+    }
+    return std::move(part_);
+  }
 
  private:
   std::int32_t take(std::int32_t id) {
@@ -212,6 +225,7 @@ Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qi
     dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
   }
   compact(graph, dead);
+  graph.dimensions.clear();
   return {};
 }
 

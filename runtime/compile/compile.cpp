@@ -100,8 +100,9 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
 
 Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
   const CallEvents::Phase phase(job.events, "import");
-  return PortableGraphs::make(Ref<const Model>(&job.model), job.settings.shapes, job.settings.part, job.signal,
-                              job.progress, to);
+  const bool takes_ranges = !to && (job.plugin->devices()[job.device].features & QR_DEVICE_RANGES) != 0;
+  return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
+                              job.signal, job.progress, to);
 }
 
 Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {

@@ -283,9 +283,9 @@ Vector<qrm::KeyValue> Model::properties() const {
   return found;
 }
 
-Result<LoweredGraphs> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
+Result<LoweredGraphs> Model::lower(const WantedShapes &shapes, const CallSignal &signal,
                                    const Progress &progress) const {
-  Vector<std::string_view> buckets = shapes;
+  Vector<std::string_view> buckets = shapes.texts;
   if (buckets.empty()) split_shapes(shapes_, buckets);
   Vector<qr_plugin_string> texts;
   for (const std::string_view bucket : buckets) texts.push_back(plugin_string(bucket));
@@ -301,8 +301,9 @@ Result<LoweredGraphs> Model::lower(const Vector<std::string_view> &shapes, const
   qr_lowered *lowered = nullptr;
   const ProcessLock lock(prepared_mutex_, signal);
   QR_RETURN_IF_ERROR(lock.status("the parts of the ONNX model"));
-  Status status = errors.status(
-      api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
+  Status status = errors.status(api_->lower(prepared_, texts.data(), texts.size(), shapes.takes_ranges, signal.plugin(),
+                                            &reports, &lowered, errors.sink()),
+                                "lower");
   if (!status.ok()) {
     if (!path_.empty()) status.with("file", path_);
     return status;

@@ -67,6 +67,12 @@ class LoweredGraphs {
   qr_lowered *handle_ = nullptr;
 };
 
+// What a compilation binds.
+struct WantedShapes {
+  const Vector<std::string_view> &texts;  // one for each bucket
+  bool takes_ranges;                      // the backend does
+};
+
 class Model : public Counted<Model> {
  public:
   // What the kind needs is there. `what` names the source in messages.
@@ -116,8 +122,7 @@ class Model : public Counted<Model> {
   std::pair<std::string_view, std::string_view> property(std::uint64_t index) const noexcept;
 
   // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
-  Result<LoweredGraphs> lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
-                              const Progress &progress) const;
+  Result<LoweredGraphs> lower(const WantedShapes &shapes, const CallSignal &signal, const Progress &progress) const;
 
   Result<String> inspect(const CallSignal &signal) const;
   Status verify(const CallWatch &watch) const;

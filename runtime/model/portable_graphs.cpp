@@ -28,7 +28,7 @@ qr_plugin_graph PortableGraph::plugin() const noexcept {
   return {sizeof(qr_plugin_graph), 0, plugin_string(name), qir, segments.data(), segments.size()};
 }
 
-Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
+Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const WantedShapes &shapes,
                                                  const qir::Part &part, const CallSignal &signal,
                                                  const Progress &progress, const Export *to) {
   auto portable_graphs = Ref<PortableGraphs>::make(std::move(model));
@@ -37,8 +37,7 @@ Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const V
   return portable_graphs;
 }
 
-Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const CallSignal &signal,
-                               const Progress &progress) {
+Status PortableGraphs::collect(const WantedShapes &shapes, const CallSignal &signal, const Progress &progress) {
   if (!model_->is_container()) {
     QR_ASSIGN_OR_RETURN(lowered_, model_->lower(shapes, signal, progress));
     const std::uint64_t count = lowered_.graph_count();
@@ -51,7 +50,7 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
     return {};
   }
 
-  if (!shapes.empty())
+  if (!shapes.texts.empty())
     return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
                           "option shape: %s is a container, whose shapes are bound already", model_->describe().c_str())
         .with("option", "shape");

@@ -30,8 +30,8 @@ class PortableGraphs : public Counted<PortableGraphs> {
     FileSink &files;
   };
   // `part`: of each graph; empty: the whole. `to`: they go there too.
-  static Result<Ref<PortableGraphs>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                          const qir::Part &part, const CallSignal &signal, const Progress &progress,
+  static Result<Ref<PortableGraphs>> make(Ref<const Model> model, const WantedShapes &shapes, const qir::Part &part,
+                                          const CallSignal &signal, const Progress &progress,
                                           const Export *to = nullptr);
 
   explicit PortableGraphs(Ref<const Model> model) : model_(std::move(model)) {}
@@ -41,7 +41,7 @@ class PortableGraphs : public Counted<PortableGraphs> {
   Result<qir::Graph> read(std::size_t index) const;
 
  private:
-  Status collect(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress);
+  Status collect(const WantedShapes &shapes, const CallSignal &signal, const Progress &progress);
   Status take(const qir::Part &part, const Export *to);
 
   Ref<const Model> model_;

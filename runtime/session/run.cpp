@@ -22,10 +22,16 @@ namespace {
 
 Memory *memory_of(const qr_tensor &tensor) noexcept { return reinterpret_cast<Memory *>(tensor.memory); }
 
+// Of an input whose shape the run gives; nothing where there is no such tensor.
+QR_COLD std::optional<std::uint64_t> bytes_of(const qr_tensor &tensor) noexcept {
+  const auto count = element_count(tensor.dims, tensor.rank);
+  return count ? packed_size(static_cast<DType>(tensor.dtype), *count) : std::nullopt;
+}
+
 bool dims_equal(const qr_tensor &tensor, const loader::TensorInfo &info) noexcept {
-  if (tensor.rank != info.rank) return false;
+  if (tensor.rank != info.rank || (!info.is_static && !bytes_of(tensor))) return false;
   for (std::uint32_t axis = 0; axis < info.rank; ++axis)
-    if (tensor.dims[axis] != info.dims[axis]) return false;
+    if (tensor.dims[axis] != info.dims[axis] && info.dims[axis] >= 0) return false;
   return true;
 }
 
@@ -185,13 +191,13 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
 Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor) {
   const loader::TensorInfo &info = frame.tensors->inputs[index];
   const String &name = core_->inputs()[index].name;
-  const std::uint64_t needed = info.bytes;
+  const std::uint64_t needed = info.is_static ? info.bytes : *bytes_of(tensor);
   qr_io_buffer &buffer = frame.inputs[index];
   buffer = {};
   buffer.size_bytes = needed;
   buffer.wanted = 1;
   buffer.rank = info.rank;
-  std::memcpy(buffer.dims, info.dims, sizeof buffer.dims);
+  std::copy_n(tensor.dims, info.rank, buffer.dims);
   if (Memory *memory = memory_of(tensor)) {
     QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor, tensor.data, info.dtype));
     if (memory_room(tensor) < needed)
@@ -209,7 +215,7 @@ Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &
   if (!data && needed > 0)
     return Status::errorf(ErrorId::run_no_data,
                           "input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name),
-                          needed, qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank))
+                          needed, qr_dtype_name(tensor.dtype), shape_text(buffer.dims, info.rank))
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
     return Status::errorf(ErrorId::run_shape, "input %s: size_bytes is %llu, expected %llu for %s %s", printable(name),

@@ -25,6 +25,9 @@ Status Session::warm_up(const CallSignal &signal, Profile *profile) {
     places[i] = tensor + i;
   }
   for (const SessionBucket &bucket : loaded->buckets) {
+    // A range has no shape to run: the option shape.prepare says what the backend makes ahead.
+    const auto is_range = [](const loader::TensorInfo &input) { return !input.is_static; };
+    if (std::ranges::any_of(bucket.tensors().inputs, is_range)) continue;
     for (std::size_t i = 0; i < inputs; ++i) {
       const loader::TensorInfo &input = bucket.tensors().inputs[i];
       tensor[i].dtype = static_cast<qr_dtype>(input.dtype);

@@ -31,12 +31,29 @@ check("each file has its shape", run("run", made, two, four, two), 0, "y f32[2,3
 check("what does not fit the declared shape", run("run", made, wrong), 3, "QR-O0009", "[batch,3]")
 check("--shape has the first word", run("run", made, two, "--shape", "batch=4"), 3, "4")
 check("--shape and files that agree", run("run", made, two, "--shape", "x=2x3"), 0, "y f32[2,3]")
-check("raw bytes say no shape", run("run", made, raw), 3, "QR-O0008", "option shape: batch=N", "on the command line: --shape batch=N")
+check("raw bytes say no shape", run("run", made, raw), 2, "[?,3] has unknown dimensions", "bind them with --shape")
+check("a backend without ranges", run("run", made, raw, "--backend", "null"), 3, "QR-O0008", "option shape: batch=N", "on the command line: --shape batch=N")
 check("raw bytes with --shape", run("run", made, raw, "--shape", "batch=6"), 0, "y f32[6,3]")
-check("zeros have no shape", run("run", made, "--zeros"), 3, "QR-O0008", "--shape batch=N")
+check("zeros have no shape", run("run", made, "--zeros"), 2, "[?,3] has unknown dimensions", "--shape")
 check("zeros with --shape", run("run", made, "--zeros", "--shape", "batch=7"), 0, "y f32[7,3]")
 check("several buckets and zeros", run("run", made, "--zeros", "--shape", "batch=7", "--shape", "batch=8"), 2, "[?,3]", "give the one")
 check("bench: several buckets", run("bench", made, "--shape", "batch=7", "--shape", "batch=8"), 2, "[?,3]", "give the one")
+
+# ---- ranges: one program, whose runs have the shapes of their files
+ranged = os.path.join(folder, "ranged.qrm")
+for backend in ("cpu", "cpu-reference"):
+    on = ("--backend", backend)
+    check(f"a range on {backend}", run("run", made, two, four, two, *on, "--shape", "batch=1..8"), 0, "y f32[2,3]", "y f32[4,3]")
+    check(f"outside of a range on {backend}", run("run", made, four, *on, "--shape", "batch=1..3"), 3, "QR-R0003", "found 4 for dimension 'batch' (axis 0), expected 1..3")
+    check(f"a range in a container of {backend}", run("compile", made, *on, "--shape", "x=2..4x3", "-o", ranged), 0)
+    check(f"a container's range on {backend}", run("run", ranged, two, four, *on), 0, "y f32[2,3]", "y f32[4,3]")
+    check(f"a container's range refuses on {backend}", run("run", ranged, npy(os.path.join(folder, "five.npy"), [5, 3]), *on), 3, "QR-R0003", "expected 2..4")
+check("plans made ahead", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=1,2,8", "-O", "shape.plans=2"), 0, "y f32[2,3]")
+check("a plan outside of the range", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=9"), 3, "shape.prepare", "1..8")
+check("check of a range", run("check", made, "--shape", "batch=1..8"), 0)
+check("bench of a range", run("bench", made, "--shape", "batch=1..8", "-i", "x=" + four, "--iterations", "1"), 0)
+check("a range beside a bucket", run("run", made, two, "--shape", "batch=1..8", "--shape", "batch=9"), 3, "QR-O0009", "there are other buckets")
+check("a range on a backend that has none", run("compile", made, "--backend", "null", "--shape", "batch=1..8", "-o", ranged), 3, "QR-O0009", "a program for each shape")
 
 # ---- an input that has an initializer is an input of the run where --shape gives its shape
 given, ten = os.path.join(folder, "given.onnx"), npy(os.path.join(folder, "ten.npy"), [2, 3], [10.0] * 6)

@@ -192,7 +192,9 @@ void bind_shapes(const RunFlags &flags, const std::vector<qr::TensorInfo> &wante
                  const std::vector<std::vector<std::vector<int64_t>>> &shapes, qr::Options &options) {
   const std::vector<std::string> &asked = flags.session.shapes;
   std::vector<std::string> texts = asked;
-  if (asked.size() <= 1) {
+  // A range is left to the runs.
+  const bool has_range = asked.size() == 1 && asked[0].find("..") != std::string::npos;
+  if (asked.size() <= 1 && !has_range) {
     std::vector<std::string> bound;
     for (const auto &one : shapes) {
       std::vector<std::vector<int64_t>> left = one;

@@ -36,9 +36,8 @@ void SessionFlags::add_to(CLI::App &command, bool with_threads) {
   command
       .add_option(
           "--shape", shapes,
-          "Binds symbolic dimensions: input=1x3x224x224 or dimension=1, with commas between; rate=[16000] makes "
-          "a constant of an input; each --shape is a "
-          "shape bucket")
+          "Binds symbolic dimensions: input=1x3x224x224 or dimension=1, or leaves a range to the runs, dimension=1..8, "
+          "with commas between; rate=[16000] makes a constant of an input; each --shape is a shape bucket")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   command.add_option("--backend-path", backend_path, "Folders to look for backend plugins in first, ':' between")

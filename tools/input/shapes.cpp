@@ -15,6 +15,13 @@ std::string extents_text(const std::vector<int64_t> &dims) {
   return text;
 }
 
+// A dimension that is no number is symbolic.
+std::vector<int64_t> extents_of_json(const nlohmann::json &dims) {
+  std::vector<int64_t> extents;
+  for (const nlohmann::json &dim : dims) extents.push_back(dim.is_number() ? dim.get<int64_t>() : QR_DIM_UNKNOWN);
+  return extents;
+}
+
 std::vector<std::string> parts_of(const std::string &text) {
   std::vector<std::string> parts;
   for (size_t at = 0; at <= text.size();) {
@@ -54,8 +61,11 @@ Buckets::Buckets(const qr::Model &model, const std::vector<std::string> &shapes)
     if (shapes.size() == 1) add_defaults(info["onnx"].value("defaults", nlohmann::json::array()), parts_of(shapes[0]));
     return;
   }
-  for (const nlohmann::json &graph : info["graphs"])
-    buckets_.push_back({graph.value("name", ""), graph["input_dims"].get<std::vector<std::vector<int64_t>>>()});
+  for (const nlohmann::json &graph : info["graphs"]) {
+    Bucket &bucket = buckets_.emplace_back();
+    bucket.name = graph.value("name", "");
+    for (const nlohmann::json &dims : graph["input_dims"]) bucket.dims.push_back(extents_of_json(dims));
+  }
   if (shapes.size() > 1)
     throw UsageError("--shape: found " + std::to_string(shapes.size()) +
                          " of them, expected one for a container, whose " + "buckets are made already",
@@ -73,8 +83,7 @@ void Buckets::add_defaults(const nlohmann::json &defaults, const std::vector<std
     if (named == parts.end()) continue;
     for (int number = 1; number < 64 && input.dtype == QR_DTYPE_UNKNOWN; ++number)
       if (one["dtype"] == qr_dtype_name(static_cast<qr_dtype>(number))) input.dtype = static_cast<qr_dtype>(number);
-    for (const nlohmann::json &dim : one["shape"])
-      input.dims.push_back(dim.is_number() ? dim.get<int64_t>() : QR_DIM_UNKNOWN);
+    input.dims = extents_of_json(one["shape"]);
     inputs_.push_back(std::move(input));
   }
 }

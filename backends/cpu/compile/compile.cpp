@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/compile/ranged.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/lower/rewrite.h"
 #include "base/stop.h"
@@ -52,11 +53,15 @@ Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &hea
 }
 
 // The dynamic region as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
+// Its constants are copied, but those of a range, which `segments` keeps: what packs weights anew reads them there.
 Status add_region(const qir::Graph &graph, const passes::Parts &parts, const Vector<std::uint32_t> &head_results,
-                  qir::ConstantPool &pool, bool dry_run, Plan &plan) {
+                  qir::ConstantPool &pool, std::span<const qir::Bytes> segments, bool dry_run, Plan &plan) {
   const passes::Part &part = parts.second;
+  const bool is_range = !graph.dimensions.empty();
   if (!dry_run) {
-    QR_ASSIGN_OR_RETURN(plan.region.qir, qir::write_graph(part.graph, pool));
+    const auto pool_segment = static_cast<std::uint32_t>(is_range ? segments.size() + 1 : 0);
+    QR_ASSIGN_OR_RETURN(plan.region.qir, qir::write_graph(part.graph, pool, pool_segment,
+                                                          is_range ? segments : std::span<const qir::Bytes>()));
   }
   for (const qir::Node &node : part.graph.nodes) plan.region.sources.push_back(node.source);
   plan.region.inputs = static_cast<std::uint32_t>(part.inputs.size());
@@ -95,7 +100,8 @@ void list_io(const qir::Graph &graph, CompiledPlan &out) {
 }
 
 // What is large and lies in a segment stays there, the rest is packed. Only what a step reads.
-Status place_constants(const Constants &constants, std::span<const qir::Bytes> segments, CompiledPlan &out) {
+Status place_constants(const Constants &constants, std::span<const qir::Bytes> segments, bool is_shared,
+                       CompiledPlan &out) {
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
   const auto segment_of = [&](const Constants::Entry &entry) {
@@ -112,7 +118,7 @@ Status place_constants(const Constants &constants, std::span<const qir::Bytes> s
   for (const qir::Bytes &segment : segments) all += segment.size;
   for (const Constants::Entry &entry : constants.entries)
     if (read[entry.value] && stays(entry)) staying += entry.contents.size;
-  const bool keep = staying > all / kWorthKeeping;
+  const bool keep = is_shared || staying > all / kWorthKeeping;
   out.kept_segments = keep ? segments.size() : 0;
   std::uint64_t packed = 0;
   for (const Constants::Entry &entry : constants.entries) {
@@ -120,6 +126,12 @@ Status place_constants(const Constants &constants, std::span<const qir::Bytes> s
     Value &value = out.plan.values[entry.value];
     if (!read[entry.value]) {
       value.bytes = 0;
+      continue;
+    }
+    if (entry.shared) {
+      const auto found = std::ranges::find(out.shared, entry.shared);
+      value.index = static_cast<std::uint32_t>(out.kept_segments + 2 + index_of(found - out.shared.begin()));
+      if (found == out.shared.end()) out.shared.push_back(entry.shared);
       continue;
     }
     if (keep && stays(entry)) {
@@ -143,6 +155,17 @@ Status place_constants(const Constants &constants, std::span<const qir::Bytes> s
   return {};
 }
 
+Status finish_range(const qir::Graph &graph, std::span<const qir::Bytes> segments, const CompileOptions &options,
+                    const NodePathTable &paths, const qir::ConstantPool &pool, CompiledPlan &out) {
+  QR_ASSIGN_OR_RETURN(const bool planned, plan_ahead(graph, segments, options, out));
+  if (!planned) paths.write(out.plan);
+  if (options.dry_run) return {};
+  out.kept_segments = segments.size();
+  out.subgraph_constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(out.subgraph_constants.data());
+  return {};
+}
+
 }  // namespace
 
 Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options) {
@@ -160,7 +183,9 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
-  const Vector<bool> early = passes::plannable(graph);
+  // (Of a range nothing is planned before a run gives its shapes.)
+  out.is_range = !graph.dimensions.empty();
+  const Vector<bool> early = out.is_range ? Vector<bool>(graph.nodes.size()) : passes::plannable(graph);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   const bool whole =
       std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return passes::known(tensor.shape); });
@@ -177,8 +202,12 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   }
   if (!whole) {
     const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);
-    QR_RETURN_IF_ERROR(add_region(graph, parts, results, pool, options.dry_run, out.plan));
+    QR_RETURN_IF_ERROR(add_region(graph, parts, results, pool, segments, options.dry_run, out.plan));
     paths.region(parts.second.graph);
+  }
+  if (out.is_range) {
+    QR_RETURN_IF_ERROR(finish_range(graph, segments, options, paths, pool, out));
+    return out;
   }
   QR_RETURN_IF_ERROR(stop_status("compile"));
   chain_steps(out.plan, paths);
@@ -193,7 +222,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   assign_offsets(out.plan);
   QR_RETURN_IF_ERROR(stop_status("compile"));
 
-  QR_RETURN_IF_ERROR(place_constants(constants, segments, out));
+  QR_RETURN_IF_ERROR(place_constants(constants, segments, options.shared != nullptr, out));
   out.subgraph_constants.resize(pool.size());
   if (pool.size() > 0) pool.write_to(out.subgraph_constants.data());
   // Subgraphs were written with their constants in segment 0; blob.cpp gives the reader just that segment.

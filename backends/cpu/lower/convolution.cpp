@@ -84,6 +84,9 @@ void pack_constants(const Lowering &l, const kernels::DepthwiseF32 &p, const ker
   kernels::pack_depthwise_f32(p, l.isa(), w, to);
 }
 
+Vector<std::int64_t> form_of(const Lowering &l, const kernels::ConvF32 &p) { return kernels::pack_form(p, l.isa()); }
+Vector<std::int64_t> form_of(const Lowering &, const kernels::DepthwiseF32 &p) { return kernels::pack_form(p); }
+
 // Appends packed weights and bias to a step's operands; their sizes come from the check of its kernel.
 template <class P>
 Status add_packed(Lowering &l, Kernel kernel, const P &p, const FilterSource &filter, const Bias &bias,
@@ -91,8 +94,11 @@ Status add_packed(Lowering &l, Kernel kernel, const P &p, const FilterSource &fi
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(l.check(kernel, &p, &needs));
   if (filter.constant()) {
-    args->push_back(arg(l.packed_constant(needs.operand_bytes[1],
-                                          [&](auto &packed) { pack_constants(l, p, filter.at, packed.data()); })));
+    Vector<std::int64_t> form = form_of(l, p);
+    form.insert(form.end(), {filter.at.oc_stride, filter.at.ic_stride, filter.at.kh_stride, filter.at.kw_stride});
+    const String key = l.weights_key(kernel == Kernel::ConvF32 ? " conv" : " depthwise", filter.at.data, form);
+    args->push_back(
+        arg(l.packed_weights(key, needs.operand_bytes[1], [&](void *to) { pack_constants(l, p, filter.at, to); })));
   } else {
     const std::uint32_t packed = l.new_value(needs.operand_bytes[1]);
     QR_RETURN_IF_ERROR(emit_pack(l, pack_of(p), filter, packed));

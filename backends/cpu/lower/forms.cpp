@@ -103,6 +103,23 @@ std::uint32_t Lowering::borrow_constant(qir::Bytes contents) {
   return value;
 }
 
+String Lowering::weights_key(const char *kind, const void *data, const Vector<std::int64_t> &form) const {
+  if (!options_.shared || options_.dry_run) return {};
+  String key = options_.shared->source_of(data);
+  if (key.empty()) return key;
+  key += kind;
+  for (const std::int64_t number : form) key += format(" %lld", number);
+  return key;
+}
+
+std::uint32_t Lowering::shared_constant(SharedBytes block) {
+  const std::uint32_t value = new_value(block->bytes().size);
+  plan_.values[value].storage = StorageKind::Constant;
+  const qir::Bytes contents = block->bytes();
+  constants_.entries.push_back({value, contents, kAlign, std::move(block)});
+  return value;
+}
+
 std::uint32_t Lowering::own_constant(Vector<std::uint8_t> contents, std::uint64_t align) {
   const std::uint32_t value = new_value(contents.size());
   plan_.values[value].storage = StorageKind::Constant;

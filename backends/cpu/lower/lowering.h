@@ -87,6 +87,15 @@ class Lowering {
   // ---- values
   std::uint32_t new_value(std::uint64_t bytes);
   std::uint32_t own_constant(Vector<std::uint8_t> contents, std::uint64_t align = 64);
+  // What names weights that are packed from `data`, of a kind and a form (pack_form); empty: plans do not share them.
+  String weights_key(const char *kind, const void *data, const Vector<std::int64_t> &form) const;
+  // What `fill(to)` writes; nothing is written in a dry run. Plans that share weights have one of each key.
+  template <class Fill>
+  std::uint32_t packed_weights(const String &key, std::uint64_t bytes, Fill &&fill) {
+    if (key.empty()) return packed_constant(bytes, [&](auto &packed) { fill(static_cast<void *>(packed.data())); });
+    return shared_constant(options_.shared->get(key, bytes, fill));
+  }
+  std::uint32_t shared_constant(SharedBytes block);
   // What `fill(bytes)` writes; nothing is written in a dry run.
   template <class Fill>
   std::uint32_t packed_constant(std::uint64_t bytes, Fill &&fill) {

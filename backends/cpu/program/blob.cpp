@@ -21,6 +21,13 @@ struct Header {
   std::uint64_t region_bytes;  // of its QIR; 0: there is none
   std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, paths;
   std::uint32_t region_nodes, region_winograd, region_weights, region_f32_gemm;
+  // Of a range: whether it is one, the table of its packed weights, and what a plan of it takes.
+  std::uint32_t is_range, range_weights_bytes;
+  std::uint64_t range_arena_bytes, range_scratch_bytes;
+};
+struct RangeWeightRow {  // its key follows
+  std::uint64_t offset, bytes;
+  std::uint32_t key_bytes, reserved;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -128,7 +135,20 @@ Header header_of(const CompiledPlan &compiled, std::size_t names_bytes) {
   header.region_winograd = compiled.winograd ? 1 : 0,
   header.region_weights = static_cast<std::uint32_t>(compiled.weights);
   header.region_f32_gemm = static_cast<std::uint32_t>(compiled.f32_gemm);
+  header.is_range = compiled.is_range ? 1 : 0;
+  header.range_arena_bytes = compiled.range_arena_bytes, header.range_scratch_bytes = compiled.range_scratch_bytes;
   return header;
+}
+
+Vector<std::uint8_t> range_table(const CompiledPlan &compiled) {
+  Vector<std::uint8_t> out;
+  for (const CompiledPlan::RangeWeight &weight : compiled.range_weights) {
+    const RangeWeightRow row{weight.offset, weight.bytes, static_cast<std::uint32_t>(weight.key.size()), 0};
+    const auto *const bytes = reinterpret_cast<const std::uint8_t *>(&row);
+    out.insert(out.end(), bytes, bytes + sizeof row);
+    out.insert(out.end(), weight.key.begin(), weight.key.end());
+  }
+  return out;
 }
 
 }  // namespace
@@ -153,7 +173,9 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   Vector<SubgraphRow> subgraphs;
   for (const ReferenceSubgraph &subgraph : plan.subgraphs)
     subgraphs.push_back({subgraph.qir.size(), subgraph.inputs, subgraph.outputs});
-  const Header header = header_of(compiled, names.size());
+  Header header = header_of(compiled, names.size());
+  const Vector<std::uint8_t> range = range_table(compiled);
+  header.range_weights_bytes = static_cast<std::uint32_t>(range.size());
   Writer writer;
   writer.reserve(plan.values.size() * sizeof plan.values[0] + plan.steps.size() * sizeof plan.steps[0] +
                  plan.notes.size() * sizeof plan.notes[0] + plan.operands.size() * sizeof plan.operands[0] +
@@ -171,14 +193,19 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   for (const ReferenceSubgraph &subgraph : plan.subgraphs) writer.table(subgraph.qir);
   writer.table(plan.region.sources);
   writer.table(plan.region.qir);
+  writer.table(range);
   return writer.take();
 }
 
 Result<BlobFigures> read_figures(qir::Bytes blob) {
   Reader reader(blob);
   QR_ASSIGN_OR_RETURN(const Header *header, read_header(blob, reader));
-  return BlobFigures{header->weights_bytes, header->arena_bytes, header->io_bytes,
-                     header->scratch_bytes + header->shared_bytes};
+  BlobFigures figures{header->weights_bytes, header->arena_bytes, header->io_bytes,
+                      header->scratch_bytes + header->shared_bytes};
+  if (!checked_add(figures.arena_bytes, header->range_arena_bytes, &figures.arena_bytes) ||
+      !checked_add(figures.scratch_bytes, header->range_scratch_bytes, &figures.scratch_bytes))
+    return bad("bytes of memory", header->range_arena_bytes, "those of a plan");
+  return figures;
 }
 
 namespace {
@@ -194,6 +221,7 @@ class Loader {
   std::span<const qir::Bytes> subgraph_segment() const;
   Status read_subgraph(const SubgraphRow &row);
   Status read_region();
+  Status read_range(LoadedRegion &region);
   Status check_region_step();
   Status check_outputs() const;
   Status check_step(const Step &step);
@@ -299,7 +327,14 @@ Status Loader::read_region() {
     return sources.empty() ? Status() : bad("nodes of the dynamic region", sources.size(), "none");
   plan_->region = make_unique<LoadedRegion>();
   LoadedRegion &region = *plan_->region;
-  region.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
+  const auto is_range = header_->is_range != 0;
+  if (is_range) {  // the graph's, that of packed weights, and that of what was copied
+    const std::size_t own = header_->kept_segments + std::size_t{1};
+    if (segments_.size() <= own) return bad("segments of a range", segments_.size(), "those of its graph and two more");
+    region.constants.assign(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(own + 1));
+  } else {
+    region.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
+  }
   QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({bytes, header_->region_bytes}, region.constants.data(),
                                                         region.constants.size()));
   if (graph.nodes.size() != sources.size())
@@ -322,7 +357,28 @@ Status Loader::read_region() {
     region.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
   for (const std::int32_t id : graph.outputs) region_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
+  if (is_range) QR_RETURN_IF_ERROR(read_range(region));
   return dynamic::take_pieces(graph, region.pieces);
+}
+
+// What the weights are is not looked at, as with those of any plan; where they lie is.
+Status Loader::read_range(LoadedRegion &region) {
+  region.shared = quarry::make_unique<SharedWeights>(region.constants);
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *at, reader_.take(header_->range_weights_bytes));
+  const qir::Bytes &packed = region.constants[header_->kept_segments];
+  for (std::uint64_t left = header_->range_weights_bytes; left > 0;) {
+    RangeWeightRow row;
+    if (left < sizeof row) return bad("row of packed weights", left, "a whole one");
+    std::memcpy(&row, at, sizeof row);
+    at += sizeof row, left -= sizeof row;
+    if (row.key_bytes > left) return bad("key of packed weights", row.key_bytes, "one inside the table");
+    const auto *const data = static_cast<const std::byte *>(packed.data) + row.offset;
+    if (!range_fits(row.offset, row.bytes, packed.size) || reinterpret_cast<std::uintptr_t>(data) % kAlign != 0)
+      return bad("offset of packed weights", row.offset, "a multiple of 64 inside their segment");
+    region.shared->add(String(reinterpret_cast<const char *>(at), row.key_bytes), {data, row.bytes});
+    at += row.key_bytes, left -= row.key_bytes;
+  }
+  return {};
 }
 
 // The last step, and no other. Says which of the plan's outputs are the dynamic region's; those of unknown shape must

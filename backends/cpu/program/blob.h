@@ -13,7 +13,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 11;
+inline constexpr std::uint32_t kBlobVersion = 12;
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 
@@ -28,13 +28,14 @@ struct LoadedRegion : HeapObject {
   Vector<Io> inputs;              // of the region
   Vector<std::uint32_t> outputs;  // which of the plan's each is
   dynamic::Pieces pieces;
-  Vector<qir::Bytes> constants;  // their segment; none where there are none
+  Vector<qir::Bytes> constants;  // their segments; none where there are none
   std::size_t sources = 0;       // nodes of the graph that was compiled
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
   F32Gemm f32_gemm = F32Gemm::Auto;
-  Vector<bool> given;  // per output of the plan, as far as it is long
+  Unique<SharedWeights> shared;  // of a range: of all executions; nullptr: it is none
+  Vector<bool> given;            // per output of the plan, as far as it is long
   bool gives(std::uint64_t output) const noexcept { return output < given.size() && given[output]; }
 };
 

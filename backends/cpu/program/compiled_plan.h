@@ -13,6 +13,16 @@ struct CompiledPlan {
   // What becomes segments behind the kept ones: packed weights, and constants of subgraphs that cpu-reference runs
   // (empty where there are none).
   Vector<std::uint8_t> packed, subgraph_constants;
+  // Segments behind those, of a plan that shares weights: a plan of a range.
+  Vector<SharedBytes> shared;
+  // Of a program for a range: the weights that its plans share, which lie in `packed`, and what a plan of it takes.
+  struct RangeWeight {
+    String key;
+    std::uint64_t offset = 0, bytes = 0;
+  };
+  Vector<RangeWeight> range_weights;
+  bool is_range = false;
+  std::uint64_t range_arena_bytes = 0, range_scratch_bytes = 0;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
   // How many rules of the lowering refused and had written something (Lowering::traces): tests expect none.
   std::uint32_t refusals_with_trace = 0;
@@ -31,6 +41,8 @@ struct CompileOptions {
   bool dry_run = false;
   // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.
   std::size_t sources = 0;
+  SharedWeights *shared = nullptr;  // of a plan of a range: what it packs is kept there
+  std::string_view prepare;         // of a range: the option shape.prepare
 };
 
 }  // namespace quarry::cpu

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/program/shared_weights.h"
 #include "graph/graph.h"
 #include "kernels/cpu/isa.h"
 
@@ -120,6 +121,7 @@ struct Constants {
     std::uint32_t value;
     qir::Bytes contents;
     std::uint64_t align;
+    SharedBytes shared = nullptr;  // not null: contents are its
   };
   Vector<Entry> entries;
   Vector<Vector<std::uint8_t>> owned;

@@ -32,11 +32,15 @@ class Segment {
 class Planned final : public dynamic::PlannedRun {
  public:
   explicit Planned(const CompiledPlan &compiled)
-      : packed_(compiled.packed), subgraph_constants_(compiled.subgraph_constants), blob_(write_blob(compiled)) {}
+      : packed_(compiled.packed),
+        subgraph_constants_(compiled.subgraph_constants),
+        blob_(write_blob(compiled)),
+        shared_(compiled.shared) {}
   Status load(const Vector<qir::Bytes> &given, std::size_t kept) {
     segments_.assign(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(kept));
     segments_.push_back(packed_.bytes());
     segments_.push_back(subgraph_constants_.bytes());
+    for (const SharedBytes &block : shared_) segments_.push_back(block->bytes());
     QR_ASSIGN_OR_RETURN(plan_, read_blob(blob_.bytes(), segments_));
     execution_ = make_unique<Execution>(*plan_);
     return {};
@@ -47,6 +51,7 @@ class Planned final : public dynamic::PlannedRun {
 
  private:
   Segment packed_, subgraph_constants_, blob_;
+  const Vector<SharedBytes> shared_;
   Vector<qir::Bytes> segments_;
   Unique<LoadedPlan> plan_;
   Unique<Execution> execution_;
@@ -55,7 +60,7 @@ class Planned final : public dynamic::PlannedRun {
 }  // namespace
 
 bool DynamicExecution::wants_plan(std::int64_t elements) const {
-  return region_.pieces.rest_has_contractions || elements >= kMuch;
+  return region_.shared || region_.pieces.rest_has_contractions || elements >= kMuch;
 }
 
 Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
@@ -63,6 +68,7 @@ Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
   options.isa = region_.isa, options.winograd = region_.winograd, options.weights = region_.weights;
   options.f32_gemm = region_.f32_gemm;
   options.sources = region_.sources;
+  options.shared = region_.shared.get();
   QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), region_.constants, options));
   auto planned = quarry::make_unique<Planned>(compiled);
   QR_RETURN_IF_ERROR(planned->load(region_.constants, compiled.kept_segments));

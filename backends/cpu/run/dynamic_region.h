@@ -11,7 +11,9 @@ namespace quarry::cpu {
 class DynamicExecution : public HeapObject, private dynamic::Planner {
  public:
   // The dynamic region outlives the execution.
-  explicit DynamicExecution(const LoadedRegion &region) : region_(region), execution_(region.pieces, *this) {}
+  DynamicExecution(const LoadedRegion &region, std::size_t plans_kept)
+      : region_(region), execution_(region.pieces, *this, plans_kept) {}
+  Status prepare(std::string_view shapes) { return execution_.prepare(shapes); }
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events) {
     return execution_.run(inputs, outputs, request, host, events);

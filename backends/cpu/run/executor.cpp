@@ -10,7 +10,8 @@
 
 namespace quarry::cpu {
 
-Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
+Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range)
+    : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
   sharing_.expect(plan.notes);
   for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
     const Operand &operand = plan.operands[o];
@@ -42,12 +43,17 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
   subgraph_inputs_.resize(most_inputs);
   subgraph_outputs_.resize(most_outputs);
   if (!plan.region) return;
-  region_ = make_unique<DynamicExecution>(*plan.region);
+  region_ =
+      make_unique<DynamicExecution>(*plan.region, plan.region->shared ? plans_of_range : DynamicExecution::kPlansKept);
   region_inputs_.resize(plan.region->inputs.size());
   region_outputs_.resize(plan.region->outputs.size());
 }
 
 Execution::~Execution() = default;
+
+Status Execution::prepare(std::string_view shapes) {
+  return region_ && plan_.region->shared ? region_->prepare(shapes) : Status();
+}
 
 void Execution::bind(const qr_run_request &request) {
   for (const Patch &patch : inputs_)

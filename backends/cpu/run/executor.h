@@ -15,7 +15,7 @@ class Execution : public HeapObject {
  public:
   // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which
   // knows the threads.
-  explicit Execution(const LoadedPlan &plan);
+  explicit Execution(const LoadedPlan &plan, std::size_t plans_of_range = kPlansOfRange);
   ~Execution();
   // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and
   // checked by the host.
@@ -24,6 +24,9 @@ class Execution : public HeapObject {
     return run(request, host, &events);
   }
   void share_all() noexcept { sharing_.share_all(); }
+  static constexpr std::size_t kPlansOfRange = 16;  // the option shape.plans
+  // Of a range: the plans of such shapes (the option shape.prepare).
+  Status prepare(std::string_view shapes);
   // As part of another's run, which has reported so many events.
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 

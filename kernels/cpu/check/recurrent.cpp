@@ -219,6 +219,11 @@ void pack_recurrent_parts(const RecurrentF32 &p, std::uint32_t lanes, const floa
   }
 }
 
+Vector<std::int64_t> pack_form(const RecurrentF32 &p, const Isa &isa) {
+  const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
+  return {p.hidden, s.blocks, s.first_gates, s.gates};
+}
+
 void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
   pack_recurrent_parts(p, isa.f32_lanes, r, static_cast<float *>(destination), 0,
                        recurrent_shape(p, isa.f32_lanes).blocks);

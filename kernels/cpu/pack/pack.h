@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/alloc.h"
 #include "kernels/cpu/isa.h"
 
 namespace quarry::kernels {
@@ -30,6 +31,11 @@ void pack_conv_parts(const ConvF32 &params, std::uint32_t lanes, std::uint32_t p
                      float *destination, std::int64_t begin, std::int64_t end);
 void pack_depthwise_parts(const DepthwiseF32 &params, std::uint32_t lanes, FilterView<float> weights,
                           float *destination, std::int64_t begin, std::int64_t end);
+// What packed weights depend on beside the weights and the instruction set, as numbers: where they are the same, so are
+// the bytes, whatever else the parameters say.
+Vector<std::int64_t> pack_form(const ConvF32 &params, const Isa &isa);
+Vector<std::int64_t> pack_form(const DepthwiseF32 &params);
+Vector<std::int64_t> pack_form(const RecurrentF32 &params, const Isa &isa);
 // Winograd4x4, Winograd2x2 or Direct, whichever serves best: time, and what weights take of memory. The error of the
 // first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
 // (Direct: 1e-6), see the kernel tests.

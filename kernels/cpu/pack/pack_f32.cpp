@@ -165,6 +165,16 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
   for (std::size_t i = packed.size(); i % 32 != 0; ++i) halves[i] = 0;
 }
 
+Vector<std::int64_t> pack_form(const ConvF32 &p, const Isa &isa) {
+  Vector<std::int64_t> form{static_cast<std::int64_t>(p.algorithm), p.ic, p.oc, p.groups, p.window.kh, p.window.kw};
+  if (p.algorithm != ConvAlgorithm::Direct) return form;
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  form.insert(form.end(), {static_cast<std::int64_t>(p.weights), s.run, s.chunk, s.taps, s.block_rows != 0, s.panels});
+  return form;
+}
+
+Vector<std::int64_t> pack_form(const DepthwiseF32 &p) { return {p.c, p.window.kh, p.window.kw}; }
+
 WeightType shortest_exact(const float *values, std::int64_t count) {
   const auto all = [&](auto there, auto back) {
     return std::all_of(values, values + count, [&](float v) {

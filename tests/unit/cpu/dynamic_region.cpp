@@ -42,7 +42,7 @@ TEST_CASE("plans of the last shapes are kept") {
   const PlanCase sample(b.graph);
   REQUIRE(sample.ok());
   CHECK_EQ(sample.steps(), "region");
-  cpu::DynamicExecution execution(*sample.loaded().region);
+  cpu::DynamicExecution execution(*sample.loaded().region, cpu::DynamicExecution::kPlansKept);
   Request made(sample.loaded(), 1);
   std::size_t plans = 0;
   for (const std::int64_t rows : {4, 1, 4, 9, 2, 4, 5, 1}) {

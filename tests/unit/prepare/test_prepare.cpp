@@ -73,13 +73,14 @@ struct LoweredModel {
   Vector<qir::Graph> graphs;
   qir::Bytes pool;
 
-  LoweredModel(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr)
+  LoweredModel(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr,
+               bool takes_ranges = false)
       : bytes(from.bytes()) {
     code = api->open(&kHost, {bytes.data(), bytes.size()}, -1, 0, nullptr, nullptr, &model, &errors.sink);
     if (code != 0) return;
     std::vector<qr_plugin_string> shapes;
     for (const char *bucket : buckets) shapes.push_back(text(bucket));
-    code = api->lower(model, shapes.data(), shapes.size(), signal, nullptr, &lowered, &errors.sink);
+    code = api->lower(model, shapes.data(), shapes.size(), takes_ranges, signal, nullptr, &lowered, &errors.sink);
     if (code != 0) return;
     const qr_plugin_bytes all = api->pool(lowered);
     pool = {all.data, all.size};
@@ -125,9 +126,9 @@ std::vector<float> run_unfused(const ModelText &from, std::vector<float> input) 
   const std::string bytes = from.bytes();
   auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, {});
   REQUIRE_OK(model);
-  auto shapes = prepare::bind_shapes(**model, "");
+  auto shapes = prepare::bind_shapes(**model, "", prepare::Ranges::Refused);
   onnx_import::Store store;
-  auto graph = onnx_import::import_graph(**model, *shapes, store, nullptr, nullptr);
+  auto graph = onnx_import::import_graph(**model, shapes->inputs, store, nullptr, nullptr);
   return CHECK_OK(graph) ? run(*graph, std::move(input)) : std::vector<float>();
 }
 
@@ -190,10 +191,10 @@ TEST_CASE("inputs with a default") {
   REQUIRE_OK(model);
   CHECK_EQ((*model)->inputs().size(), 1u);
   const auto import = [&](const char *shape, qir::Graph *graph) {
-    auto bound = prepare::bind_shapes(**model, shape);
+    auto bound = prepare::bind_shapes(**model, shape, prepare::Ranges::Refused);
     if (!bound.ok()) return test::outcome(bound);
     static onnx_import::Store store;
-    auto made = onnx_import::import_graph(**model, *bound, store, nullptr, nullptr);
+    auto made = onnx_import::import_graph(**model, bound->inputs, store, nullptr, nullptr);
     if (made.ok()) *graph = std::move(*made);
     return test::outcome(made);
   };
@@ -257,7 +258,8 @@ TEST_CASE("shapes are bound") {
              {"image=2x4", "QR-O0009", "declared as [n,3]"},
              {"image=2", "QR-O0009", "declared as [n,3]"},
              {"image=2x3,other=5", "QR-O0009", "bound to 2"},
-             {"n=-4", "QR-O0009", "one number"},
+             {"n=-4", "QR-O0009", "a number, or a range"},
+             {"n=1..4", "QR-O0009", "found the range 1..4, expected a number"},
              {"n", "QR-O0009", "no '='"},
              {"n=9223372036854775807", "QR-O0009", "more elements than a tensor can"},
              {"image=2x", "QR-O0009", "expected dimensions"},
@@ -278,6 +280,71 @@ TEST_CASE("shapes are bound") {
     CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
   }
   CHECK_EQ(live_blocks, 0);
+}
+
+TEST_CASE("dimensions are ranges where a backend takes them") {
+  ModelText model(13);
+  model.input("x", {-1, 3});
+  model.node("Relu", {"x"}, {"y"});
+  model.output("y", {-1, 3});
+  const auto lowered = [&](std::vector<const char *> shapes) { return LoweredModel(model, shapes, nullptr, true); };
+  const struct {
+    const char *shape;
+    std::int64_t low, high;
+  } good[] = {{"n=1..512", 1, 512}, {"x=2..8x3", 2, 8}, {"n=0..4", 0, 4}, {"", 1, qir::kMaxExtent}};
+  for (const auto &one : good) {
+    const LoweredModel done = lowered({one.shape});
+    REQUIRE_EQ(done.code, 0);
+    const qir::Graph &graph = done.graphs[0];
+    CHECK((qir::at(graph, graph.inputs[0]).shape == qir::Shape{-1, 3}));
+    REQUIRE_EQ(graph.dimensions.size(), 1u);
+    CHECK_EQ(graph.dimensions[0].name, "n");
+    CHECK_EQ(graph.dimensions[0].low, one.low);
+    CHECK_EQ(graph.dimensions[0].high, one.high);
+    CHECK((graph.dimensions[0].places == Vector<qir::Dimension::Place>{{0, 0}}));
+  }
+  CHECK(lowered({"n=5"}).graphs[0].dimensions.empty());
+  CHECK_EQ(lowered({"n=4..1"}).errors.id, "QR-O0009");
+  CHECK_EQ(lowered({"n=1..2,x=1..3x3"}).errors.id, "QR-O0009");
+  CHECK(lowered({"n=1..2", "n=4"}).errors.says("there are other buckets"));
+  CHECK_EQ(live_blocks, 0);
+}
+
+TEST_CASE("a dimension whose name says what it is follows from others") {
+  ModelText model(13);
+  const char *const names[] = {"past", "seq", "past + 2*seq - 1"};
+  for (int i = 0; i < 3; ++i) {
+    model.input(std::string(1, static_cast<char>('a' + i)).c_str(), {-1});
+    model.proto.mutable_graph()
+        ->mutable_input(i)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_param(names[i]);
+  }
+  auto *const axis = model.node("Concat", {"a", "b", "c"}, {"y"})->add_attribute();
+  axis->set_name("axis"), axis->set_type(::onnx::AttributeProto::INT), axis->set_i(0);
+  model.output("y", {-1});
+  const LoweredModel fixed(model, {"past=3,seq=2"});
+  REQUIRE_EQ(fixed.code, 0);
+  CHECK((qir::at(fixed.graphs[0], fixed.graphs[0].inputs[2]).shape == qir::Shape{6}));
+  const LoweredModel open(model, {"past=3,seq=1..4"}, nullptr, true);
+  REQUIRE_EQ(open.code, 0);
+  const Vector<qir::Dimension> &dimensions = open.graphs[0].dimensions;
+  REQUIRE_EQ(dimensions.size(), 2u);
+  CHECK_EQ(dimensions[1].name, "past + 2*seq - 1");
+  CHECK_EQ(dimensions[1].added, 2);
+  CHECK((dimensions[1].terms == Vector<qir::Dimension::Term>{{0, 2}}));
+  CHECK_EQ(LoweredModel(model, {""}).errors.hint, "bind them with the option shape: past=N,seq=N");
+}
+
+TEST_CASE("of many unbound inputs three are named") {
+  ModelText model(13);
+  for (int i = 0; i < 5; ++i) model.input(("x" + std::to_string(i)).c_str(), {-1});
+  model.node("Sum", {"x0", "x1", "x2", "x3", "x4"}, {"y"});
+  model.output("y", {-1});
+  CHECK(LoweredModel(model, {""}).errors.says("input 'x2' [n] and 2 more"));
 }
 
 TEST_CASE("dimensions without a name stand for themselves") {

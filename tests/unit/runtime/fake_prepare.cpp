@@ -132,8 +132,9 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
         return 0;
       },
       [](qr_prepared_model *, const qr_plugin_signal *, const qr_error_sink *) -> qr_plugin_code { return 0; },
-      [](qr_prepared_model *, const qr_plugin_string *shapes, std::uint64_t count, const qr_plugin_signal *,
-         const qr_prepare_progress *progress, qr_lowered **out, const qr_error_sink *errors) -> qr_plugin_code {
+      [](qr_prepared_model *, const qr_plugin_string *shapes, std::uint64_t count, std::int32_t,
+         const qr_plugin_signal *, const qr_prepare_progress *progress, qr_lowered **out,
+         const qr_error_sink *errors) -> qr_plugin_code {
         if (count == 0) {
           set_error(errors, ErrorId::onnx_unbound_shape, "input x: its dimension rows is symbolic");
           return error_row(ErrorId::onnx_unbound_shape).code;

@@ -261,6 +261,8 @@ pub const QR_DEVICE_GROUPS: u64 = 32;
 pub const QR_DEVICE_NO_FORK: u64 = 64;
 /// qr_memory_export_fd works
 pub const QR_DEVICE_EXPORTS_FD: u64 = 128;
+/// the option "shape" takes ranges: one program for all of "seq=1..512"
+pub const QR_DEVICE_RANGES: u64 = 256;
 
 /// ```text
 /// One row of the option table.
