@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check and packing of RecurrentF32 and RecurrentBytes.
+// Check of RecurrentF32 and RecurrentBytes, and packing of the latter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -185,48 +185,9 @@ bool pack_recurrent_bytes(const RecurrentBytes &p, const Isa &isa, const float *
   return true;
 }
 
-namespace {
-
-// A block of the state's lanes, of which there are so many, of some gates: [k][gate][lane]. A line of each row of r is
-// read as a whole.
-void pack_gates(const float *r, std::int64_t hidden, std::int64_t gates, std::int64_t lanes, std::int64_t there,
-                float *to) {
-  constexpr std::int64_t kLine = 16;
-  const std::int64_t step = gates * lanes;
-  for (std::int64_t i = 0; i < (hidden + kLine - 1) / kLine * gates; ++i) {
-    const std::int64_t line = i / gates * kLine, gate = i % gates, depth = std::min(kLine, hidden - line);
-    const float *const from = r + gate * hidden * hidden + line;
-    float *const at = to + line * step + gate * lanes;
-    for (std::int64_t lane = 0; lane < there; ++lane)
-      for (std::int64_t k = 0; k < depth; ++k) at[k * step + lane] = from[lane * hidden + k];
-    for (std::int64_t k = 0; k < depth; ++k) std::fill(at + k * step + there, at + k * step + lanes, 0.0f);
-  }
-}
-
-}  // namespace
-
-void pack_recurrent_parts(const RecurrentF32 &p, std::uint32_t lanes, const float *r, float *destination,
-                          std::int64_t begin, std::int64_t end) {
-  const RecurrentShape s = recurrent_shape(p, lanes);
-  const std::int64_t hidden = p.hidden, second = s.gates - s.first_gates;
-  for (std::int64_t block = begin; block < end; ++block) {
-    const std::int64_t first = block * lanes, there = std::min<std::int64_t>(lanes, hidden - first);
-    const float *const from = r + first * hidden;
-    pack_gates(from, hidden, s.first_gates, lanes, there, destination + first * hidden * s.first_gates);
-    if (second > 0)
-      pack_gates(from + s.first_gates * hidden * hidden, hidden, second, lanes, there,
-                 destination + s.second + first * hidden * second);
-  }
-}
-
 Vector<std::int64_t> pack_form(const RecurrentF32 &p, const Isa &isa) {
   const RecurrentShape s = recurrent_shape(p, isa.f32_lanes);
   return {p.hidden, s.blocks, s.first_gates, s.gates};
-}
-
-void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
-  pack_recurrent_parts(p, isa.f32_lanes, r, static_cast<float *>(destination), 0,
-                       recurrent_shape(p, isa.f32_lanes).blocks);
 }
 
 }  // namespace quarry::kernels

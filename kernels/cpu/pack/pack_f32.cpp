@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/pack/pack.h"
 #include "kernels/cpu/shapes/conv_shape.h"
+#include "kernels/cpu/shapes/recurrent_shape.h"
 #include "kernels/cpu/shapes/split_shape.h"
 
 #include <algorithm>
@@ -251,6 +252,66 @@ ConvAlgorithm winograd_choice(const ConvF32 &p, const Isa &isa) {
                large = cost(ConvAlgorithm::Winograd4x4);
   if (large < small && large < direct) return ConvAlgorithm::Winograd4x4;
   return small < direct ? ConvAlgorithm::Winograd2x2 : ConvAlgorithm::Direct;
+}
+
+namespace {
+
+// Four numbers of each of four rows, as columns.
+void turn_four(const float *from, std::int64_t row, float *to, std::int64_t step) {
+  typedef float Four __attribute__((vector_size(16)));
+  Four rows[4];
+  for (int i = 0; i < 4; ++i) std::memcpy(&rows[i], from + i * row, sizeof rows[i]);
+  const Four a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5),
+             b = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7),
+             c = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5),
+             d = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+  const Four made[] = {__builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
+                       __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
+  for (int i = 0; i < 4; ++i) std::memcpy(to + i * step, &made[i], sizeof made[i]);
+}
+
+// A block of the state's lanes, of which there are so many, of some gates: [k][gate][lane]. A line of each row of r is
+// read as a whole.
+void pack_gates(const float *r, std::int64_t hidden, std::int64_t gates, std::int64_t lanes, std::int64_t there,
+                float *to) {
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t step = gates * lanes;
+  for (std::int64_t i = 0; i < (hidden + kLine - 1) / kLine * gates; ++i) {
+    const std::int64_t line = i / gates * kLine, gate = i % gates, depth = std::min(kLine, hidden - line);
+    const float *const from = r + gate * hidden * hidden + line;
+    float *const at = to + line * step + gate * lanes;
+    const bool whole = there == lanes && depth % 4 == 0;
+    for (std::int64_t n = 0; whole && n < lanes / 4 * (depth / 4); ++n) {
+      const std::int64_t lane = n / (depth / 4) * 4, k = n % (depth / 4) * 4;
+      turn_four(from + lane * hidden + k, hidden, at + k * step + lane, step);
+    }
+    if (whole) continue;
+    for (std::int64_t k = 0; k < depth; ++k) {
+      for (std::int64_t lane = 0; lane < there; ++lane) at[k * step + lane] = from[lane * hidden + k];
+      std::fill(at + k * step + there, at + k * step + lanes, 0.0f);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_recurrent_parts(const RecurrentF32 &p, std::uint32_t lanes, const float *r, float *destination,
+                          std::int64_t begin, std::int64_t end) {
+  const RecurrentShape s = recurrent_shape(p, lanes);
+  const std::int64_t hidden = p.hidden, second = s.gates - s.first_gates;
+  for (std::int64_t block = begin; block < end; ++block) {
+    const std::int64_t first = block * lanes, there = std::min<std::int64_t>(lanes, hidden - first);
+    const float *const from = r + first * hidden;
+    pack_gates(from, hidden, s.first_gates, lanes, there, destination + first * hidden * s.first_gates);
+    if (second > 0)
+      pack_gates(from + s.first_gates * hidden * hidden, hidden, second, lanes, there,
+                 destination + s.second + first * hidden * second);
+  }
+}
+
+void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
+  pack_recurrent_parts(p, isa.f32_lanes, r, static_cast<float *>(destination), 0,
+                       recurrent_shape(p, isa.f32_lanes).blocks);
 }
 
 }  // namespace quarry::kernels
