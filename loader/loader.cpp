@@ -75,7 +75,8 @@ Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : env
   add_folders(options.backend_path, "option", folders_);
   if (options.only_given_paths) return;
   // A privileged program must not run what its caller's environment points to.
-  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !os::is_privileged())
+  String room;
+  if (const char *path = os::variable("QUARRY_BACKEND_PATH", room); path && !os::is_privileged())
     add_folders(path, "environment", folders_);
   add_own_folders(options.library_folder, folders_);
   add_folder(QR_BACKEND_DIR, "built in", folders_);

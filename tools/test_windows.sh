@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds library, plugins and kernels for Windows x64 with mingw-w64 and runs under wine, without a display: what base/os promises on every system, a container
-# on the backends cpu and cpu-reference, plugins that are refused, and with --kernels the kernels' tests (sse2 and avx2, a quarter of an hour).
+# on the backend cpu-reference, plugins that are refused, and with --kernels the backend cpu and its kernels' tests (sse2 and avx2, a quarter of an hour).
 #   tools/test_windows.sh [--kernels] [BUILD_DIR]
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
@@ -15,11 +15,11 @@ mkdir -p "$headers"
 for one in xxhash.h flatbuffers doctest; do ln -sfn "/usr/include/$one" "$headers/$one"; done
 configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-I$headers" || exit 1
 ninja -C "$build" tests/unit/base/test-os-everywhere.exe tests/unit/base/os-child.exe tests/unit/base/test-alloc.exe tests/unit/base/test-hash-index.exe tests/unit/base/test-pattern.exe \
-  tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu/quarry-backend-cpu.dll backends/cpu-reference/quarry-backend-cpu-reference.dll \
-  backends/null/quarry-backend-null.dll bindings/hello.exe tests/integration/backend-host.exe ${kernels:+tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
+  tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu-reference/quarry-backend-cpu-reference.dll \
+  backends/null/quarry-backend-null.dll bindings/hello.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
   { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
 
-export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="$build/runtime"
+export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="Z:$build/runtime"
 unset DISPLAY
 failed=0
 # windows NAME TEXT COMMAND...: runs a program under wine; what it prints must have TEXT, and it must end well.
@@ -31,9 +31,28 @@ windows() {
 }
 for one in os-everywhere alloc hash-index pattern; do windows "base, $one" 'Status: SUCCESS' "$build/tests/unit/base/test-$one.exe"; done
 windows "plugins that are DLLs" 'Status: SUCCESS' "$build/tests/plugins/dll/test-pe-note.exe"
-for one in cpu cpu-reference null; do
+for one in cpu-reference null ${kernels:+cpu}; do
   QUARRY_BACKEND_PATH="Z:$build/backends/$one" windows "backend $one is opened" "^$one: usable 1" "$build/tests/integration/backend-host.exe" "$one"
 done
+# A container that Linux made.
+linux=${QUARRY_BUILD_DIR:-$root/build}
+if [ -x "$linux/tools/quarry" ] && [ -x "$linux/bindings/hello" ] && "$linux/tools/quarry" compile models/digits/digits.onnx --backend cpu-reference -o "$build.digits.qrm" >"$build.run.log" 2>&1; then
+  windows "the numbers of Linux, on cpu-reference" "$("$linux/bindings/hello" "$build.digits.qrm" cpu-reference)" "$build/bindings/hello.exe" "$build.digits.qrm" cpu-reference
+else echo "a container: left out, no program in $linux to compile one"; fi
+# Bad plugins, in a folder whose name is in no code page: each is refused before any of it runs, and says why.
+bad=$build.bad/Größe-模型
+mkdir -p "$bad"
+sed 's/ADVAPI32\.dll/NOTTHERE.dll/' "$build/backends/null/quarry-backend-null.dll" >"$bad/quarry-backend-lacking.dll"
+sed 's/\.qrnote/.xrnote/' "$build/backends/null/quarry-backend-null.dll" >"$bad/quarry-backend-plain.dll"
+printf '\177ELF and more' >"$bad/quarry-backend-elf.dll"
+refused() {  # ID TEXT
+  QUARRY_BACKEND_PATH="Z:$bad" wine "$build/tests/integration/backend-host.exe" "$1" tests/golden/v0.1/sample.qrm >"$build.run.log" 2>&1
+  if grep -q "$2" "$build.run.log"; then echo "refused: $(grep -m 1 "$2" "$build.run.log" | tr -d '\r')"
+  else failed=1; echo "bad plugin $1: FAILED"; cat "$build.run.log"; fi
+}
+refused lacking 'it needs NOTTHERE.dll'
+refused plain 'this is no Quarry plugin'
+refused elf 'found a file that starts with 7f 45, expected a DLL'
 if [ -n "$kernels" ]; then
   for isa in avx2 sse2; do windows "kernels, $isa" ' 0 failed' "$build/tests/kernels/test-kernels.exe" --isa "$isa"; done
 fi

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "base/alloc.h"
 
@@ -16,6 +17,14 @@ bool is_privileged() noexcept;
 
 // The words that main() was called with, whose own on Windows lack letters that are not in the system's code page.
 Vector<String> program_words(int count, const char *const *words);
+
+// A variable of the environment, nullptr: there is none. On Windows it is put into `room`, as what getenv gives is in
+// the system's code page.
+#if defined(_WIN32)
+const char *variable(const char *name, String &room);
+#else
+inline const char *variable(const char *name, String &) { return std::getenv(name); }
+#endif
 
 // Ends it, without what a program does at its end: what libraries do when they are unloaded is left out.
 [[noreturn]] void end_process(int status) noexcept;

@@ -20,6 +20,17 @@ Vector<String> program_words(int count, const char *const *words) {
   return out;
 }
 
+const char *variable(const char *name, String &room) {
+  const Wide wide(name);
+  const DWORD size = wide.get() ? GetEnvironmentVariableW(wide.get(), nullptr, 0) : 0;  // with its NUL
+  if (size == 0) return nullptr;
+  Vector<wchar_t> text(size);
+  const DWORD got = GetEnvironmentVariableW(wide.get(), text.data(), size);
+  if (got >= size) return nullptr;  // another thread made it longer
+  room = narrow({text.data(), got});
+  return room.c_str();
+}
+
 void end_process(int status) noexcept {
   TerminateProcess(GetCurrentProcess(), static_cast<UINT>(status));
   for (;;) Sleep(INFINITE);

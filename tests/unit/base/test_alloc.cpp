@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/os/memory.h"
 #include "tests/support/check.h"
 
 using namespace quarry;
@@ -27,14 +28,14 @@ class Counting final : public Allocator {
     if (left_ == 0) return nullptr;
     --left_;
     ++live, ++given, bytes += size;
-    void *const ptr = std::aligned_alloc(align, (size + align - 1) & ~(align - 1));
+    void *const ptr = os::allocate_aligned(size, align);
     std::memset(ptr, 0xCD, size);
     return ptr;
   }
   void deallocate(void *ptr, std::size_t size, std::size_t) noexcept override {
     --live, bytes -= size;
     std::memset(ptr, 0xDD, size);
-    std::free(ptr);
+    os::free_aligned(ptr);
   }
   bool pools() const noexcept override { return pools_; }
   void leave(std::size_t left) { left_ = left; }
