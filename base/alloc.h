@@ -96,6 +96,7 @@ std::size_t take_refused_size() noexcept;
 template <class T>
 struct Alloc {
   using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;  // libc++ asks for it where a container is moved
   Alloc() noexcept = default;
   template <class U>
   Alloc(const Alloc<U> &) noexcept {}

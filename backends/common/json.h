@@ -14,7 +14,8 @@ using JsonArray = Vector<JsonValue>;
 using JsonObject = Vector<JsonMember>;
 
 struct JsonValue {
-  std::variant<std::nullptr_t, bool, double, String, JsonArray, JsonObject> value = nullptr;
+  // Null at first, without a word of it here: libc++ would look at what an object's member is.
+  std::variant<std::nullptr_t, bool, double, String, JsonArray, JsonObject> value;
   std::uint32_t line = 1;  // where it begins
 
   template <class T>

@@ -14,12 +14,20 @@ inline constexpr LibraryForm kLibraryForm = LibraryForm::Pe;
 inline constexpr LibraryForm kLibraryForm = LibraryForm::Elf;
 #endif
 
+// Whether this is built for musl, which can open nothing that is linked with glibc.
+#if defined(__linux__) && !defined(__GLIBC__) && !defined(__ANDROID__)
+inline constexpr bool kMusl = true;
+#else
+inline constexpr bool kMusl = false;
+#endif
+
 // Opens a library for good, its symbols its own: threads, drivers and thread-local destructors of a library may outlive
 // every object of ours, so none is closed. A name without a folder is searched where the system searches.
 // nullptr: library_error() says why.
 void *open_library(const char *path) noexcept;
 
-// Why the last open_library of this thread failed, in the system's words.
+// Why the last open_library of this thread failed, in the system's words; on musl with more, where the file is linked
+// with glibc.
 String library_error();
 
 // Whether the system finds a library that one in the folder `beside` needs by that name, as open_library would. (Of

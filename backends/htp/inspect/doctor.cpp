@@ -57,7 +57,9 @@ String places_text(const qnn::LibraryPlaces &places) {
 }
 
 String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool skels) {
-  if (!library) return "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
+  if (!library)
+    return os::kMusl ? "take a Quarry that is built for glibc, as Qualcomm's libraries are, on a system that has it"
+                     : "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
   if (!prepares) return "put the library that compiles beside libQnnHtp.so, or compile on another machine";
   if (qnn::Library::emulates())
     return "compile for the phone's SoC: -O soc_model=NAME (docs/htp.md); what runs here is the emulator";

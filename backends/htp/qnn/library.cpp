@@ -18,9 +18,11 @@ namespace quarry::qnn {
 namespace {
 
 constexpr char kHtpFile[] = "libQnnHtp.so", kSystemFile[] = "libQnnSystem.so", kIrFile[] = "libQnnIr.so";
-constexpr char kHowToGet[] =
-    "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the environment "
-    "variable QUARRY_QNN_PATH";
+constexpr const char *kHowToGet =
+    os::kMusl ? "Qualcomm's libraries are linked with glibc, and this Quarry is built for musl: take a build for glibc "
+                "(the manylinux wheel), on a system that has it, for htp; cpu runs here"
+              : "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the "
+                "environment variable QUARRY_QNN_PATH";
 
 bool is_folder(const String &path) {
   os::FileInfo info;

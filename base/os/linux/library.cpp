@@ -4,9 +4,12 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+
+#include "base/status.h"
 
 namespace quarry::os {
 namespace {
@@ -27,12 +30,40 @@ String mapped_file(const void *address) {
   return {};
 }
 
+// Whether a file has the name of glibc in it, as what is linked with it has. musl's own message names a function or a
+// library of glibc's that it lacks.
+[[maybe_unused]] bool is_for_glibc(const char *path) noexcept {
+  constexpr std::string_view kGlibc = "libc.so.6";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path, "re"), std::fclose);
+  char room[4096];
+  std::size_t kept = 0;  // the end of the part before, which may be the begin of the name
+  while (const std::size_t read = file ? std::fread(room + kept, 1, sizeof room - kept, file.get()) : 0) {
+    const std::string_view part(room, kept + read);
+    if (part.find(kGlibc) != part.npos) return true;
+    kept = std::min(part.size(), kGlibc.size() - 1);
+    std::memmove(room, room + part.size() - kept, kept);
+  }
+  return false;
+}
+[[maybe_unused]] thread_local bool last_was_for_glibc = false;
+
 }  // namespace
 
-void *open_library(const char *path) noexcept { return ::dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void *open_library(const char *path) noexcept {
+  void *const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if constexpr (kMusl) last_was_for_glibc = !library && is_for_glibc(path);
+  return library;
+}
 
 String library_error() {
   const char *const why = ::dlerror();
+  if constexpr (kMusl) {
+    if (last_was_for_glibc)
+      return format(
+          "%s; found a library that is linked with glibc, expected one for musl, for which this is built; a build for "
+          "glibc, on a system that has it, opens it",
+          why ? why : "no reason given");
+  }
   return why ? why : "no reason given";
 }
 

@@ -9,6 +9,14 @@
 #include <cstring>
 
 namespace quarry {
+namespace {
+
+// strerror_r gives the text, which need not stand in the room, or whether the room was enough: glibc does one, musl the
+// other.
+[[maybe_unused]] const char *given_text(const char *text, const char *) noexcept { return text; }
+[[maybe_unused]] const char *given_text(int failed, const char *room) noexcept { return failed == 0 ? room : "?"; }
+
+}  // namespace
 
 ErrorId os_error_id(int number, ErrorId fallback) noexcept {
   const bool reads = fallback == ErrorId::io_error;
@@ -32,7 +40,7 @@ ErrorId os_error_id(int number, ErrorId fallback) noexcept {
 
 String os_error_text(int number) {
   char room[128];
-  String text = ::strerror_r(number, room, sizeof room);
+  String text = given_text(::strerror_r(number, room, sizeof room), room);
   rlimit limit;
   if (number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
     text += format(": this process may have %llu", limit.rlim_cur);

@@ -9,8 +9,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/os/library.h"
+
 namespace quarry::os {
 namespace {
+
+// As much as glibc gives; memory is taken as it is used.
+[[maybe_unused]] constexpr std::size_t kStackBytes = 8 << 20;
 
 static_assert(sizeof(pthread_t) == sizeof(std::uintptr_t));
 // Both are words of bits.
@@ -30,7 +35,13 @@ bool start_thread(Thread *out, const char *name, void *(*body)(void *), void *ar
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&thread, nullptr, body, argument) == 0;
+  pthread_attr_t attributes, *with = nullptr;
+  if constexpr (kMusl) {  // which gives a thread 128 kB where nothing is said
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kStackBytes);
+    with = &attributes;
+  }
+  const bool started = pthread_create(&thread, with, body, argument) == 0;
   if (started) {
     pthread_setname_np(thread, name);
     std::memcpy(&out->handle, &thread, sizeof thread);

@@ -168,6 +168,7 @@ struct Seen {
   std::uint32_t thread = 0;
   sigset_t blocked{};
   char name[16] = "";
+  std::size_t stack_bytes = 0;
 };
 
 TEST_CASE("a thread has a name and no signals, sleeps on a word, and may be pinned") {
@@ -181,6 +182,11 @@ TEST_CASE("a thread has a name and no signals, sleeps on a word, and may be pinn
         out.thread = current_thread_id();
         pthread_sigmask(SIG_SETMASK, nullptr, &out.blocked);
         pthread_getname_np(pthread_self(), out.name, sizeof out.name);
+        pthread_attr_t attributes;
+        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+          pthread_attr_getstacksize(&attributes, &out.stack_bytes);
+          pthread_attr_destroy(&attributes);
+        }
         return nullptr;
       },
       &seen));
@@ -190,6 +196,7 @@ TEST_CASE("a thread has a name and no signals, sleeps on a word, and may be pinn
   seen.word.store(1);
   wake_all(seen.word);
   join_thread(thread);
+  CHECK_GE(seen.stack_bytes, std::size_t{1} << 20);  // musl's own default is 128 kB
   CHECK_EQ(std::string(seen.name), "qr-test");
   CHECK_NE(seen.thread, current_thread_id());
   CHECK_EQ(sigismember(&seen.blocked, SIGINT), 1);
