@@ -266,6 +266,12 @@ for kinds in ((U16, U8), (U8, U16), (I8, I16), (I16, I8)):
                                          ("AveragePool", IMAGE, (1, 4, 3, 3), None, {"attributes": numbers("kernel_shape", [3, 3])}), ("Relu", (3, 4), (3, 4), None, {}), ("Transpose", (3, 4), (4, 3), None, {}),
                                          ("Reshape", (3, 4), (2, 6), None, {"operands": ("a", "shape"), "more": [ints("shape", 2, 6)]}), ("Softmax", (3, 4), (3, 4), None, {"scales": (1 / 64, 0.01, 1 / 255)})):
         quantised(f"{op} from {WORDS[kinds[0]]} to {WORDS[kinds[1]]}", op, kinds, dims, out, weights, **rest)
+# ---- products of columns that are read as rows, and their result in another shape
+for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), ((4, 1, 1, 70, 1), 2)):
+    rows, inner, out = dims[0] * dims[1] if len(dims) == 4 else dims[0], dims[-2], (*dims[:-2], 1, columns)
+    for kind in ("constant", "of the run"):
+        graph(f"product of columns {dims} as rows by {columns}, {kind}", [onnx_node("Reshape", ["x", "a"], ["r"], name="r"), onnx_node("MatMul", ["r", "m"], ["p"], name="p"), onnx_node("Reshape", ["p", "b"], ["y"])],
+              [("x", F32, dims)] + ([("m", F32, (inner, columns))] if kind != "constant" else []), [("y", F32, out)], ints("a", rows, inner), ints("b", *out), *([floats("m", (inner, columns))] if kind == "constant" else []), sqnr=40)
 # ---- products of 16 bits whose low byte the result shows: the library drops it
 for op, dims, out, weights in (("MatMul", (3, 8), (3, 5), (8, 5)), ("Gemm", (3, 8), (3, 5), (8, 5)), ("Conv", (1, 8, 4, 4), (1, 5, 4, 4), (5, 8, 1, 1)), ("ConvTranspose", (1, 8, 4, 4), (1, 5, 4, 4), (8, 5, 1, 1))):
     quantised(f"{op} of 16 bits and its low byte", op, (U16, U16), dims, out, weights, scales=(1 / 16, 0.01, 1 / 400), sqnr=40)

@@ -129,6 +129,25 @@ HashSet<std::int32_t> subtract_what_is_scaled(Draft &draft, qir::Store &store) {
   return left;
 }
 
+// Products of rows that a Reshape made of columns ([2,33,1] as [2,33]): of a Reshape behind them the library takes both
+// for ones that it need not do, and multiplies other elements or fails in the run.
+void add_products_of_columns(const Draft &draft, HashMap<std::int32_t, bool> &apart) {
+  const auto tensor = [&](std::int32_t id) -> const DraftTensor & { return draft.tensors[index_of(id)]; };
+  HashSet<std::int32_t> rows;
+  for (const DraftNode &node : draft.nodes) {
+    const std::string_view type = node.type;
+    if (node.custom || node.inputs.empty()) continue;
+    const Vector<std::uint32_t> &from = tensor(node.inputs[0]).dims, &to = tensor(node.outputs[0]).dims;
+    if (type == "Reshape" && from.size() > 2 && from.back() == 1 && from[from.size() - 2] > 1 &&
+        from[from.size() - 2] == to.back())
+      rows.insert(node.outputs[0]);
+    const DataType dtype = tensor(node.outputs[0]).dtype;
+    if ((type == "MatMul" || type == "FullyConnected") && rows.contains(node.inputs[0]) &&
+        (dtype == DataType::F32 || dtype == DataType::F16))
+      apart.emplace(node.outputs[0], false);
+  }
+}
+
 }  // namespace
 
 void keep_stretched_apart(Draft &draft, const Soc &soc, qir::Store &store) {
@@ -144,6 +163,7 @@ void keep_stretched_apart(Draft &draft, const Soc &soc, qir::Store &store) {
   HashMap<std::int32_t, bool> apart;  // by result: whether somebody reads it wrongly
   for (const DraftNode &node : draft.nodes)
     if (is_wanted(node)) apart.emplace(node.outputs[0], false);
+  add_products_of_columns(draft, apart);
   for (const std::int32_t sum : sums) apart[sum] = true;
   if (apart.empty()) return;
   for (const DraftNode &node : draft.nodes)
