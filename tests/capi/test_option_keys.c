@@ -58,7 +58,7 @@ static void test_the_table(void **state) {
     priority += row.key.size == 20 && !memcmp(row.key.data, "qnn_context_priority", 20);
     weights += row.key.size == 11 && !memcmp(row.key.data, "cpu.weights", 11);
   }
-  assert_int_equal(cpu, 4);
+  assert_int_equal(cpu, 6);
   assert_true(htp > 40);
   assert_int_equal(priority, 2); /* htp's and gpu's */
   assert_int_equal(weights, 1);

@@ -53,12 +53,12 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-bool lower(const qr_prepare_api &api, qr_prepared_model *model, const std::string &shape) {
+bool lower(const qr_prepare_api &api, qr_prepared_model *model, const std::string &shape, int32_t takes_ranges) {
   Errors errors;
   qr_lowered *lowered = nullptr;
   const qr_plugin_string bucket{shape.data(), shape.size()};
   const qr_plugin_code code =
-      api.lower(model, &bucket, shape.empty() ? 0 : 1, nullptr, nullptr, &lowered, &errors.sink);
+      api.lower(model, &bucket, shape.empty() ? 0 : 1, takes_ranges, nullptr, nullptr, &lowered, &errors.sink);
   require((code == 0) == (lowered != nullptr) && (code == 0 || errors.told > 0));
   if (code != 0) return false;
   const qr_plugin_bytes all = api.pool(lowered);
@@ -96,7 +96,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
       }
       if (unknown) shape += (shape.empty() ? "" : ",") + std::string(io.name.data, io.name.size) + "=" + dims;
     }
-    if (!lower(api, model, "") && !shape.empty()) lower(api, model, shape);
+    if (!lower(api, model, "", 0) && !shape.empty()) {
+      lower(api, model, shape, 0);
+      lower(api, model, "", 1);  // one graph for every length
+    }
     api.destroy(model);
   }
   require(g_used == 0);
