@@ -218,6 +218,8 @@ static void fails(qr_status *status) {
 static void make_and_destroy(qr_runtime *runtime) {
   static const char *const bad[] = {"./objects.no_such", "./objects_part.qrm", "./objects_part.onnx", "."};
   static const float zeros[64];
+  const qr_tensor blank = QR_TENSOR_INIT;
+  qr_tensor ins[2], outs[2]; /* as long as the runs */
   float scores[2][10];
   qr_options *options = NULL, *refused = NULL;
   qr_model *model = NULL;
@@ -244,14 +246,15 @@ static void make_and_destroy(qr_runtime *runtime) {
   OK(qr_memory_allocate(session, 4096, NULL, &memory));
   fails(qr_memory_import_fd(session, -1, 0, 4096, NULL, NULL));
   for (i = 0; i < 2; ++i) {
-    qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
-    const qr_tensor *inputs[1] = {&in};
-    qr_tensor *outputs[1] = {&out};
+    qr_tensor *const in = &ins[i], *const out = &outs[i];
+    const qr_tensor *inputs[1] = {in};
+    qr_tensor *outputs[1] = {out};
     qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
     uint64_t ticket = 0;
-    in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
-    in.const_data = zeros, in.size_bytes = sizeof zeros;
-    out.data = scores[i], out.size_bytes = sizeof scores[i];
+    *in = *out = blank;
+    in->dtype = QR_DTYPE_F32, in->rank = 4, in->dims[0] = in->dims[1] = 1, in->dims[2] = in->dims[3] = 8;
+    in->const_data = zeros, in->size_bytes = sizeof zeros;
+    out->data = scores[i], out->size_bytes = sizeof scores[i];
     how.signal = signal;
     OK(qr_session_submit(session, &how, inputs, 1, outputs, 1, &ticket));
   }
