@@ -35,7 +35,10 @@ Status TargetWriter::check(const char *function, const qr_target &target) {
   const char *number = nullptr, *expected = "";
   std::int32_t found = 0;
   switch (target.kind) {
-    case QR_TARGET_PATH: break;
+    case QR_TARGET_PATH:
+      if constexpr (!os::kDescriptorsAreShared)
+        if (target.folder_fd >= 0) return no_descriptors(function, "give a path with its folder");
+      break;
     case QR_TARGET_MEMORY:
       if (!target.out_size_bytes) missing = "out_size_bytes";
       if (!target.out_data) missing = "out_data";

@@ -189,8 +189,9 @@ Result<PluginNote> read_pe_note(const ByteSource &source, std::string_view name,
     if (!source.read(section.offset, bytes.data(), bytes.size()))
       return note_error(ErrorId::plugin_truncated, name, "section .qrnote: cannot be read");
     constexpr std::uint64_t kBefore = offsetof(qr_plugin_note_section, note);
+    if (size < kBefore) break;
     qr_plugin_note_section head = {};
-    std::memcpy(&head, bytes.data(), size < kBefore ? 0 : kBefore);
+    std::memcpy(&head, bytes.data(), kBefore);
     if (head.namesz != sizeof QR_PLUGIN_NOTE_NAME || head.type != QR_PLUGIN_NOTE_TYPE ||
         std::memcmp(head.name, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) != 0)
       break;

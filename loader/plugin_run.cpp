@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts, executions and registered memory.
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "loader/checks.h"
@@ -47,7 +49,9 @@ QR_COLD Status Context::read_tensors(std::uint64_t graph_count) {
 
 QR_COLD Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
   const char *const side = is_output ? "output" : "input";
-  const bool may_be_open = is_output || (plugin_->devices()[0].features & QR_DEVICE_RANGES) != 0;
+  const bool may_be_open = is_output || std::ranges::any_of(plugin_->devices(), [](const DeviceInfo &device) {
+                             return (device.features & QR_DEVICE_RANGES) != 0;
+                           });
   if (count > kMaxTensors)
     return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",
                                format("returned %llu, expected at most %llu", count, kMaxTensors));

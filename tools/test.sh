@@ -389,7 +389,7 @@ if [ -n "$all" ]; then
   [ -z "$ci" ] || ! fits "sizes of the smallest programs" 350 || programs=--programs
   if [ "$(uname -m)" = x86_64 ]; then in_time 100 "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   in_time 30 "static build of cpu-reference alone" static_reference
-  drop "$build-static-reference" "$build-one"
+  drop "$build-static-reference" "$build-one" "$build-one-plugin" "$build-one-static" "$build-one-small"
 fi
 if [ -n "$ci" ]; then
   beside late_device_steps

@@ -8,6 +8,7 @@ cd "$root" || exit 1
 kernels=
 [ "${1-}" = --kernels ] && kernels=1 && shift
 build=${1:-${QUARRY_BUILD_DIR:-$root/build}-windows}
+case $build in /*) ;; *) build=$root/$build ;; esac
 install_packages windows || { echo "cannot install mingw-w64 and wine" >&2; exit 1; }
 # Headers that need no library, which mingw does not look for in /usr/include.
 headers=$build.headers
@@ -37,7 +38,9 @@ done
 # A container that Linux made.
 linux=${QUARRY_BUILD_DIR:-$root/build}
 if [ -x "$linux/tools/quarry" ] && [ -x "$linux/bindings/hello" ] && "$linux/tools/quarry" compile models/digits/digits.onnx --backend cpu-reference -o "$build.digits.qrm" >"$build.run.log" 2>&1; then
-  windows "the numbers of Linux, on cpu-reference" "$("$linux/bindings/hello" "$build.digits.qrm" cpu-reference)" "$build/bindings/hello.exe" "$build.digits.qrm" cpu-reference
+  numbers=$("$linux/bindings/hello" "$build.digits.qrm" cpu-reference) found=$(wine "$build/bindings/hello.exe" "$build.digits.qrm" cpu-reference 2>"$build.run.log" | tr -d '\r')
+  if [ -n "$numbers" ] && [ "$found" = "$numbers" ]; then echo "the numbers of Linux, on cpu-reference: $(echo "$numbers" | tail -n 1)"
+  else failed=1; printf 'the numbers of Linux, on cpu-reference: FAILED\nthere: %s\nhere: %s\n' "$numbers" "$found"; fi
 else echo "a container: left out, no program in $linux to compile one"; fi
 # Bad plugins, in a folder whose name is in no code page: each is refused before any of it runs, and says why.
 bad=$build.bad/Größe-模型

@@ -23,7 +23,7 @@ typedef struct qr_model_source {
   uint64_t size_bytes; /* MEMORY, READER: of the model; DESCRIPTOR: likewise, 0: to the end of the file */
   int32_t fd;          /* DESCRIPTOR: duplicated; nobody moves its file position. (Not on Windows.) */
   int32_t folder_fd;   /* of the folder with the external data of an .onnx: duplicated; -1: with PATH that of the file,
-                        * else   there is none */
+                        * else there is none; on Windows -1 */
   void *self;
   /* READER: fills `to` with so many bytes of the model from `offset` on; 0, or an errno. Called within qr_model_open,
    * on its thread, from the first byte to the last. */

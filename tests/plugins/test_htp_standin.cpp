@@ -78,6 +78,21 @@ TEST_CASE("options of graph, context and device become configurations") {
   refused("enable_htp_weight_sharing", "1", "from v73 on", "SM8450");
 }
 
+TEST_CASE("what the library's words mean stands before them, and a way out") {
+  const char *const rows[][3] = {
+      {"incorrect Rank", "found as many axes as it has not the operation for", "by a Reshape before and behind it"},
+      {"mismatching data", "found operands of types that differ", "cast one of them"},
+      {"datatypes", "found types that it has not the operation for", "cast before the node"},
+      {"incorrect Value", "found a dimension or a parameter that it does not take", "give the operands other shapes"},
+      {"something else", "found a form that it has not the operation for", "quarry cut"}};
+  for (const auto &[words, found, way_out] : rows) {
+    const Standin standin("refuse=ElementWiseNeuron;refuse=Relu;refuse=ReluMinMax;words=" + std::string(words));
+    qr::Runtime runtime;
+    CAPTURE(words);
+    CHECK(says(failure([&] { session(runtime); }, QR_UNSUPPORTED), {found, words, way_out}));
+  }
+}
+
 TEST_CASE("a configuration that is refused is named, with the library's word") {
   const Standin standin("fail=graphCreate:6000");
   qr::Runtime runtime;

@@ -93,6 +93,8 @@ class Attributes {
 
 }  // namespace
 
+constexpr int kFirstFree = 3;  // behind standard input, output and errors
+
 struct ChildProcess::Ending {
   siginfo_t how;
 };
@@ -111,12 +113,15 @@ int ChildProcess::start(std::span<const String> words, const String &libraries, 
                         int stream) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  stream_ = OpenFd(ends[0]);
-  // Out of the way of the numbers that the child gets.
+  // Out of the way of the numbers that the child gets, and ours of those of standard input and output, which may be
+  // free.
   int most = stream;
-  for (const Inherited &file : files) most = std::max(most, file.as);
-  const OpenFd low(ends[1]), theirs = duplicate(ends[1], most + 1);
+  for (const Inherited &file : files)
+    if (file.as != file.fd) most = std::max(most, file.as);
+  const OpenFd ours(ends[0]), low(ends[1]), theirs = duplicate(ends[1], most + 1);
   if (theirs.get() < 0) return errno;
+  stream_ = duplicate(ends[0], kFirstFree);
+  if (stream_.get() < 0) return errno;
   Vector<char *> arguments;
   for (const String &word : words) {
     char *const text = const_cast<char *>(word.c_str());
@@ -139,8 +144,9 @@ int ChildProcess::start(std::span<const String> words, const String &libraries, 
 // A child is known by a descriptor, readable when it ended: its number may be another process's by now where the
 // application reaps every child. Kernels before 5.4 have none; there the number serves.
 void ChildProcess::watch() noexcept {
-  ended_ = OpenFd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process_), 0)));
-  if (ended_.get() < 0 && errno == ESRCH) process_ = kNone;  // it ended, and was reaped by somebody
+  const OpenFd made(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process_), 0)));
+  if (made.get() >= 0) ended_ = duplicate(made.get(), kFirstFree);
+  else if (errno == ESRCH) process_ = kNone;  // it ended, and was reaped by somebody
 }
 
 // Whether it ended; how.si_pid is 0 where nobody knows how.

@@ -33,7 +33,9 @@ String mapped_file(const void *address) {
 // Whether a file has the name of glibc in it, as what is linked with it has. musl's own message names a function or a
 // library of glibc's that it lacks.
 [[maybe_unused]] bool is_for_glibc(const char *path) noexcept {
-  constexpr std::string_view kGlibc = "libc.so.6";
+  char name[] = "libc.so._";  // not whole in our own plugins, which it would find there
+  name[sizeof name - 2] = '6';
+  const std::string_view kGlibc = name;
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path, "re"), std::fclose);
   char room[4096];
   std::size_t kept = 0;  // the end of the part before, which may be the begin of the name
@@ -51,7 +53,8 @@ String mapped_file(const void *address) {
 
 void *open_library(const char *path) noexcept {
   void *const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if constexpr (kMusl) last_was_for_glibc = !library && is_for_glibc(path);
+  // (A name without a folder is searched for, where nobody says.)
+  if constexpr (kMusl) last_was_for_glibc = !library && std::strchr(path, '/') && is_for_glibc(path);
   return library;
 }
 

@@ -152,6 +152,9 @@ TEST_CASE("a DLL without a note, and notes that break their own rules") {
   put<std::uint32_t>(dll.bytes, Dll::section(1) + 8, 10);  // too short for a note's head
   CHECK_EQ(refusal(dll), none);
   dll = {};
+  put<std::uint32_t>(dll.bytes, Dll::section(1) + 16, 0);  // nothing of it in the file
+  CHECK_EQ(refusal(dll), none);
+  dll = {};
   put<std::uint32_t>(dll.bytes, Dll::kNote + 4, 129);
   CHECK_EQ(refusal(dll),
            "QR-L0106 x.dll: plugin note: found 129 bytes at offset 20 of a section of 148 bytes, expected "

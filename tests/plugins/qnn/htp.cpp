@@ -75,7 +75,7 @@ Error register_package(qnn::Handle, const char *path, const char *symbol, const 
 }
 Error validate(qnn::Handle, qnn::Op op) {
   if (!is_listed("refuse", op.type)) return meet("backendValidateOpConfig");
-  say("the script refuses %s", op.type);
+  say("%s: %s", setting("words", "refused by the script").c_str(), op.type);
   return 3110;
 }
 Error device_create(qnn::Handle, const qnn::DeviceConfig **list, qnn::Handle *out) {

@@ -10,6 +10,7 @@
 //   slow=graphExecute:500          it takes so many microseconds
 //   hang=graphExecute              it does not end before its signal does (without one: never, for a test that is 20 s)
 //   refuse=Conv2d                  an operation that validation refuses
+//   words=incorrect Value          what it says of that
 //   spill=65536                    what the metadata says of spill-fill memory
 // QNN_STANDIN_LOG names a file that every call is written to, a line each (qnn_standin_log(path): from now on there).
 #pragma once

@@ -22,7 +22,7 @@ typedef struct qr_target {
    * Empty: as the call says. */
   qr_string path;
   int32_t fd;        /* DESCRIPTOR (not on Windows): written from its position on; it stays the caller's, and open */
-  int32_t folder_fd; /* PATH: of the folder that a relative path begins in; -1: the working folder */
+  int32_t folder_fd; /* PATH: where a relative path begins (not on Windows); -1: in the working folder */
   void **out_data;   /* MEMORY: gives: qr_string_destroy; aligned to 64 bytes, with a NUL byte behind the last one */
   uint64_t *out_size_bytes; /* MEMORY: how many, without that NUL */
   void *self;
