@@ -33,9 +33,9 @@ shared = configured(f"{work}-plugin", "release")
 run("ninja", "-C", shared, "backends/cpu/quarry-backend-cpu.so")
 
 
-def hello(name, build_type):
+def hello(name, build_type, *options):
     """bindings/c/hello.c, linked with what such a build makes."""
-    static = configured(f"{work}-{name}", build_type, "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
+    static = configured(f"{work}-{name}", build_type, *options, "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
     run("ninja", "-C", static, "runtime/libquarry.a")
     destdir, program = f"{work}/installed-{name}", f"{work}/hello-{name}"
     shutil.rmtree(destdir, ignore_errors=True)
@@ -50,7 +50,7 @@ def hello(name, build_type):
     return program
 
 
-programs = [f"one-isa/hello={hello('static', 'release')}", f"one-isa/hello-for-size={hello('small', 'minsize')}"] if "--programs" in sys.argv else []
+programs = [f"one-isa/hello={hello('static', 'release')}", f"one-isa/hello-for-size={hello('small', 'minsize', '-Db_lto=true')}"] if "--programs" in sys.argv else []
 lacks = [] if programs else ["--lacks", "one-isa/hello*"]
 also = [f"one-isa/quarry-backend-cpu.so={shared}/backends/cpu/quarry-backend-cpu.so", *programs]
 print(run("tools/sizes.py", build, "--check", "--top", "12", *(word for file in also for word in ("--also", file)), *lacks, cwd=root), end="")
