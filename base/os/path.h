@@ -54,4 +54,10 @@ int enter_own_folder(const char *path) noexcept;
 // Nothing where it is not there.
 void remove_file(const char *path) noexcept;
 
+// 0, or an errno.
+int make_folder(const char *path) noexcept;
+// A new folder for files that nobody keeps, which this user alone may read; in TMPDIR where it is set, else where the
+// system has its own. Empty: errno; `*out_place` is where it was to be.
+String make_scratch_folder(String *out_place);
+
 }  // namespace quarry::os

@@ -33,4 +33,14 @@ inline const char *variable(const char *name, String &) { return std::getenv(nam
 void *make_page_zeroed_by_fork() noexcept;
 void free_page_zeroed_by_fork(void *page) noexcept;
 
+// The most memory that this process had at once, in bytes, and what the system calls that figure. 0, "none": it does
+// not say.
+struct PeakMemory {
+  std::uint64_t bytes;
+  const char *source;
+};
+PeakMemory peak_memory() noexcept;
+// How many files this process may have open; 0: no limit, or none that is known.
+std::uint64_t most_open_files() noexcept;
+
 }  // namespace quarry::os

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's processor, as far as the system and not an instruction says it.
+// The machine: its processor as far as the system and not an instruction says it, its memory, its system.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,14 @@ std::uint64_t memory_bytes() noexcept;
 // Asks that this process may use the state of tiles (Intel's AMX). Refused by Linux before 5.16, by filters of system
 // calls, and where a thread has a stack for signals that is too small for the state.
 bool allow_tiles() noexcept;
+
+// How many there are, and how busy they were in the last minute (processes that ran or wanted to; below 0: the system
+// does not say).
+std::uint32_t processor_count() noexcept;
+double load_of_last_minute() noexcept;
+// What governs the processors' clocks: "schedutil". Empty: the system does not say, or has no word for it.
+std::string_view clock_governor(std::span<char> buffer) noexcept;
+// The system and its version: "Linux 6.1.0".
+std::string_view system_name(std::span<char> buffer) noexcept;
 
 }  // namespace quarry::os

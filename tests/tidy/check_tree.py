@@ -199,7 +199,7 @@ allowed_writes = {
     "base/os/windows/file_lock.cpp": r"OPEN_ALWAYS",  # likewise
     "base/os/windows/shared_memory.cpp": r"CREATE_NEW",  # memory that Windows has as a file
     "base/os/linux/file_lock.cpp": r"return OpenFd\(::open\(path",  # a lock: it has no contents
-    "tools/console/output.cpp": r"/dev/null|fdopen\(fd, \"w\"\)",  # descriptors 0 to 2 are there; standard output under another number
+    "base/os/linux/console.cpp": r"/dev/null|fdopen\(fd, \"w\"\)",  # descriptors 0 to 2 are there; standard output under another number
 }
 for path in sources:
     if path.startswith(("tests/", "docs/", "base/os/linux/new_file.cpp", "base/os/windows/new_file.cpp")):

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry bench: how long a model takes to load and to run, alone or in several sessions, and how much memory.
-#include <unistd.h>
-
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -15,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "base/os/process.h"
 #include "tools/command/environment.h"
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
@@ -290,7 +289,7 @@ std::vector<double> sorted_times(const std::vector<MeasuredSession> &runners) {
 // What a session costs before it runs warm.
 struct Costs {
   double runtime_ms = 0, open_ms = 0, create_ms = 0, first_ms = 0;
-  PeakMemory peak = {};
+  quarry::os::PeakMemory peak = {};
 };
 
 nlohmann::json costs_json(const BenchFlags &flags, const nlohmann::json &report, const Costs &costs) {
@@ -303,7 +302,7 @@ nlohmann::json costs_json(const BenchFlags &flags, const nlohmann::json &report,
           {"open_ms", costs.open_ms},
           {"create_ms", costs.create_ms},
           {"first_ms", costs.first_ms},
-          {"peak_rss_kb", costs.peak.kb},
+          {"peak_rss_kb", costs.peak.bytes >> 10},
           {"peak_rss_source", costs.peak.source},
           {"backend_version", report.value("backend_version", "")},
           {"environment", environment()}};
@@ -339,7 +338,7 @@ int bench(const BenchFlags &flags) {
   for (uint64_t i = 0; i < flags.warmup; ++i)
     for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is reported is the memory of the model, not of its measurement.
-  costs.peak = peak_memory();
+  costs.peak = quarry::os::peak_memory();
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   std::optional<ProcessorPeaks> peaks;
   if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
-#include <sys/stat.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/os/file.h"
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
 #include "tools/console/progress.h"
@@ -32,9 +32,9 @@ void add_segments(const nlohmann::json &part, std::set<size_t> &segments) {
 
 // What the container is made of, where it is twice the model: who ships it may leave the graph out.
 void print_contents(const CompileFlags &flags, const nlohmann::json &info) {
-  struct stat model {};
-  if (stat(flags.model.c_str(), &model) != 0 || !S_ISREG(model.st_mode)) return;
-  if (info.value("file_bytes", uint64_t{0}) < 2 * static_cast<uint64_t>(model.st_size)) return;
+  quarry::os::FileInfo model;
+  if (!quarry::os::get_info(flags.model.c_str(), &model) || model.kind != quarry::os::FileKind::Regular) return;
+  if (info.value("file_bytes", uint64_t{0}) < 2 * model.size) return;
   const nlohmann::json none = nlohmann::json::array(), segments = info.value("segments", none);
   std::set<size_t> programs, graphs;
   for (const nlohmann::json &context : info.value("contexts", none))
@@ -51,7 +51,7 @@ void print_contents(const CompileFlags &flags, const nlohmann::json &info) {
   print(
       "  %s are the program, %s the portable graph, from which it is compiled again for other machines and backends;\n"
       "  without it: -O container.keep_graph=0 (the model has %s)\n",
-      bytes_of(programs), bytes_of(graphs), bytes_text(static_cast<uint64_t>(model.st_size)));
+      bytes_of(programs), bytes_of(graphs), bytes_text(model.size));
 }
 
 // A name that ends in .onnx is for ONNX Runtime, which backends of one kind write; who meant another thing is asked.

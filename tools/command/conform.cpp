@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry conform: folders in the layout of ONNX's own tests, run on a backend: passed, failed, or refused with a
 // reason.
-#include <dirent.h>
 #include <fnmatch.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +14,9 @@
 #include <optional>
 #include <set>
 
+#include "base/os/processor.h"
+#include "base/os/process.h"
+#include "base/os/path.h"
 #include "tools/conformance/compare.h"
 #include "tools/conformance/half_precision.h"
 #include "tools/conformance/onnx_operators.h"
@@ -31,6 +31,9 @@
 #include "tools/input/tensor_file.h"
 
 namespace tools {
+
+namespace os = quarry::os;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -45,20 +48,19 @@ struct ConformFlags {
   bool in_process = false, compiled = false, checked = false, list = false, constant_inputs = false;
 };
 
+bool can_read(const std::string &path) { return os::allows(path.c_str(), os::Access::Read); }
+
 std::vector<std::string> names_in(const std::string &folder) {
   std::vector<std::string> names;
-  DIR *dir = opendir(folder.c_str());
-  if (!dir) throw Failure("cannot read the folder '" + folder + "': " + os_text(errno));
-  while (const dirent *entry = readdir(dir))
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  closedir(dir);
+  const int error = os::for_each_name(folder.c_str(), [&](const char *name) { names.emplace_back(name); });
+  if (error != 0) throw Failure("cannot read the folder '" + folder + "': " + os_text(error));
   std::sort(names.begin(), names.end());
   return names;
 }
 
 // A case is a folder with a model.onnx (or model.qrm); anything else is searched for cases below it.
 void find_cases(const std::string &folder, std::vector<std::string> &cases, int depth = 0) {
-  if (access((folder + "/model.onnx").c_str(), R_OK) == 0 || access((folder + "/model.qrm").c_str(), R_OK) == 0) {
+  if (can_read(folder + "/model.onnx") || can_read(folder + "/model.qrm")) {
     cases.push_back(folder);
     return;
   }
@@ -78,7 +80,7 @@ std::vector<std::string> numbered(const std::string &folder, const char *prefix)
   std::vector<std::string> paths;
   for (int i = 0;; ++i) {
     std::string path = folder + "/" + prefix + "_" + std::to_string(i) + ".pb";
-    if (access(path.c_str(), R_OK) != 0) return paths;
+    if (!can_read(path)) return paths;
     paths.push_back(std::move(path));
   }
 }
@@ -156,7 +158,7 @@ class Runner {
 
  private:
   void run_case(const std::string &folder, Json &out) const {
-    const bool container = access((folder + "/model.qrm").c_str(), R_OK) == 0;
+    const bool container = can_read(folder + "/model.qrm");
     const std::string path = folder + (container ? "/model.qrm" : "/model.onnx");
     bool random = false;
     if (!container) {
@@ -216,17 +218,17 @@ class Runner {
       std::map<std::string, std::string> constants;
       for (size_t i = 1; i < files.size(); ++i) constants.emplace(declared[i].name, files[i]);
       const std::vector<uint8_t> content = with_constant_inputs(path, constants);
-      const std::string file = scratch_ + "/" + std::to_string(getpid()) + ".onnx";
+      const std::string file = scratch_ + "/" + std::to_string(os::process_id()) + ".onnx";
       write_bytes(file, std::string(content.begin(), content.end()));
       try {
         const qr::Model model(runtime_, file);
         run_sets(model, {set}, quantized, random, out, true);
       } catch (const qr::Error &error) {
-        unlink(file.c_str());
+        os::remove_file(file.c_str());
         if (error.code() == QR_UNSUPPORTED) return false;
         throw;
       }
-      unlink(file.c_str());
+      os::remove_file(file.c_str());
       out["constant_inputs"] = true;
       if (out.contains("result")) return true;
     }
@@ -264,10 +266,10 @@ class Runner {
     if (flags_.checked) out["promised"] = Json::parse(model.check_nodes(options)).value("refused", 0) == 0;
     if (!flags_.compiled) return qr::Session(model, &options);
     // The way through a container: what a user ships. Mapped, it needs its name no longer.
-    const std::string file = scratch_ + "/" + std::to_string(getpid()) + ".qrm";
+    const std::string file = scratch_ + "/" + std::to_string(os::process_id()) + ".qrm";
     model.compile(file, &options);
     const qr::Model compiled(runtime_, file);
-    unlink(file.c_str());
+    os::remove_file(file.c_str());
     qr::Options plain(runtime_);
     if (!flags_.session.backend.empty()) plain.set("backend", flags_.session.backend);
     return qr::Session(compiled, &plain);
@@ -417,7 +419,7 @@ std::vector<Json> run_cases(const ConformFlags &flags, const std::vector<std::st
     for (uint64_t i = 0; i < cases.size() && !interrupted(); ++i) take(i, runner.run(cases[i]));
   } else {
     std::optional<Runner> runner;  // made in each worker, after the fork
-    const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+    const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(os::processor_count());
     run_in_workers(
         cases.size(), jobs, flags.timeout_s,
         [&](uint64_t i) {

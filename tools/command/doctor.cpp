@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry doctor: every candidate plugin with its verdict, the devices, the processor, and what to do.
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/os/path.h"
 #include "tools/console/command.h"
 
 namespace tools {
@@ -21,8 +20,9 @@ nlohmann::json search_path_json(const qr::Runtime &runtime) {
       return folders;
     }
     const std::string folder = qr::from_c(path);
-    folders.push_back(
-        {{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
+    folders.push_back({{"path", folder},
+                       {"origin", qr::from_c(origin)},
+                       {"exists", quarry::os::allows(folder.c_str(), quarry::os::Access::Enter)}});
   }
 }
 

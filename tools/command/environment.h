@@ -16,11 +16,4 @@ nlohmann::json environment();
 // What the threads of this process have had of the processors, in ms; 0 where the system does not say.
 double processor_ms();
 
-// Peak resident memory of this process in kB.
-struct PeakMemory {
-  long kb;
-  const char *source;  // "VmHWM"; "ru_maxrss", which begins with what the parent of this process held; "none"
-};
-PeakMemory peak_memory();
-
 }  // namespace tools

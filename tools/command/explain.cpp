@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry explain: what docs/errors.md has of an error's id, without the web.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <string_view>
 
+#include "tools/console/help.h"
 #include "errors_page.h"
 #include "tools/console/command.h"
 
@@ -47,28 +45,6 @@ std::string whole_id(std::string typed) {
   return "QR-" + typed;
 }
 
-size_t terminal_width() {
-  winsize size{};
-  const bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return std::clamp<size_t>(known ? size.ws_col : 100, 40, 120);
-}
-
-// A paragraph in lines of at most `width`; a word that is longer has a line of its own.
-std::string wrapped(std::string_view paragraph, size_t width) {
-  std::string out;
-  size_t column = 0;
-  while (!paragraph.empty()) {
-    const size_t end = std::min(paragraph.find_first_of(" \n"), paragraph.size());
-    const std::string_view word = paragraph.substr(0, end);
-    paragraph.remove_prefix(std::min(end + 1, paragraph.size()));
-    if (word.empty()) continue;
-    if (column > 0 && column + 1 + word.size() > width) out += '\n', column = 0;
-    if (column > 0) out += ' ', ++column;
-    out += word, column += word.size();
-  }
-  return out + "\n";
-}
-
 std::string page_of(const Entry &entry, size_t width) {
   std::string out = std::string(entry.id) + ": " + std::string(entry.title) + "\n";
   for (std::string_view rest = entry.text; !rest.empty();) {
@@ -79,7 +55,7 @@ std::string page_of(const Entry &entry, size_t width) {
     if (paragraph.empty()) continue;
     if (paragraph.size() > 2 && paragraph.front() == '*' && paragraph.back() == '*')  // its code
       paragraph = paragraph.substr(1, paragraph.size() - 2);
-    out += "\n" + wrapped(paragraph, width);
+    out += "\n" + wrapped(paragraph, width, 0) + "\n";
   }
   return out;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry export: the graph as Quarry has it after its passes, as ONNX for other programs.
-#include <sys/stat.h>
 
+#include "base/os/file.h"
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
 #include "tools/console/progress.h"
@@ -30,8 +30,8 @@ int export_model(const ExportFlags &flags) {
   const bool piped = is_standard_output(flags.out);
   check_flags(flags, piped);
   const std::string data = flags.out + ".data";
-  struct stat before = {};
-  stat(data.c_str(), &before);
+  quarry::os::FileInfo before{};
+  quarry::os::get_info(data.c_str(), &before);
   const qr::Runtime runtime = flags.session.runtime();
   const qr::Options options = flags.session.make_options(runtime);
   const qr::Model model(runtime, model_source(flags.model), &options);
@@ -47,12 +47,12 @@ int export_model(const ExportFlags &flags) {
   }
   progress.clear();
   if (piped) return 0;
-  struct stat made = {};
-  stat(flags.out.c_str(), &made);
-  print("%s: %s\n", flags.out, bytes_text(static_cast<uint64_t>(made.st_size)));
-  struct stat beside = {};  // a new one is another file than the one before
-  if (stat(data.c_str(), &beside) == 0 && beside.st_ino != before.st_ino)
-    print("%s: %s\n", data, bytes_text(static_cast<uint64_t>(beside.st_size)));
+  quarry::os::FileInfo made{};
+  quarry::os::get_info(flags.out.c_str(), &made);
+  print("%s: %s\n", flags.out, bytes_text(made.size));
+  quarry::os::FileInfo beside{};  // a new one is another file than the one before
+  if (quarry::os::get_info(data.c_str(), &beside) && beside.number != before.number)
+    print("%s: %s\n", data, bytes_text(beside.size));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/os/console.h"
 #include "tools/console/command.h"
 #include "tools/console/help.h"
 #include "tools/console/interrupt.h"
@@ -84,7 +85,7 @@ int status_of(Body body) {
 }  // namespace tools
 
 int main(int argc, char **argv) {
-  tools::occupy_standard_descriptors();
+  quarry::os::occupy_standard_descriptors();
   tools::keep_standard_output();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further (ulimit -f) is an error like a full disk
   int status = tools::status_of([&] { return tools::run_program(argc, argv); });

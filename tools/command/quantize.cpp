@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry quantize: a float model and samples of its inputs to a model with QuantizeLinear and DequantizeLinear.
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <quarry/quantize.hpp>
 #include <sstream>
 
+#include "base/os/path.h"
 #include "tools/command/quantize_library.h"
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
@@ -73,10 +73,13 @@ std::string identity(const SampleFiles &sample) {
     line += escaped;
   }
   for (const auto &[input, path] : sample.files) {
-    struct stat info {};
-    if (stat(path.c_str(), &info) != 0) continue;  // reading it will fail
-    line += ", " + input + ": " + std::to_string(info.st_size) + " bytes of " + std::to_string(info.st_mtim.tv_sec) +
-            "." + std::to_string(info.st_mtim.tv_nsec);
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(path, error);
+    const auto time = std::filesystem::last_write_time(path, error);
+    if (error) continue;  // reading it will fail
+    const auto since = std::chrono::nanoseconds(std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
+    line += ", " + input + ": " + std::to_string(size) + " bytes of " + std::to_string(since / 1'000'000'000) + "." +
+            std::to_string(since % 1'000'000'000);
   }
   return line;
 }
@@ -95,8 +98,7 @@ class KeptCalibration {
 
   // How many samples the file knows.
   size_t take_up(qr::Signal &signal) {
-    struct stat info {};
-    if (path_.empty() || stat(path_.c_str(), &info) != 0) return 0;
+    if (path_.empty() || !quarry::os::allows(path_.c_str(), quarry::os::Access::Exists)) return 0;
     std::istringstream lines(quantizer_.restore(path_, &signal));
     const auto count = static_cast<size_t>(quantizer_.sample_count());
     if (count > samples_.size())

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/failure.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "base/os/process.h"
 #include "tools/console/output.h"
 #include "tools/console/reasons.h"
 
@@ -76,9 +75,8 @@ void no_room(uint64_t bytes, const std::string &what) {
 
 std::string os_text(int number) {
   std::string text = std::strerror(number);
-  rlimit limit;
-  if (number == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    text += ": this process may have " + std::to_string(limit.rlim_cur) + " (ulimit -n)";
+  if (const uint64_t most = quarry::os::most_open_files(); number == EMFILE && most > 0)
+    text += ": this process may have " + std::to_string(most) + " (ulimit -n)";
   return text;
 }
 

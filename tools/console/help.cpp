@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/help.h"
 
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/os/console.h"
 #include "tools/console/output.h"
 
 namespace tools {
@@ -88,12 +87,11 @@ class Help : public CLI::Formatter {
 
 size_t terminal_width() {
   size_t columns = 80;
-  winsize size{};
   if (const char *const given = std::getenv("COLUMNS"); given && *given) {
     size_t found = 0;
     if (std::from_chars(given, given + std::strlen(given), found).ec == std::errc()) columns = found;
-  } else if (ioctl(fileno(standard_output()), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    columns = size.ws_col;
+  } else if (const uint32_t said = quarry::os::terminal_columns(fileno(standard_output())); said > 0) {
+    columns = said;
   }
   return std::clamp(columns, kNarrowest, kWidest);
 }

@@ -1,75 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/interrupt.h"
 
-#include <semaphore.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 
+#include "base/os/interrupt.h"
+
 namespace tools {
-namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-
-// A handler reaches nothing but these.
-std::atomic<int> g_noted{0};
-sem_t g_wake;
-struct sigaction g_before[3];
-
-void note(int number) {
-  const int number_before = errno;
-  if (number == SIGINT && g_noted.load() == SIGINT) {
-    signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
-  }
-  g_noted.store(number);
-  sem_post(&g_wake);
-  errno = number_before;
-}
-
-}  // namespace
+namespace os = quarry::os;
 
 Interruptible::Interruptible(std::function<void()> wake) : wake_(std::move(wake)) {
-  sem_init(&g_wake, 0, 0);
-  struct sigaction action {};
-  action.sa_handler = note;
-  action.sa_flags = SA_RESTART;
-  for (size_t i = 0; i < 3; ++i) {
-    sigaction(kSignals[i], nullptr, &g_before[i]);
-    if (g_before[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
-  }
+  os::begin_noting_interrupts();
   if (!wake_) return;
   waiter_ = std::thread([this] {
-    while (sem_wait(&g_wake) != 0 && errno == EINTR) {
-    }
+    os::await_interrupt();
     if (!done_) wake_();
   });
 }
 
 Interruptible::~Interruptible() {
-  for (size_t i = 0; i < 3; ++i) sigaction(kSignals[i], &g_before[i], nullptr);
+  os::end_noting_interrupts();
   if (!waiter_.joinable()) return;
   done_ = true;
-  sem_post(&g_wake);
+  os::release_interrupt_waiter();
   waiter_.join();
 }
 
-int interrupted() noexcept { return g_noted.load(); }
+int interrupted() noexcept { return os::noted_interrupt(); }
 
-const char *interrupt_name() noexcept {
-  const int number = interrupted();
-  return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : number == SIGHUP ? "SIGHUP" : "no signal";
-}
+const char *interrupt_name() noexcept { return os::interrupt_name(interrupted()); }
 
 void end_by_interrupt() {
   const int number = interrupted();
   if (number == 0) return;
   std::fprintf(stderr, "quarry: stopped by %s\n", interrupt_name());
-  signal(number, SIG_DFL);
-  raise(number);
-  _exit(128 + number);  // a process 1 is not ended by its own signals
+  os::end_by_interrupt(number);
 }
 
 }  // namespace tools

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/output.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdarg>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
+#include "base/os/path.h"
+#include "base/os/console.h"
 #include "base/new_file.h"
 #include "tools/console/failure.h"
 
@@ -48,26 +46,8 @@ void print_text(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), to) != text.size() && to == g_output) refused(errno);
 }
 
-void occupy_standard_descriptors() {
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free number is the one that is missing. Its other direction: reading 0 fails, writing 1 and 2.
-    (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
-  }
-}
-
 void keep_standard_output() {
-  const int fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
-  FILE *own = fd < 0 ? nullptr : fdopen(fd, "w");  // not of a descriptor that cannot be written: its errors stay
-  if (!own) {
-    if (fd >= 0) close(fd);
-    return;
-  }
-  if (dup2(2, 1) < 0) {
-    std::fclose(own);
-    return;
-  }
-  g_output = own;
+  if (FILE *const own = quarry::os::take_standard_output()) g_output = own;
 }
 
 FILE *standard_output() { return g_output; }
@@ -105,10 +85,10 @@ void write_text(const std::string &path, const std::string &text) {
 }
 
 ScratchFolder::ScratchFolder() {
-  const char *const place = std::getenv("TMPDIR");
-  path_ = std::string(place && *place ? place : "/tmp") + "/quarry-XXXXXX";
-  if (!mkdtemp(path_.data()))
-    throw Failure("cannot make a folder '" + path_ + "': " + os_text(errno),
+  quarry::String place;
+  path_ = quarry::os::make_scratch_folder(&place);
+  if (path_.empty())
+    throw Failure("cannot make a folder in '" + std::string(place) + "': " + os_text(errno),
                   "set TMPDIR to a folder that may be written");
 }
 
@@ -119,7 +99,7 @@ ScratchFolder::~ScratchFolder() {
 
 int standard_output_for(const char *what) {
   const int fd = fileno(g_output);
-  if (isatty(fd))
+  if (quarry::os::is_terminal(fd))
     throw UsageError(std::string("standard output: found a terminal, expected a file or a pipe for ") + what,
                      "name a file, or send it on: ... -o - > FILE");
   if (std::fflush(g_output) != 0) refused(errno);

@@ -25,11 +25,7 @@ template <class... A>
 // Writes a text as it is, NUL bytes included.
 void print_text(const std::string &text);
 
-// At the start of the program: where a caller closed descriptor 0, 1 or 2, a file of the model's would get its number
-// and be written into. They are opened so that using them is an error, as before.
-void occupy_standard_descriptors();
-
-// After that: libraries of others that a backend opens may print, and what they print must not stand among the data.
+// Libraries of others that a backend opens may print, and what they print must not stand among the data.
 // From here on what this program prints goes by a descriptor of its own, and descriptor 1 is standard error.
 void keep_standard_output();
 // Where `print` writes, for print_to.

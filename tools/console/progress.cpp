@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/progress.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 
+#include "base/os/console.h"
 #include "tools/console/output.h"
 
 namespace tools {
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine() : terminal_(quarry::os::is_terminal(2)) {}
 
 void ProgressLine::show(uint64_t done, uint64_t total, std::string_view what) {
   if (!terminal_) return;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/read_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
 
+#include "base/os/console.h"
+#include "base/os/file.h"
 #include "tools/console/command.h"
 
 namespace tools {
+
+namespace os = quarry::os;
+
 namespace {
 
 std::vector<uint8_t> read_all(const std::string &path) {
@@ -21,13 +22,14 @@ std::vector<uint8_t> read_all(const std::string &path) {
     if (number == EMFILE || number == ENFILE || number == EIO) throw Failure(message);
     throw UsageError(message, "check the path");
   };
-  FILE *opened = path == "-" ? fdopen(fcntl(0, F_DUPFD_CLOEXEC, 3), "rb") : std::fopen(path.c_str(), "rbe");
+  FILE *const opened = path == "-" ? os::open_standard_input() : os::open_stream(path.c_str());
   if (!opened) failed(errno);
   const std::unique_ptr<FILE, int (*)(FILE *)> file(opened, std::fclose);
-  struct stat info {};
-  if (fstat(fileno(opened), &info) == 0 && S_ISDIR(info.st_mode)) failed(EISDIR);
+  os::FileInfo info{};
+  const bool known = os::get_info(fileno(opened), &info);
+  if (known && info.kind == os::FileKind::Folder) failed(EISDIR);
   // A regular file says its size; what comes out of a pipe is read until its end.
-  std::vector<uint8_t> bytes = room_for(S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size) : 0, path);
+  std::vector<uint8_t> bytes = room_for(known && info.kind == os::FileKind::Regular ? info.size : 0, path);
   size_t used = 0;
   for (;;) {
     if (used == bytes.size()) {
@@ -63,20 +65,18 @@ std::vector<uint8_t> read_head(const std::string &path, size_t size) {
     bytes.resize(std::min(bytes.size(), size));
     return bytes;
   }
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bytes;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return bytes;  // reading it reports why
-  bytes.resize(size);
-  const ssize_t got = pread(fd, bytes.data(), size, 0);
-  bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  close(fd);
+  os::FileInfo info;
+  if (!os::get_info(path.c_str(), &info) || info.kind != os::FileKind::Regular) return bytes;
+  const quarry::OpenFd file = os::open_file(path.c_str());
+  bytes.resize(static_cast<size_t>(std::min<uint64_t>(size, info.size)));
+  // Where it cannot be read, reading it whole reports why.
+  if (file.get() < 0 || os::read_at(file.get(), bytes.data(), bytes.size(), 0) != 0) bytes.clear();
   return bytes;
 }
 
 bool is_folder(const std::string &path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  os::FileInfo info;
+  return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Folder;
 }
 
 }  // namespace tools

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/console/usage.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 namespace tools {
+
+using quarry::os::FileInfo, quarry::os::FileKind, quarry::os::get_info;
+
 namespace {
 
 std::string in_quotes(const std::string &text) { return "'" + text + "'"; }
@@ -19,8 +20,8 @@ std::string found_expected(const std::string &found, const std::string &expected
 }
 
 bool is_file(const std::string &path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  FileInfo info;
+  return get_info(path.c_str(), &info) && info.kind == FileKind::Regular;
 }
 
 std::vector<const CLI::App *> commands_of(const CLI::App &app) {
@@ -101,17 +102,17 @@ bool names_a_result(const CLI::Option &option) {
          (name == "--profile" && type != "FILE");
 }
 
-bool is_same_file(const struct stat &one, const std::string &path) {
-  struct stat other {};
-  return stat(path.c_str(), &other) == 0 && S_ISREG(other.st_mode) && one.st_dev == other.st_dev &&
-         one.st_ino == other.st_ino;
+bool is_same_file(const FileInfo &one, const std::string &path) {
+  FileInfo other;
+  return get_info(path.c_str(), &other) && other.kind == FileKind::Regular && one.device == other.device &&
+         one.number == other.number;
 }
 
 // `path` is what the flag `result` names; `other` is another flag.
 void check_result(const CLI::App &command, const CLI::Option &result, const std::string &path,
                   const CLI::Option &other) {
-  struct stat info {};
-  const bool is_there = path != "-" && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  FileInfo info{};
+  const bool is_there = path != "-" && get_info(path.c_str(), &info) && info.kind == FileKind::Regular;
   for (const std::string &word : other.results()) {
     if (names_a_result(other) && word == path)
       throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result.get_name() + " and for " +

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/input/saved_files.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/os/path.h"
+#include "base/os/file.h"
 #include "tools/console/failure.h"
 #include "tools/console/output.h"
 
@@ -30,20 +30,20 @@ SavedFiles::SavedFiles(std::string folder, const std::vector<std::string> &input
   if (is_standard_output(folder_))
     throw UsageError("--save: found '-', expected a folder: each output is a file of its own",
                      "--json prints results to standard output");
-  if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
-    throw UsageError("--save: cannot make the folder '" + folder_ + "': " + std::strerror(errno));
-  struct stat info {};
-  if (stat(folder_.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+  if (const int error = quarry::os::make_folder(folder_.c_str()); error != 0 && error != EEXIST)
+    throw UsageError("--save: cannot make the folder '" + folder_ + "': " + os_text(error));
+  quarry::os::FileInfo info;
+  if (quarry::os::get_info(folder_.c_str(), &info) && info.kind != quarry::os::FileKind::Folder)
     throw UsageError("--save: found that '" + folder_ + "' is no folder, expected one or a name that is free");
   for (const std::string &input : inputs)
-    if (stat(input.c_str(), &info) == 0) inputs_.emplace_back(info.st_dev, info.st_ino);
+    if (quarry::os::get_info(input.c_str(), &info)) inputs_.emplace_back(info.device, info.number);
 }
 
 bool SavedFiles::is_input(const std::string &path) const {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 &&
-         std::find(inputs_.begin(), inputs_.end(),
-                   std::pair<unsigned long long, unsigned long long>(info.st_dev, info.st_ino)) != inputs_.end();
+  quarry::os::FileInfo info;
+  return quarry::os::get_info(path.c_str(), &info) &&
+         std::find(inputs_.begin(), inputs_.end(), std::pair<uint64_t, uint64_t>(info.device, info.number)) !=
+             inputs_.end();
 }
 
 std::string SavedFiles::path(const std::string &input, const std::string &output) {

@@ -21,7 +21,7 @@ class SavedFiles {
 
   std::string folder_;
   std::vector<std::string> taken_;
-  std::vector<std::pair<unsigned long long, unsigned long long>> inputs_;  // device and number of each
+  std::vector<std::pair<uint64_t, uint64_t>> inputs_;  // device and number of each
 };
 
 // The part of a path behind the last '/'.

@@ -3,9 +3,6 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>

@@ -15,7 +15,6 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
-#include <sys/auxv.h>
 #endif
 
 namespace tools {
@@ -116,7 +115,7 @@ struct PeakLoops {
 PeakLoops peak_loops() {
   PeakLoops best;
   constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP
-  if (getauxval(AT_HWCAP) & kDotProducts) best.int8 = {"sdot v.4s", sdot, 12 * 32};
+  if (quarry::os::processor_features().first & kDotProducts) best.int8 = {"sdot v.4s", sdot, 12 * 32};
   return best;
 }
 

@@ -3,10 +3,12 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 
 namespace quarry::os {
 
@@ -38,5 +40,14 @@ int for_each_name(const char *folder, void (*visit)(void *self, const char *name
 int enter_own_folder(const char *path) noexcept { return ::unshare(CLONE_FS) == 0 && ::chdir(path) == 0 ? 0 : errno; }
 
 void remove_file(const char *path) noexcept { ::unlink(path); }
+
+int make_folder(const char *path) noexcept { return ::mkdir(path, 0777) == 0 ? 0 : errno; }
+
+String make_scratch_folder(String *out_place) {
+  const char *const place = std::getenv("TMPDIR");
+  *out_place = place && *place ? place : "/tmp";
+  String path = *out_place + "/quarry-XXXXXX";
+  return ::mkdtemp(path.data()) ? path : "";
+}
 
 }  // namespace quarry::os

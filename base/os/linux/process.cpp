@@ -3,7 +3,12 @@
 
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string_view>
 
 #include "base/os/mapping.h"
 
@@ -26,5 +31,23 @@ void *make_page_zeroed_by_fork() noexcept {
 }
 
 void free_page_zeroed_by_fork(void *page) noexcept { unmap(page, page_size()); }
+
+// "ru_maxrss" begins with what the parent of this process held.
+PeakMemory peak_memory() noexcept {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE *)> status(std::fopen("/proc/self/status", "re"), std::fclose);
+  for (char line[256]; status && std::fgets(line, sizeof line, status.get());) {
+    constexpr std::string_view kKey = "VmHWM:";
+    if (std::string_view(line).starts_with(kKey))
+      return {std::strtoull(line + kKey.size(), nullptr, 10) << 10, "VmHWM"};
+  }
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss <= 0) return {0, "none"};
+  return {static_cast<std::uint64_t>(usage.ru_maxrss) << 10, "ru_maxrss"};
+}
+
+std::uint64_t most_open_files() noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : 0;
+}
 
 }  // namespace quarry::os

@@ -3,7 +3,9 @@
 
 #include <cerrno>
 
+#include "base/os/process.h"
 #include "base/os/windows/system.h"
+#include "base/status.h"
 
 namespace quarry::os {
 namespace {
@@ -57,6 +59,29 @@ int enter_own_folder(const char *) noexcept { return ENOSYS; }
 void remove_file(const char *path) noexcept {
   const Wide name(path);
   if (name.get()) DeleteFileW(name.get());
+}
+
+int make_folder(const char *path) noexcept {
+  const Wide name(path);
+  if (!name.get()) return errno;
+  return CreateDirectoryW(name.get(), nullptr) ? 0 : number_of(GetLastError());
+}
+
+// (The system's own folder for such files is the user's.)
+String make_scratch_folder(String *out_place) {
+  String room;
+  const char *const place = variable("TMPDIR", room);
+  wchar_t own[MAX_PATH + 1];
+  const DWORD size = GetTempPathW(MAX_PATH + 1, own);
+  *out_place = place && *place ? String(place) : narrow_path({own, size <= MAX_PATH ? size : 0});
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const String path = format("%s/quarry-%u-%u", out_place->c_str(), process_id(), i);
+    const int error = make_folder(path.c_str());
+    if (error == 0) return path;
+    errno = error;
+    if (error != EEXIST) break;
+  }
+  return {};
 }
 
 }  // namespace quarry::os

@@ -3,7 +3,11 @@
 
 #include "base/os/windows/system.h"
 // After the one above.
+#include <psapi.h>
 #include <shellapi.h>
+
+#include <cstdio>
+#include <memory>
 
 namespace quarry::os {
 
@@ -42,5 +46,13 @@ void *make_page_zeroed_by_fork() noexcept {
 }
 
 void free_page_zeroed_by_fork(void *page) noexcept { VirtualFree(page, 0, MEM_RELEASE); }
+
+PeakMemory peak_memory() noexcept {
+  PROCESS_MEMORY_COUNTERS counters;
+  if (!K32GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters)) return {0, "none"};
+  return {counters.PeakWorkingSetSize, "PeakWorkingSetSize"};
+}
+
+std::uint64_t most_open_files() noexcept { return static_cast<std::uint64_t>(::_getmaxstdio()); }
 
 }  // namespace quarry::os

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/os/processor.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "base/os/windows/system.h"
 
 namespace quarry::os {
@@ -39,5 +42,25 @@ std::uint64_t memory_bytes() noexcept {
 // Windows 11 would give them to a program that asks (EnableProcessOptionalXStateFeatures); nobody has tried it with our
 // kernels.
 bool allow_tiles() noexcept { return false; }
+
+std::uint32_t processor_count() noexcept { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+
+double load_of_last_minute() noexcept { return -1; }
+
+std::string_view clock_governor(std::span<char>) noexcept { return {}; }
+
+// GetVersion() says what the program's manifest names.
+std::string_view system_name(std::span<char> buffer) noexcept {
+  using Version = LONG(WINAPI *)(RTL_OSVERSIONINFOW *);
+  const HMODULE library = GetModuleHandleW(L"ntdll.dll");
+  const auto version =
+      reinterpret_cast<Version>(reinterpret_cast<void *>(library ? GetProcAddress(library, "RtlGetVersion") : nullptr));
+  RTL_OSVERSIONINFOW info{};
+  info.dwOSVersionInfoSize = sizeof info;
+  if (!version || version(&info) != 0) return "Windows";
+  const int size = std::snprintf(buffer.data(), buffer.size(), "Windows %lu.%lu.%lu", info.dwMajorVersion,
+                                 info.dwMinorVersion, info.dwBuildNumber);
+  return {buffer.data(), std::min(static_cast<std::size_t>(size), buffer.size() - 1)};
+}
 
 }  // namespace quarry::os
