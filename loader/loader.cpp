@@ -79,7 +79,7 @@ Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : env
   if (const char *path = os::variable("QUARRY_BACKEND_PATH", room); path && !os::is_privileged())
     add_folders(path, "environment", folders_);
   add_own_folders(options.library_folder, folders_);
-  add_folder(QR_BACKEND_DIR, "built in", folders_);
+  if constexpr (sizeof QR_BACKEND_DIR > 1) add_folder(QR_BACKEND_DIR, "built in", folders_);
 #else
   (void)options;
 #endif

@@ -13,21 +13,22 @@ install_packages windows || { echo "cannot install mingw-w64 and wine" >&2; exit
 # Headers that need no library, which mingw does not look for in /usr/include.
 headers=$build.headers
 mkdir -p "$headers"
-for one in xxhash.h flatbuffers doctest; do ln -sfn "/usr/include/$one" "$headers/$one"; done
-configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-I$headers" || exit 1
+for one in xxhash.h flatbuffers doctest CLI nlohmann stb; do ln -sfn "/usr/include/$one" "$headers/$one"; done
+configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dprogram=enabled -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-isystem$headers" || exit 1
 ninja -C "$build" tests/unit/base/test-os-everywhere.exe tests/unit/base/os-child.exe tests/unit/base/test-alloc.exe tests/unit/base/test-hash-index.exe tests/unit/base/test-pattern.exe \
   tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu-reference/quarry-backend-cpu-reference.dll \
-  backends/null/quarry-backend-null.dll bindings/hello.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
+  backends/null/quarry-backend-null.dll bindings/hello.exe tools/quarry.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
   { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
 
 export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="Z:$build/runtime"
 unset DISPLAY
+export LC_ALL=C.UTF-8  # wine reads words of the command line by it
 failed=0
 # windows NAME TEXT COMMAND...: runs a program under wine; what it prints must have TEXT, and it must end well.
 windows() {
   name=$1 text=$2
   shift 2
-  if wine "$@" >"$build.run.log" 2>&1 && grep -q "$text" "$build.run.log"; then echo "$name: $(grep -m 1 "$text" "$build.run.log" | tr -d '\r')"
+  if wine "$@" >"$build.run.log" 2>&1 && grep -q "$text" "$build.run.log"; then printf "%s: %s\n" "$name" "$(grep -m 1 -- "$text" "$build.run.log" | tr -d "\r")"
   else failed=1; echo "$name: FAILED"; tail -n 20 "$build.run.log"; fi
 }
 for one in os-everywhere alloc hash-index pattern; do windows "base, $one" 'Status: SUCCESS' "$build/tests/unit/base/test-$one.exe"; done
@@ -42,6 +43,26 @@ if [ -x "$linux/tools/quarry" ] && [ -x "$linux/bindings/hello" ] && "$linux/too
   if [ -n "$numbers" ] && [ "$found" = "$numbers" ]; then echo "the numbers of Linux, on cpu-reference: $(echo "$numbers" | tail -n 1)"
   else failed=1; printf 'the numbers of Linux, on cpu-reference: FAILED\nthere: %s\nhere: %s\n' "$numbers" "$found"; fi
 else echo "a container: left out, no program in $linux to compile one"; fi
+# The program: names of files that are in no code page, standard input and output, a folder that it makes, wrong use.
+place=$build.place/Größe-模型
+rm -rf "$build.place"
+mkdir -p "$place"
+if cp "$build.digits.qrm" "$place/ziffern-数字.qrm" 2>/dev/null; then
+  export QUARRY_BACKEND_PATH="Z:$build/backends/cpu-reference"
+  windows "the program's version" '^quarry [0-9]' "$build/tools/quarry.exe" --version
+  windows "the program runs a model, and saves its output" 'saved as' "$build/tools/quarry.exe" run "$place/ziffern-数字.qrm" --backend cpu-reference --zeros --save "$place/out"
+  "$linux/tools/quarry" run "$build.digits.qrm" --backend cpu-reference --zeros --save "$build.place/linux" >"$build.run.log" 2>&1
+  if cmp -s "$place/out/scores.npy" "$build.place/linux/scores.npy"; then echo "its output: the bytes of Linux"
+  else failed=1; echo "its output: FAILED: found other bytes than on Linux"; fi
+  windows "it verifies a container by Windows' own path" 'sound' "$build/tools/quarry.exe" verify "Z:$(printf %s "$place" | tr / "\\\\")\\ziffern-数字.qrm"
+  windows "it reads standard input" 'container format' "$build/tools/quarry.exe" inspect - <"$build.digits.qrm"
+  windows "it doctors" 'ok   cpu-reference' "$build/tools/quarry.exe" doctor
+  windows "it measures" 'PeakWorkingSetSize' "$build/tools/quarry.exe" bench "$place/ziffern-数字.qrm" --backend cpu-reference --iterations 3 --json -
+  wine "$build/tools/quarry.exe" run "$place/nothing.qrm" >"$build.run.log" 2>&1
+  if [ $? = 3 ] && grep -q 'QR-F0001' "$build.run.log"; then echo "a file that is not there: exit status 3, $(grep -m 1 -o 'No such file or directory' "$build.run.log")"
+  else failed=1; echo "a file that is not there: FAILED"; cat "$build.run.log"; fi
+  unset QUARRY_BACKEND_PATH
+else echo "the program: left out, no container"; fi
 # Bad plugins, in a folder whose name is in no code page: each is refused before any of it runs, and says why.
 bad=$build.bad/Größe-模型
 mkdir -p "$bad"

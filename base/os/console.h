@@ -11,9 +11,10 @@ bool is_terminal(int fd) noexcept;
 // 0: no terminal, or one that does not say it.
 std::uint32_t terminal_columns(int fd) noexcept;
 
-// Descriptors 0, 1 and 2 that the caller of the program left closed are taken, so that no file gets their number:
-// reading 0 and writing 1 and 2 fail.
-void occupy_standard_descriptors() noexcept;
+// First in main(). Descriptors 0, 1 and 2 that the caller of the program left closed are taken, so that no file gets
+// their number: reading 0 and writing 1 and 2 fail. A file that may not grow further (ulimit -f) is an error like a
+// full disk. A console of Windows shows UTF-8 and knows the escapes of other terminals.
+void begin_program() noexcept;
 // A stream of the program's own onto what standard output is; what others print there goes to standard error from here
 // on. nullptr: it cannot be written, and all is as it was.
 std::FILE *take_standard_output() noexcept;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry completion: what a shell reads to complete this program's words; quarry manual: pages for man. Both are
 // written from the help. quarry words: what a completion asks for.
-#include <filesystem>
 
 #include "tools/command/command_table.h"
 #include "tools/console/command.h"
@@ -31,10 +30,9 @@ int write_manual(const ProgramTable &table, const std::string &command, const st
     print_text(manual_page(table, command));
     return 0;
   }
-  const std::filesystem::path place(folder);
-  write_text(place / "quarry.1", manual_page(table, ""));
+  write_text(folder + "/quarry.1", manual_page(table, ""));
   for (const CommandRow &one : table.commands)
-    write_text(place / ("quarry-" + one.name + ".1"), manual_page(table, one.name));
+    write_text(folder + "/quarry-" + one.name + ".1", manual_page(table, one.name));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/os/path.h"
+#include "base/os/processor.h"
 #include "tools/console/command.h"
 
 namespace tools {
@@ -72,7 +73,7 @@ int doctor(const SessionFlags &flags, bool as_json) {
   nlohmann::json report = {{"version", qr_version()},
                            {"plugin_target", qr_plugin_target()},
                            {"cpu_features", qr_runtime_cpu_features(runtime.get())},
-                           {"processors", sysconf(_SC_NPROCESSORS_ONLN)}};
+                           {"processors", quarry::os::processor_count()}};
   report["search_path"] = search_path_json(runtime);
   report["backends"] = nlohmann::json::array();
   const uint64_t count = runtime.scan();

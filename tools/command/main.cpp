@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `quarry` program: one subcommand a file, all of them on the public C ABI alone.
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <sstream>
 #include <string_view>
 
 #include "base/os/console.h"
+#include "base/os/process.h"
 #include "tools/console/command.h"
 #include "tools/console/help.h"
 #include "tools/console/interrupt.h"
@@ -26,6 +26,7 @@ bool tells_of_quantize(int argc, char **argv) {
 int run_program(int argc, char **argv) {
   CLI::App app{"Quarry runs neural networks: one model file, the backend chosen when it is deployed.", "quarry"};
   app.set_version_flag("--version", std::string("quarry ") + qr_version());
+  app.allow_windows_style_options(false);  // a path may begin with a slash
   app.require_subcommand(1);
   app.footer(
       "`quarry COMMAND --help` describes a command. Exit status: 0 done, 1 the answer is no, 2 wrong use, 3 an error.");
@@ -38,7 +39,9 @@ int run_program(int argc, char **argv) {
   register_view(app, action);
   register_inspect(app, action);
   register_verify(app, action);
-  register_conform(app, action);
+#ifdef QR_WITH_ONNX
+  register_conform(app, action);  // its cases are in ONNX's files
+#endif
   register_diff(app, action);
   register_quantize(app, action, tells_of_quantize(argc, argv));
   register_bench(app, action);
@@ -85,10 +88,16 @@ int status_of(Body body) {
 }  // namespace tools
 
 int main(int argc, char **argv) {
-  quarry::os::occupy_standard_descriptors();
+  quarry::os::begin_program();
   tools::keep_standard_output();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further (ulimit -f) is an error like a full disk
-  int status = tools::status_of([&] { return tools::run_program(argc, argv); });
+  int status = tools::status_of([&] {
+    // On Windows argv is in its code page.
+    quarry::Vector<quarry::String> words = quarry::os::program_words(argc, argv);
+    std::vector<char *> texts;
+    for (quarry::String &word : words) texts.push_back(word.data());
+    texts.push_back(nullptr);
+    return tools::run_program(static_cast<int>(words.size()), texts.data());
+  });
   if (status <= 1)  // otherwise the reader has read already that this is not the whole
     status = tools::status_of([&] {
       tools::finish_output();

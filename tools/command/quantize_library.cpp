@@ -10,7 +10,7 @@
 namespace tools {
 namespace {
 
-constexpr const char *kLibrary = "libquarry-quantize.so." QR_TOOLS_ABI;
+constexpr const char *kLibrary = QR_QUANTIZE_FILE;
 
 // QR_QUANTIZE_CALL(name, parameters, arguments)
 #define QR_QUANTIZE_CALLS                                                                                              \

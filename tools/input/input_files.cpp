@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tools/console/command.h"
 #include "tools/console/failure.h"
 #include "tools/console/read_file.h"
 

@@ -14,7 +14,7 @@ namespace tools {
 namespace {
 
 constexpr size_t kParts = 200;
-constexpr double kWidth = 860, kLeft = 190, kRight = 30, kTop = 56, kRow = 92, kBars = 60;
+constexpr double kPlotWidth = 860, kLeft = 190, kRight = 30, kTop = 56, kRow = 92, kBars = 60;
 
 std::string number(double value) {
   char text[40];
@@ -66,7 +66,7 @@ struct Axis {
   bool log;
   double x(double ms) const {
     const double part = log ? std::log(ms / low) / std::log(high / low) : (ms - low) / (high - low);
-    return kLeft + std::clamp(part, 0.0, 1.0) * (kWidth - kLeft - kRight);
+    return kLeft + std::clamp(part, 0.0, 1.0) * (kPlotWidth - kLeft - kRight);
   }
   double ms(double part) const { return log ? low * std::pow(high / low, part) : low + (high - low) * part; }
 };
@@ -116,7 +116,7 @@ std::string row_svg(const LatencySeries &one, const Axis &axis, size_t index) {
     out += "M" + number(x0) + " " + number(base) + "V" + number(base - std::max(height, 0.8)) + "H" + number(x1) + "V" +
            number(base) + "Z";
   }
-  out += "\"/>\n<path class=\"base\" d=\"M" + number(kLeft) + " " + number(base) + "H" + number(kWidth - kRight) +
+  out += "\"/>\n<path class=\"base\" d=\"M" + number(kLeft) + " " + number(base) + "H" + number(kPlotWidth - kRight) +
          "\"/>\n";
   // Marks; their words stand below the row one behind the other, so that none covers another.
   std::string words;
@@ -173,8 +173,8 @@ std::string latency_svg(const std::string &title, const std::vector<LatencySerie
   const Axis axis = axis_of(series);
   const double bottom = kTop + kRow * static_cast<double>(series.size());
   std::string out =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kWidth) + " " + number(bottom + 40) +
-      "\" width=\"" + number(kWidth) + "\" height=\"" + number(bottom + 40) +
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kPlotWidth) + " " + number(bottom + 40) +
+      "\" width=\"" + number(kPlotWidth) + "\" height=\"" + number(bottom + 40) +
       "\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n<title>" + escaped(title) +
       "</title>\n"
       "<style>:root{--ground:#fff;--ink:#1f2328;--quiet:#626a73;--line:#dcdcdc}"

@@ -2,6 +2,7 @@
 #include "base/os/console.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,7 +15,8 @@ std::uint32_t terminal_columns(int fd) noexcept {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void occupy_standard_descriptors() noexcept {
+void begin_program() noexcept {
+  ::signal(SIGXFSZ, SIG_IGN);
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     // The lowest free number is the one that is missing. Its other direction fails.

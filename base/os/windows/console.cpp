@@ -35,8 +35,7 @@ std::uint32_t terminal_columns(int fd) noexcept {
   return columns > 0 ? static_cast<std::uint32_t>(columns) : 0;
 }
 
-// A console reads and writes in its own code page, and shows escape sequences as they are, unless it is asked.
-void occupy_standard_descriptors() noexcept {
+void begin_program() noexcept {
   SetConsoleOutputCP(CP_UTF8);
   for (const int fd : {1, 2}) {
     DWORD mode;

@@ -2,6 +2,7 @@
 // What base/os promises on every system. Names have letters of several scripts: a system whose own names are in another
 // code than UTF-8 must take them.
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,8 +10,10 @@
 #include "base/clock.h"
 #include "base/new_file.h"
 #include "base/os/child_process.h"
+#include "base/os/console.h"
 #include "base/os/file.h"
 #include "base/os/file_lock.h"
+#include "base/os/interrupt.h"
 #include "base/os/library.h"
 #include "base/os/mapping.h"
 #include "base/os/path.h"
@@ -316,6 +319,59 @@ TEST_CASE("a child process: its words, descriptors, stream and end") {
   const String nothing[] = {program + "-that-is-not-there"};
   CHECK_EQ(none.start(nothing, scratch.path, {}, 3), ENOENT);
   CHECK_FALSE(begin_as_child(250));  // no stream
+}
+
+TEST_CASE("a program: its scratch folder, its memory, its machine, its streams") {
+  String place;
+  const String folder = make_scratch_folder(&place);
+  REQUIRE(!folder.empty());
+  CHECK(folder.starts_with(place));
+  CHECK(make_scratch_folder(&place) != folder);
+  const String inside = folder + "/" + kName;
+  CHECK_EQ(make_folder(inside.c_str()), 0);
+  CHECK_EQ(make_folder(inside.c_str()), EEXIST);
+  CHECK_EQ(make_folder((folder + "/not there/inside").c_str()), ENOENT);
+  FileInfo info;
+  REQUIRE(get_info(inside.c_str(), &info));
+  CHECK(info.kind == FileKind::Folder);
+
+  const String file = inside + "/bytes";
+  CHECK_OK(write_file(file,
+                      "a\r\nb\x1a"
+                      "c"));
+  std::FILE *const stream = open_stream(file.c_str());
+  REQUIRE(stream != nullptr);
+  char bytes[16];
+  CHECK_EQ(std::string_view(bytes, std::fread(bytes, 1, sizeof bytes, stream)),
+           "a\r\nb\x1a"
+           "c");
+  CHECK_FALSE(is_terminal(fileno(stream)));
+  CHECK_EQ(terminal_columns(fileno(stream)), 0);
+  std::fclose(stream);
+  CHECK(open_stream((file + " not there").c_str()) == nullptr);
+  fs::remove_all(fs::path(std::u8string(folder.begin(), folder.end())));
+
+  const PeakMemory before = peak_memory();
+  CHECK(before.bytes > 1 << 20);
+  {
+    const Vector<char> much(64 << 20, 1);
+    CHECK_EQ(much[much.size() / 2], 1);
+  }
+  CHECK(peak_memory().bytes >= before.bytes + (48 << 20));
+  CHECK(std::string_view(before.source) != "none");
+  CHECK(processor_count() >= usable_processors());
+  char room[256];
+  CHECK(system_name(room).size() > 5);
+  CHECK(!processor_kind(room).empty());
+}
+
+TEST_CASE("Ctrl-C: who waits for it can be let go, and its number has a name") {
+  begin_noting_interrupts();
+  release_interrupt_waiter();
+  await_interrupt();
+  end_noting_interrupts();
+  CHECK_EQ(noted_interrupt(), 0);
+  CHECK(std::string_view(interrupt_name(0)).starts_with("no "));
 }
 
 }  // namespace
