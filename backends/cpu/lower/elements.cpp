@@ -91,8 +91,7 @@ Status emit_elements(Lowering &l, kernels::Elements params, std::span<const View
   Vector<const View *> views{&y};
   views.insert(views.end(), operands.begin(), operands.end());
   Nest nest;
-  if (!make_nest(views, kernels::kLoopRank, nest))
-    return Status::error(ErrorId::internal, "plan: an elementwise step has too many dimensions");
+  if (!make_nest(views, kernels::kLoopRank, nest)) return l.refuse("plan: an elementwise step has too many dimensions");
   params.rank = static_cast<std::uint32_t>(nest.dims.size());
   std::copy(nest.dims.begin(), nest.dims.end(), params.dims);
   for (std::size_t i = 0; i < operands.size(); ++i)
@@ -246,7 +245,8 @@ Result<Lowered> emit_clip(Lowering &l, const qir::Node &node) {
     QR_RETURN_IF_ERROR(emit_bound(l, l.input(node, i), i == 1 ? -__builtin_inff() : __builtin_inff(), &bound));
     bound.dims = x.dims, bound.strides.assign(x.rank(), 0);
     const View y = l.new_like(x, 4);
-    QR_RETURN_IF_ERROR(emit_binary(l, i == 1 ? BinaryOp::Max : BinaryOp::Min, x, bound, y));
+    // The bound first: of two zeros, kernels give the second, as x is.
+    QR_RETURN_IF_ERROR(emit_binary(l, i == 1 ? BinaryOp::Max : BinaryOp::Min, bound, x, y));
     x = y;
   }
   l.define(node.outputs[0], x);
