@@ -272,6 +272,36 @@ for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), (
     for kind in ("constant", "of the run"):
         graph(f"product of columns {dims} as rows by {columns}, {kind}", [onnx_node("Reshape", ["x", "a"], ["r"], name="r"), onnx_node("MatMul", ["r", "m"], ["p"], name="p"), onnx_node("Reshape", ["p", "b"], ["y"])],
               [("x", F32, dims)] + ([("m", F32, (inner, columns))] if kind != "constant" else []), [("y", F32, out)], ints("a", rows, inner), ints("b", *out), *([floats("m", (inner, columns))] if kind == "constant" else []), sqnr=40)
+# ---- the same of quantised data
+def quantised_columns(title, dims, columns, bits, run):
+    """x of columns becomes rows, all of it quantised; the product, quantised too, has columns again."""
+    rows, inner, out = count_of(dims) // dims[-2], dims[-2], (*dims[:-2], 1, columns)
+    nodes, more = [], []
+
+    def through(source, name, scale, dtype=bits, zero=128 if bits == U8 else 30000):
+        nodes.extend([onnx_node("QuantizeLinear", [source, f"{name}s", f"{name}z"], [f"{name}q"], name=f"{name}q"), onnx_node("DequantizeLinear", [f"{name}q", f"{name}s", f"{name}z"], [name], name=name)])
+        more.extend([packed(f"{name}s", F32, (), [scale]), packed(f"{name}z", dtype, (), [zero])])
+
+    step = 1 / 64 if bits == U8 else 1 / 16384
+    through("x", "a", step)
+    nodes.append(onnx_node("Reshape", ["a", "shape"], ["r"], name="r"))
+    through("r", "b", step)
+    if run:
+        through("w", "m", step)
+    else:
+        nodes.append(onnx_node("DequantizeLinear", ["w", "ms", "mz"], ["m"], name="m"))
+        more.extend([packed("w", I8, (inner, columns), [random.randrange(-100, 100) for _ in range(inner * columns)]), packed("ms", F32, (), [0.01]), packed("mz", I8, (), [0])])
+    nodes.append(onnx_node("MatMul", ["b", "m"], ["p"], name="p"))
+    through("p", "c", 8 * step)
+    nodes.append(onnx_node("Reshape", ["c", "last"], ["l"], name="l"))
+    through("l", "y", 8 * step)
+    graph(title, nodes, [("x", F32, dims)] + ([("w", F32, (inner, columns))] if run else []), [("y", F32, out)], ints("shape", rows, inner), ints("last", *out), *more, tolerance=0.1, sqnr=25)
+
+
+for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), ((4, 1, 1, 70, 1), 2)):
+    for bits in (U8, U16):
+        for kind in ("constant", "of the run"):
+            quantised_columns(f"product of {WORDS[bits]} columns {dims} as rows by {columns}, {kind}", dims, columns, bits, kind != "constant")
 # ---- products of 16 bits whose low byte the result shows: the library drops it
 for op, dims, out, weights in (("MatMul", (3, 8), (3, 5), (8, 5)), ("Gemm", (3, 8), (3, 5), (8, 5)), ("Conv", (1, 8, 4, 4), (1, 5, 4, 4), (5, 8, 1, 1)), ("ConvTranspose", (1, 8, 4, 4), (1, 5, 4, 4), (8, 5, 1, 1))):
     quantised(f"{op} of 16 bits and its low byte", op, (U16, U16), dims, out, weights, scales=(1 / 16, 0.01, 1 / 400), sqnr=40)

@@ -30,17 +30,23 @@ check("compile", compiled(to=container), 0)
 plain = os.path.getsize(container)
 
 # ---- what a compilation takes: each option alone
-for option in ("vtcm_mb=4", "htp.vtcm_bytes=2097152", "htp.hvx_threads=2", "htp.dlbc=1", "htp.fold_relu_activation_into_conv_off=1", "htp.short_depth_conv_on_hmx_off=1",
+for option in ("vtcm_mb=4", "htp.hvx_threads=2", "htp.dlbc=1", "htp.fold_relu_activation_into_conv_off=1", "htp.short_depth_conv_on_hmx_off=1",
                "htp.weights_packing=1", "htp.sparse_weights=1", "htp_graph_finalization_optimization_mode=1", "htp_graph_finalization_optimization_mode=2",
                "htp_graph_finalization_optimization_mode=3", "enable_htp_weight_sharing=1", "enable_htp_prepare_only=1", "htp.lora_weight_sharing=1", "htp.signed_pd=1",
                "enable_htp_fp16_precision=0", "offload_graph_io_quantization=0"):
     check("compile with " + option, compiled(option), 0)
 check("compile with compressed weights", compiled("htp.dlbc_weights=1"), 0)
 require("compressed weights make another binary", os.path.getsize(other) > plain * 3 // 2, (os.path.getsize(other), plain))
+check("VTCM in bytes from v81 on", compiled("htp.vtcm_bytes=2097152", soc="SM8850"), 0)
+for soc, vtcm in (("SM8650", 8), ("SM8350", 4), ("SM7325", 2)):
+    check(f"all the VTCM of {soc}", compiled(soc=soc), 0)
+    check(f"it is in the binary for {soc}", run("inspect", other), 0, f"vtcm_bytes {vtcm << 20}")
+check("floats on a SoC that has none", run("check", os.path.join(shared, "cases", "F04_conv_pad_ge_kernel", "model.onnx"), "--backend", "htp", "-O", "soc_model=SM7325"), 1,
+      "found floating point, which this SoC has not", "quarry quantize")
 check("extended_udma from v81 on", compiled("extended_udma=1", soc="SM8850"), 0)
 check("extended_udma before", compiled("extended_udma=1"), 3, "extended_udma", "v81")
 check("two cores where there is one: the library's word", compiled("htp.num_cores=2"), 3, "graphFinalize", "htp.num_cores=2", "1002 Memory")
-check("too much fast memory", compiled("vtcm_mb=64"), 3, "vtcm_mb", "found 64", "at most 16")
+check("too much fast memory", compiled("vtcm_mb=9"), 3, "vtcm_mb", "found 9", "at most 8")
 config = os.path.join(folder, "config.json")
 with open(config, "w") as file:
     file.write('{"graphs": [{"vtcm_mb": 2, "hvx_threads": 2, "O": 3, "dlbc": 1}], "devices": [{"soc_model": 69, "pd_session": "unsigned", "cores": [{"perf_profile": "burst"}]}]}')

@@ -3,6 +3,7 @@
 // trouble.
 #include <sys/mman.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -61,9 +62,16 @@ TEST_CASE("options of graph, context and device become configurations") {
     CHECK(standin.has(line));
   }
   standin.begin_log();
-  session(runtime, {{"htp.vtcm_bytes", "4194304"}});
+  session(runtime, {{"htp.vtcm_bytes", "4194304"}, {"soc_model", "SM8850"}});
   CHECK(standin.has("  graph.custom 10=4194304"));
-  // What the library would take and not do is refused here.
+  CHECK_FALSE(standin.has("  graph.custom 3=0"));
+  session(runtime, {});
+  CHECK(standin.has("  graph.custom 3=0"));  // all that the SoC has, which is not what the library takes by itself
+}
+
+TEST_CASE("what the library would take and not do is refused") {
+  const Standin standin;
+  qr::Runtime runtime;
   const auto refused = [&](const char *key, const char *value, const char *part, const char *soc = "SM8650") {
     CHECK(says(failure(
                    [&] {
@@ -72,8 +80,21 @@ TEST_CASE("options of graph, context and device become configurations") {
                    QR_INVALID_ARGUMENT),
                {key, part}));
   };
-  refused("vtcm_mb", "17", "at most 16");
-  refused("htp.vtcm_bytes", "16777217", "at most 16777216");
+  refused("vtcm_mb", "9", "at most 8");
+  refused("vtcm_mb", "5", "at most 4", "SM8350");
+  refused("htp.vtcm_bytes", "8388609", "at most 8388608", "SM8850");
+  refused("htp.vtcm_bytes", "65536", "before v81");
+  refused("htp.finalize_config", "some_key", "'some_key' in some_key");
+  refused("htp.finalize_config", "a=1,=2", "'=2'");
+  refused("htp.finalize_config", "a=1,b=x", "'b=x'");
+  // Nor is anything given that nothing reads.
+  for (const auto &[key, value, other] :
+       {std::array{"htp.max_spill_fill_buffer", "100", "enable_htp_spill_fill_buffer"},
+        std::array{"json_qnn_graph_dir", "/tmp", "dump_json_qnn_graph"},
+        std::array{"dump_qnn_ir_dlc_dir", "/tmp", "dump_qnn_ir_dlc"},
+        std::array{"framework_op_trace_dir", "/tmp", "enable_framework_op_trace"},
+        std::array{"htp.optrace_dir", "/tmp", "htp.optrace"}})
+    refused(key, value, other);
   refused("extended_udma", "1", "from v81 on");
   refused("enable_htp_weight_sharing", "1", "from v73 on", "SM8450");
 }
@@ -136,8 +157,7 @@ TEST_CASE("the file of backend extensions") {
   };
   const char *const whole = R"({
     "graphs": [{"graph_names": ["test"], "vtcm_mb": 2, "hvx_threads": 3, "O": 2, "dlbc": 1, "weights_packing": true,
-                "num_cores": 1, "short_depth_conv_on_hmx_off": true, "fold_relu_activation_into_conv_off": true},
-               {"graph_names": ["another"], "vtcm_mb": 7}],
+                "num_cores": 1, "short_depth_conv_on_hmx_off": true, "fold_relu_activation_into_conv_off": true}],
     "devices": [{"device_id": 0, "core_id": [0], "core_type": 0, "soc_model": 69, "dsp_arch": "v79",
                  "pd_session": "signed", "use_client_context": false,
                  "cores": [{"perf_profile": "balanced", "rpc_control_latency": 60, "rpc_polling_time": 10,
@@ -168,6 +188,11 @@ TEST_CASE("the file of backend extensions") {
     CHECK(says(failure([&] { with(text); }, QR_INVALID_ARGUMENT), parts));
   };
   refused("{\"graphs\": [{\"vtcm\": 3}]}", {"line 1", "'vtcm' in graphs", "vtcm_mb"});
+  refused(R"({"graphs": [{"graph_names": ["test"]}, {"graph_names": ["another"], "vtcm_mb": 2}]})",
+          {"graph_names 'another'", "graphs of this model: test"});
+  refused(R"({"graphs": [{"graph_names": ["test"], "O": 99}]})", {"found 99 for option htp_graph_finalization"});
+  refused(R"({"graphs": [{"graph_names": ["test"], "vtcm_mb": 5}]})", {"vtcm_mb: found 5", "at most 4"});
+  refused(R"({"context": {"max_spill_fill_buffer_for_group": 100000}})", {"enable_htp_spill_fill_buffer"});
   refused("{\"graphs\": 3}", {"graphs: found 3, expected an array"});
   refused("{\n\"context\": {\"io_memory_estimation\": 1}}", {"line 2", "found 1, expected true or false"});
   refused("{\"devices\": [{\"cores\": [{\"perf_profile\": \"fast\"}]}]}", {"perf_profile: found 'fast'"});

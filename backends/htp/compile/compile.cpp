@@ -433,6 +433,9 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     }
     prepared.push_back(std::move(one));
   }
+  Vector<std::string_view> graph_names;
+  for (const Unique<Prepared> &one : prepared) graph_names.push_back(one->draft().name);
+  QR_RETURN_IF_ERROR(options.settings.check_names(graph_names));
   Unique<Metadata> metadata;
   if (has_graph) {
     QR_ASSIGN_OR_RETURN(out.binary, binary_of(api, context.handle));

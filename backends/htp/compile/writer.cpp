@@ -135,6 +135,8 @@ struct Refusal {
   std::string_view hint;
 };
 constexpr Refusal kRefusals[] = {
+    {"support FP16", "found floating point, which this SoC has not, expected quantised tensors",
+     "quantise the model: quarry quantize (docs/quantize.md); docs/htp.md says which SoCs have floating point"},
     {"incorrect Rank", "found as many axes as it has not the operation for, expected at most 4 or 5",
      "write it on tensors of fewer axes, by a Reshape before and behind it"},
     {"mismatching data", "found operands of types that differ, expected one type", "cast one of them before the node"},

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/inspect/doctor.h"
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "backends/htp/program/grade.h"
 #include "backends/htp/soc/soc.h"
 #include "base/os/library.h"
 #include "base/os/path.h"
@@ -56,6 +58,16 @@ String places_text(const qnn::LibraryPlaces &places) {
   return "the plugin's folder " + places.plugin_folder + " and the system's library path";
 }
 
+// What can be compiled for, or what the device is.
+String socs_text(const qnn::Library &library) {
+  if (const Soc *const device = qnn::Library::emulates() ? nullptr : device_soc(library.api()))
+    return format("SoC: %s, %s", soc_text(*device), soc_facts(*device));
+  const auto count =
+      static_cast<std::size_t>(std::ranges::count_if(all_socs(), [](const Soc &soc) { return !has_floats(soc); }));
+  return format("SoCs: %zu, of which %zu have no floating point (docs/htp.md: VTCM and floats of each)",
+                all_socs().size(), count);
+}
+
 String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool skels) {
   if (!library)
     return os::kMusl ? "take a Quarry that is built for glibc, as Qualcomm's libraries are, on a system that has it"
@@ -86,6 +98,7 @@ String report_device(const qnn::LibraryPlaces &places, const qnn::Library *libra
                   library->device_config_is_wide() ? "since" : "before");
     out += format("libQnnSystem.so: %s\n", qnn::version_text(library->system_version()));
     out += "C++: " + bundled_runtime() + "\n";
+    out += socs_text(*library) + "\n";
   } else {
     out += "libQnnHtp.so: not usable from " + places_text(places) + "\n";
   }

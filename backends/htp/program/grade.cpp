@@ -30,13 +30,18 @@ BlobGrade of_version(const Blob &blob, const GradePlace &here) {
   return {QR_PLUGIN_GRADE_OPTIMAL, {}};
 }
 
-BlobGrade of_soc(const Soc &soc, const GradePlace &here, std::string_view wanted) {
+BlobGrade of_soc(const Blob &blob, const Soc &soc, const GradePlace &here, std::string_view wanted) {
   const bool asked = !wanted.empty() && wanted != "0";
   if (asked && !names(wanted, soc))
     return {QR_PLUGIN_GRADE_RECOMPILE,
             format("blob: made for %s, asked for was %s", soc_text(soc), printable(wanted, 200))};
   const Soc *const device = here.device;
   if (!device || device == &soc) return {QR_PLUGIN_GRADE_OPTIMAL, {}};
+  for (const BlobGraph &graph : blob.graphs)
+    if (graph.vtcm_bytes > std::uint64_t{device->vtcm_mb} << 20)
+      return {QR_PLUGIN_GRADE_RECOMPILE,
+              format("blob: made for %s with %llu bytes of VTCM, the device, %s, has %u MB", soc_text(soc),
+                     static_cast<unsigned long long>(graph.vtcm_bytes), soc_text(*device), device->vtcm_mb)};
   if (soc.arch <= device->arch && same_family(soc, *device))
     return {QR_PLUGIN_GRADE_USABLE, format("blob: made for %s, the device is %s", soc_text(soc), soc_text(*device))};
   return {QR_PLUGIN_GRADE_RECOMPILE,
@@ -67,7 +72,7 @@ const Soc *device_soc(const qnn::Api &api) {
 BlobGrade grade_blob(const Blob &blob, const GradePlace &place, const GradeWishes &wishes) {
   const Soc *const soc = find_soc(blob.soc);
   if (!soc) return {QR_PLUGIN_GRADE_INCOMPATIBLE, format("blob: made for SoC %u, which is not known", blob.soc)};
-  BlobGrade version = of_version(blob, place), chip = of_soc(*soc, place, wishes.soc_model);
+  BlobGrade version = of_version(blob, place), chip = of_soc(blob, *soc, place, wishes.soc_model);
   if (wishes.ignores_versions && version.grade == QR_PLUGIN_GRADE_RECOMPILE) version.grade = QR_PLUGIN_GRADE_USABLE;
   BlobGrade worst = chip.grade >= version.grade ? std::move(chip) : std::move(version);
   if (wishes.strict && worst.grade == QR_PLUGIN_GRADE_USABLE) {

@@ -33,6 +33,17 @@ constexpr IdleOption kIdle[] = {
      "a written EPContext model has scales and zero points alone, which are in it"},
 };
 
+// What is read where another option asks for it alone.
+constexpr struct {
+  std::string_view key, needs, or_else;
+} kBeside[] = {
+    {"htp.max_spill_fill_buffer", "enable_htp_spill_fill_buffer", "enable_vtcm_backup_buffer_sharing"},
+    {"json_qnn_graph_dir", "dump_json_qnn_graph", {}},
+    {"dump_qnn_ir_dlc_dir", "dump_qnn_ir_dlc", {}},
+    {"framework_op_trace_dir", "enable_framework_op_trace", {}},
+    {"htp.optrace_dir", "htp.optrace", {}},
+};
+
 std::uint64_t decimal(std::string_view text) {
   std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);  // the host has checked it, or check() below
@@ -82,13 +93,19 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
   constexpr std::string_view kFile = "htp.config_file";
   const std::string_view path = plugin::option(options, count, kFile, "");
   QR_ASSIGN_OR_RETURN(made.file_, ConfigFile::read(path));
-  for (const OptionRow &row : rows) {
-    const String *const said = made.file_.find(row.key);
-    if (said && !fits(row.values, *said))
-      return Status::error(ErrorId::bad_option_value,
-                           format("htp.config_file %s: found %s for option %s, expected %s", printable(path, 1000),
-                                  printable(*said), String(row.key), String(row.values)));
-  }
+  for (const OptionRow &row : rows)
+    for (const std::string_view said : made.file_.all(row.key))
+      if (!fits(row.values, said))
+        return Status::error(ErrorId::bad_option_value,
+                             format("htp.config_file %s: found %s for option %s, expected %s", printable(path, 1000),
+                                    printable(said), String(row.key), String(row.values)));
+  for (const auto &[key, needs, or_else] : kBeside)
+    if (const std::string_view value = made.text(key);
+        !value.empty() && value != "0" && !made.flag(needs) && !made.flag(or_else))
+      return Status::error(ErrorId::option_conflict,
+                           format("option %s: found %s, which nothing reads without %s", String(key),
+                                  printable(value, 1000), String(needs)),
+                           format("set %s=1 beside it, or leave it out", String(needs)));
   return made;
 }
 
@@ -101,9 +118,53 @@ std::string_view Settings::text(std::string_view key, std::string_view graph) co
   return {};
 }
 
+std::uint64_t Settings::greatest(std::string_view key) const {
+  std::uint64_t most = number(key);
+  for (const std::string_view said : file_.all(key)) most = std::max(most, decimal(said));
+  return most;
+}
+
+Status Settings::check_names(std::span<const std::string_view> graphs) const {
+  const std::string_view stranger = file_.stranger(graphs);
+  if (stranger.empty()) return {};
+  String known;
+  for (const std::string_view graph : graphs) known += (known.empty() ? "" : ", ") + printable(graph);
+  return Status::error(ErrorId::bad_option_value,
+                       format("htp.config_file %s: found graph_names '%s', expected graphs of this model: %s",
+                              printable(text("htp.config_file"), 1000), printable(stranger), known),
+                       "leave graph_names out where it is meant for every graph");
+}
+
 std::uint64_t Settings::number(std::string_view key, std::string_view graph) const noexcept {
   return decimal(text(key, graph));
 }
+
+namespace {
+
+constexpr std::size_t kMostKeys = 16;
+
+// Keys of the library's own, each with a number.
+Status check_keys(std::string_view list) {
+  std::size_t count = 0;
+  for (std::string_view left = list; !left.empty(); ++count) {
+    const std::size_t end = std::min(left.find(','), left.size());
+    const std::string_view item = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string_view value = item.substr(std::min(equals + 1, item.size()));
+    std::uint32_t number = 0;
+    const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (equals == 0 || value.empty() || read.ec != std::errc() || read.ptr != value.data() + value.size() ||
+        count == kMostKeys)
+      return Status::error(ErrorId::bad_option_value,
+                           format("option htp.finalize_config: found '%s' in %s, expected at most %zu of KEY=NUMBER, "
+                                  "commas between",
+                                  printable(item), printable(list, 300), kMostKeys));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<CompileOptions> read_compile_options(Settings settings) {
   CompileOptions out;
@@ -115,23 +176,30 @@ Result<CompileOptions> read_compile_options(Settings settings) {
   out.host_quantization = settings.flag("offload_graph_io_quantization");
   QR_ASSIGN_OR_RETURN(out.packages, read_op_packages(settings.text("op_packages")));
   // What the library would take with a shrug, or refuse at another call.
-  const auto limit = [&](const char *option, const String &expected) {
-    return Status::error(ErrorId::bad_option_value,
-                         format("option %s: found %s for %s, expected %s", option, printable(settings.text(option)),
-                                soc_text(*out.soc), expected));
+  const auto limit = [&](const char *option, const String &found, const String &expected) {
+    return Status::error(ErrorId::bad_option_value, format("option %s: found %s for %s, expected %s", option, found,
+                                                           soc_text(*out.soc), expected));
   };
-  constexpr std::uint64_t kMostVtcmMb = 16;
-  if (settings.number("vtcm_mb") > kMostVtcmMb) return limit("vtcm_mb", "at most 16, the most that the library takes");
-  if (settings.number("htp.vtcm_bytes") > kMostVtcmMb << 20)
-    return limit("htp.vtcm_bytes", "at most 16777216, the most that the library takes");
-  if (settings.flag("extended_udma") && out.soc->arch < 81) return limit("extended_udma", "0: it is there from v81 on");
+  const std::uint64_t vtcm_mb = settings.greatest("vtcm_mb"), vtcm_bytes = settings.greatest("htp.vtcm_bytes");
+  if (vtcm_mb > out.soc->vtcm_mb)
+    return limit("vtcm_mb", format("%llu", static_cast<unsigned long long>(vtcm_mb)),
+                 format("at most %u, all that it has", out.soc->vtcm_mb));
+  if (vtcm_bytes > std::uint64_t{out.soc->vtcm_mb} << 20)
+    return limit("htp.vtcm_bytes", format("%llu", static_cast<unsigned long long>(vtcm_bytes)),
+                 format("at most %u, all that it has", out.soc->vtcm_mb << 20));
+  if (vtcm_bytes > 0 && out.soc->arch < 81)
+    return limit("htp.vtcm_bytes", format("%llu", static_cast<unsigned long long>(vtcm_bytes)),
+                 "0: before v81 the library does nothing with it; vtcm_mb is there");
+  if (settings.flag("extended_udma") && out.soc->arch < 81)
+    return limit("extended_udma", "1", "0: it is there from v81 on");
   if (settings.flag("enable_htp_fp16_clamp_overflow") && out.soc->arch >= 81)
-    return limit("enable_htp_fp16_clamp_overflow",
+    return limit("enable_htp_fp16_clamp_overflow", "1",
                  "0: from v81 on an overflow is 131008, which the library's own operations do not clamp");
   if (settings.flag("htp_bf16_enable") && out.soc->arch < 81)
-    return limit("htp_bf16_enable", "0: it is there from v81 on");
+    return limit("htp_bf16_enable", "1", "0: it is there from v81 on");
   if (settings.flag("enable_htp_weight_sharing") && out.soc->arch < 73)
-    return limit("enable_htp_weight_sharing", "0: it is there from v73 on");
+    return limit("enable_htp_weight_sharing", "1", "0: it is there from v73 on");
+  QR_RETURN_IF_ERROR(check_keys(settings.text("htp.finalize_config")));
   out.settings = std::move(settings);
   return out;
 }
@@ -184,7 +252,9 @@ GraphConfigs::GraphConfigs(const CompileOptions &options, std::string_view graph
   const Settings &settings = options.settings;
   add(qnn::HtpGraphOpt::Precision, said_of("enable_htp_fp16_precision", options.half_precision ? "1" : "0"))->u32 =
       options.half_precision ? 1 : 0;
-  std::uint64_t value;
+  std::uint64_t value = settings.number("vtcm_mb", graph);
+  if (value != 0 || settings.number("htp.vtcm_bytes", graph) == 0)  // 0: all that the SoC has, said to the library too
+    put(add(qnn::HtpGraphOpt::VtcmMb, said_of("vtcm_mb", settings.text("vtcm_mb", graph)))->u32, value);
 #define QR_HTP_GRAPH(option, configuration, field, unset) \
   value = settings.number(option, graph);                 \
   if (value != (unset))                                   \
@@ -201,7 +271,7 @@ GraphConfigs::GraphConfigs(const CompileOptions &options, std::string_view graph
 #undef QR_HTP_CONTEXT
   // Keys of the library's own, each with a number.
   std::string_view left = settings.text("htp.finalize_config", graph);
-  while (!left.empty() && keys_.size() < 16) {
+  while (!left.empty() && keys_.size() < kMostKeys) {
     const std::size_t end = std::min(left.find(','), left.size());
     const std::string_view item = left.substr(0, end);
     left.remove_prefix(std::min(end + 1, left.size()));
@@ -210,7 +280,7 @@ GraphConfigs::GraphConfigs(const CompileOptions &options, std::string_view graph
     qnn::HtpGraphConfig &config = *add(qnn::HtpGraphOpt::FinalizeConfig, "htp.finalize_config " + printable(item));
     config.finalize.key = keys_.back().c_str();
     config.finalize.value.dtype = qnn::DataType::U32;
-    config.finalize.value.u32 = equals == item.npos ? 1u : static_cast<std::uint32_t>(decimal(item.substr(equals + 1)));
+    config.finalize.value.u32 = static_cast<std::uint32_t>(decimal(item.substr(equals + 1)));
   }
 }
 

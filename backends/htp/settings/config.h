@@ -26,6 +26,10 @@ class Settings {
   std::string_view text(std::string_view key, std::string_view graph = {}) const noexcept;
   std::uint64_t number(std::string_view key, std::string_view graph = {}) const noexcept;
   bool flag(std::string_view key, std::string_view graph = {}) const noexcept { return text(key, graph) == "1"; }
+  // The greatest that any graph is given.
+  std::uint64_t greatest(std::string_view key) const;
+  // That htp.config_file names no graph that is not among these.
+  Status check_names(std::span<const std::string_view> graphs) const;
 
  private:
   std::span<const OptionRow> rows_;

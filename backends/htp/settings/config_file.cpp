@@ -215,6 +215,20 @@ Result<ConfigFile> ConfigFile::read(std::string_view path) {
                               printable(name, 1000), os_error_text(number)));
 }
 
+Vector<std::string_view> ConfigFile::all(std::string_view key) const {
+  Vector<std::string_view> found;
+  for (const Entry &entry : entries_)
+    if (entry.key == key) found.push_back(entry.value);
+  return found;
+}
+
+std::string_view ConfigFile::stranger(std::span<const std::string_view> graphs) const noexcept {
+  for (const Entry &entry : entries_)
+    if (!entry.graph.empty() && std::ranges::find(graphs, std::string_view(entry.graph)) == graphs.end())
+      return entry.graph;
+  return {};
+}
+
 const String *ConfigFile::find(std::string_view key, std::string_view graph) const noexcept {
   const String *found = nullptr;
   for (const Entry &entry : entries_)

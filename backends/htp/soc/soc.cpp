@@ -10,7 +10,7 @@ namespace quarry::htp {
 namespace {
 
 constexpr Soc kSocs[] = {
-#define QR_SOC(number, name, arch, vtcm_mb) {number, name, arch, vtcm_mb},
+#define QR_SOC(number, name, arch, vtcm_mb, floats) {number, name, arch, vtcm_mb, SocFloats::floats},
 #include "backends/htp/soc/soc.inc"
 #undef QR_SOC
 };
@@ -42,6 +42,13 @@ const Soc *find_soc(std::uint32_t number) noexcept {
 String soc_text(const Soc &soc) {
   return *soc.name ? format("%s (%u, v%u)", soc.name, soc.number, soc.arch)
                    : format("SoC %u (v%u)", soc.number, soc.arch);
+}
+
+String soc_facts(const Soc &soc) {
+  return format("%u MB of VTCM, %s", soc.vtcm_mb,
+                !has_floats(soc)        ? "no floating point: quantised models alone"
+                : has_brain_floats(soc) ? "f16 and bf16"
+                                        : "f16");
 }
 
 Result<Target> choose_target(std::string_view soc_model, std::string_view htp_arch) {

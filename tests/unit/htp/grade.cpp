@@ -45,6 +45,17 @@ TEST_CASE("grades by SoC") {
   CHECK_EQ(grade(blob_for(kSm8650), place(), {"SM8750,SM8650"}), kOptimal);
 }
 
+TEST_CASE("a context that wants more VTCM than the device has is compiled again") {
+  constexpr std::uint32_t kSm8635 = 68;  // of SM8550's architecture, with half of its VTCM
+  Blob blob = blob_for(kSm8550);
+  blob.graphs.resize(2);
+  blob.graphs[1].vtcm_bytes = 4 << 20;
+  CHECK_EQ(grade(blob, place(kSm8635)), kUsable);
+  blob.graphs[1].vtcm_bytes = 8 << 20;
+  CHECK_EQ(grade(blob, place(kSm8635)), kRecompile);
+  CHECK_EQ(grade(blob, place(kSm8550)), kOptimal);
+}
+
 TEST_CASE("of several contexts the device's own SoC is the best") {
   const GradePlace device = place(kSm8650);
   std::int32_t best = kIncompatible;

@@ -30,6 +30,12 @@ TEST_CASE("every SoC is found by its name and by its number") {
   CHECK_EQ(number_of("sm8650", "0"), 57u);  // as people write it
 }
 
+TEST_CASE("what a SoC has is said") {
+  CHECK_EQ(htp::soc_facts(*htp::find_soc(57)), "8 MB of VTCM, f16");
+  CHECK_EQ(htp::soc_facts(*htp::find_soc(88)), "8 MB of VTCM, f16 and bf16");
+  CHECK_EQ(htp::soc_facts(*htp::find_soc(61)), "2 MB of VTCM, no floating point: quantised models alone");
+}
+
 TEST_CASE("numbers for which the library prepares something that is no such NPU are refused") {
   for (const char *const wrong : {"1", "14", "29", "40", "56", "122", "9999", "SM9999", "SM865", "57x", "-57", "v73"}) {
     const auto target = choose_target(wrong, "0");
