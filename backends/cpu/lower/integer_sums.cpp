@@ -156,9 +156,9 @@ Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p, const
                   Source &&source, IntOperands *out) {
   PackedHead head{kernels::IntForm::Plain, p.w_bits, {}};
   std::uint32_t value = 0;
+  qir::Bytes packed;
   if (!l.options().dry_run) {
     const auto made = [&] { return pack(l, node, p, filter, source()); };
-    qir::Bytes packed;
     if (key.empty()) {
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, made());
       value = l.own_constant(std::move(bytes), &packed);
@@ -167,16 +167,16 @@ Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p, const
       packed = block->bytes();
       value = l.shared_constant(std::move(block));
     }
-    if (packed.size < sizeof head)  // of a container
-      return Status::error(ErrorId::backend_bad_blob,
-                           format("cpu blob: packed integers: found %llu bytes, expected 64 and more", packed.size));
-    std::memcpy(&head, packed.data, sizeof head);
+    if (packed.size >= sizeof head) std::memcpy(&head, packed.data, sizeof head);
   }
   p.form = head.form, p.w_bits = head.w_bits;
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
   const PackedParts parts(needs, p.oc);
   if (l.options().dry_run) value = l.packed_constant(parts.end, [](auto &) {});
+  else if (packed.size < parts.end)  // of a container
+    return Status::error(ErrorId::backend_bad_blob,
+                         format("cpu blob: packed integers: found %llu bytes, expected %llu", packed.size, parts.end));
   View *const views[] = {&out->weights, &out->bias, &out->factors, &out->sums};
   for (std::size_t i = 0; i < 4; ++i)
     *views[i] = View{static_cast<std::int32_t>(value), static_cast<std::int64_t>(parts.begins[i]), {}, {}};

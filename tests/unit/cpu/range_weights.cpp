@@ -193,3 +193,47 @@ TEST_CASE("weights of a range are packed once, of every kind") {
     CHECK(own_constants(region, {builder.graph.tensors[0].shape}, 21) < 512);
   }
 }
+
+TEST_CASE("packed integers of a container that lie about themselves") {
+  const Builder builder = quantised();
+  const PlanCase made(builder.graph);
+  REQUIRE(made.ok());
+  cpu::SharedWeights &shared = *made.loaded().region->shared;
+  const auto run = [&] {
+    cpu::DynamicExecution execution(*made.loaded().region, 1);
+    Request request(made.loaded(), 1);
+    const Vector<qir::Shape> shapes{{9, kWide}};
+    Random random(1);
+    const Data inputs = made.random_inputs(random, &shapes);
+    qr_io_buffer &input = request.inputs[0];
+    input.data = const_cast<std::uint8_t *>(inputs[0].data()), input.size_bytes = inputs[0].size(), input.dims[0] = 9;
+    std::uint64_t events = 0;
+    return execution.run(request.inputs, request.outputs, request.request, test_host(), &events);
+  };
+  REQUIRE_OK(run());
+  int found = 0;
+  for (const cpu::SharedWeights::Entry &entry : shared.entries()) {
+    if (entry.key.find(" integers") == String::npos) continue;
+    ++found;
+    const qir::Bytes whole = entry.block->bytes();
+    Vector<std::uint8_t> lies(static_cast<const std::uint8_t *>(whole.data),
+                              static_cast<const std::uint8_t *>(whole.data) + whole.size);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{32}, std::size_t{64}, whole.size / 2, whole.size - 1}) {
+      shared.add(entry.key, {whole.data, size});
+      CHECK_EQ(run().id(), "QR-B0005");
+    }
+    // More bits than there is room for; forms and bits that there are none of are refused as any parameters, and
+    // cpu-reference runs the node.
+    Guarded changed(whole.size);
+    for (const std::uint32_t bits : {0u, 7u, 9u, 16u, 17u, 18u, UINT32_MAX})
+      for (const std::uint32_t form : {0u, 1u, 2u, 3u, UINT32_MAX}) {
+        std::memcpy(changed.data(), lies.data(), lies.size());
+        std::memcpy(changed.data(), &form, sizeof form), std::memcpy(changed.data() + 4, &bits, sizeof bits);
+        shared.add(entry.key, changed.bytes());
+        (void)run();
+      }
+    shared.add(entry.key, whole);
+    REQUIRE_OK(run());
+  }
+  CHECK(found > 0);
+}

@@ -11,25 +11,6 @@ using i32 = std::int32_t;
 
 namespace {
 
-// Products, a softmax over the ranged axis, and a shape that is computed; "rows" is 1..high.
-Builder ranged(std::int64_t high) {
-  Builder b;
-  const i32 x = b.input(DType::F32, {-1, 64}), mask = b.input(DType::F32, {-1, 1});
-  const i32 w = weights(b, {64, 64});
-  const i32 p = b.tensor(DType::F32, {-1, 64}), r = b.tensor(DType::F32, {-1, 64}), shape = b.tensor(DType::I64, {2}),
-            flat = b.tensor(DType::F32, {-1, -1}), soft = b.tensor(DType::F32, {-1, -1}),
-            y = b.tensor(DType::F32, {-1, -1});
-  b.node(Op::MatMul, {x, w}, {p});
-  b.node(Op::Relu, {p}, {r});
-  b.node(Op::Shape, {r}, {shape});
-  b.node(Op::Reshape, {r, shape}, {flat});
-  b.node(Op::Softmax, {flat}, {soft}).set("axis", std::int64_t{0});
-  b.node(Op::Add, {soft, mask}, {y});
-  b.gives({y});
-  b.graph.dimensions.push_back({"rows", 1, high, {{0, 0}, {1, 0}}, {}, 0});
-  return b;
-}
-
 struct RangedRun {
   RangedRun(Builder &&from, std::size_t plans)
       : builder(std::move(from)),
