@@ -7,6 +7,7 @@
 #include "backends/cpu-reference/host_environment.h"
 #include "backends/dynamic/prepared_shapes.h"
 #include "base/checked.h"
+#include "base/stop.h"
 #include "graph/dimensions.h"
 #include "kernels/reference/widen.h"
 
@@ -15,6 +16,17 @@ namespace quarry::dynamic {
 namespace {
 
 qir::Shape shape_of(const qr_io_buffer &io) { return qir::Shape(io.dims, io.dims + io.rank); }
+
+// Which shapes it is that there is no plan for.
+Status of_shapes(Status failed, const qir::Graph &graph, std::span<const qir::Shape> shapes) {
+  if (failed.code() == QR_CANCELLED || failed.code() == QR_DEADLINE_EXCEEDED) return failed;
+  String text;
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    text += format("%s%s %s", text.empty() ? "" : ", ", printable(at(graph, graph.inputs[i]).name),
+                   shape_text(shapes[i].data(), shapes[i].size()));
+  return Status::foreign(failed.code(), failed.id(), format("%s (with %s)", String(failed.message()), text),
+                         failed.hint());
+}
 
 Status take_piece(passes::Part &&part, const qir::Graph &region, const passes::Part *telling, Pieces::Piece &piece) {
   piece.part = std::move(part);
@@ -31,6 +43,17 @@ Status take_piece(passes::Part &&part, const qir::Graph &region, const passes::P
   QR_RETURN_IF_ERROR(reference::widen_float16(piece.graph));
   QR_ASSIGN_OR_RETURN(piece.program, reference::Program::build(piece.graph));
   return {};
+}
+
+// Of tensors within: each plan of a range begins with a copy of them, and nobody but an error says them.
+void shorten_names(qir::Graph &graph) {
+  Vector<bool> shown(graph.tensors.size());
+  for (const auto *list : {&graph.inputs, &graph.outputs})
+    for (const std::int32_t id : *list) shown[index_of(id)] = true;
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (shown[i] && graph.tensors[i].name[0] == '~') return;  // (names are unique)
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (!shown[i]) graph.tensors[i].name = format("~%zu", i);
 }
 
 }  // namespace
@@ -61,7 +84,9 @@ Status take_pieces(const qir::Graph &graph, Pieces &out) {
   passes::Parts parts = passes::cut(graph, is_range ? Vector<bool>(graph.nodes.size()) : passes::telling(graph));
   out.rest_has_contractions = passes::has_contractions(parts.second.graph);
   QR_RETURN_IF_ERROR(take_piece(std::move(parts.first), graph, nullptr, out.telling));
-  return take_piece(std::move(parts.second), graph, &out.telling.part, out.rest);
+  QR_RETURN_IF_ERROR(take_piece(std::move(parts.second), graph, &out.telling.part, out.rest));
+  if (is_range) shorten_names(out.rest.part.graph);
+  return {};
 }
 
 Execution::Execution(const Pieces &pieces, Planner &planner, std::size_t plans_kept)
@@ -130,18 +155,42 @@ Result<PlannedRun *> Execution::plan_for(Vector<qir::Shape> &&shapes) {
   const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
   if (found != plans_.end()) {
     std::rotate(found, found + 1, plans_.end());
+    figures_.hits.fetch_add(1, std::memory_order_relaxed);
     return plans_.back().run.get();
   }
   QR_RETURN_IF_ERROR(qir::check_dimensions(pieces_.rest.part.graph, shapes));
+  Result<Unique<PlannedRun>> planned = make_plan(shapes);
+  if (!planned.ok()) return of_shapes(planned.take_status(), pieces_.rest.part.graph, shapes);
+  Unique<PlannedRun> made = std::move(*planned);
+  plans_.reserve(plans_.size() + 1);
+  if (plans_.size() >= plans_kept_) drop_first();
+  figures_.made.fetch_add(1, std::memory_order_relaxed);
+  figures_.kept.fetch_add(1, std::memory_order_relaxed);
+  figures_.bytes.fetch_add(made ? made->bytes() : 0, std::memory_order_relaxed);
+  plans_.push_back({std::move(shapes), std::move(made)});
+  return plans_.back().run.get();
+}
+
+Result<Unique<PlannedRun>> Execution::make_plan(std::span<const qir::Shape> shapes) {
   const PoolScope blocks;  // a plan is a compilation
   qir::Store store;
   reference::ReferenceFolder folder;
   qir::Graph graph = pieces_.rest.part.graph;
   QR_RETURN_IF_ERROR(passes::bind_dimensions(graph, shapes, folder, store));
-  QR_ASSIGN_OR_RETURN(Unique<PlannedRun> made, planner_.plan(std::move(graph)));
-  if (plans_.size() >= plans_kept_) plans_.erase(plans_.begin());
-  plans_.push_back({std::move(shapes), std::move(made)});
-  return plans_.back().run.get();
+  return planner_.plan(std::move(graph));
+}
+
+void Execution::drop_first() noexcept {
+  figures_.dropped.fetch_add(1, std::memory_order_relaxed);
+  figures_.kept.fetch_sub(1, std::memory_order_relaxed);
+  figures_.bytes.fetch_sub(plans_.front().run ? plans_.front().run->bytes() : 0, std::memory_order_relaxed);
+  if (plans_.front().run.get() == giver_) dropped_ = std::move(plans_.front().run);
+  plans_.erase(plans_.begin());
+}
+
+void Execution::drop_plans() noexcept {
+  while (!plans_.empty()) drop_first();
+  giver_ = nullptr, dropped_.reset();
 }
 
 Status Execution::prepare(std::string_view text) {
@@ -189,6 +238,8 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
   PlannedRun *planned = nullptr;
   if (wants_plan()) {
     QR_ASSIGN_OR_RETURN(Vector<qir::Shape> shapes, shapes_of_run());
+    const plugin::StopToken stop(request.signal, host);
+    const StopScope scope(stop);
     QR_ASSIGN_OR_RETURN(planned, plan_for(std::move(shapes)));
   }
   if (planned) {
@@ -196,6 +247,8 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
     inner.inputs = rest_inputs_.data(), inner.input_count = rest_inputs_.size();
     inner.outputs = rest_outputs_.data(), inner.output_count = rest_outputs_.size();
     QR_RETURN_IF_ERROR(planned->run(inner, host, events));
+    giver_ = planned;
+    dropped_.reset();
   } else {
     QR_RETURN_IF_ERROR(run_part(rest_, rest_inputs_, rest_outputs_, request, host, events));
   }

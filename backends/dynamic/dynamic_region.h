@@ -3,6 +3,8 @@
 // the executions of the backends that plan, as the last step of a run.
 #pragma once
 
+#include <atomic>
+
 #include "backends/common/plugin_support.h"
 #include "backends/cpu-reference/interpreter.h"
 #include "passes/shapes/cut.h"
@@ -42,6 +44,7 @@ class PlannedRun : public HeapObject {
  public:
   virtual ~PlannedRun() = default;
   virtual Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) = 0;
+  virtual std::uint64_t bytes() const noexcept { return 0; }  // of memory that it has, beside what plans share
 };
 class Planner {
  public:
@@ -53,6 +56,12 @@ class Planner {
 
  protected:
   ~Planner() = default;
+};
+
+// What became of an execution's plans. Any thread may look.
+struct PlanFigures {
+  std::atomic<std::uint64_t> kept{0}, bytes{0};  // now
+  std::atomic<std::uint64_t> hits{0}, made{0}, dropped{0};
 };
 
 class Execution : public HeapObject {
@@ -69,8 +78,10 @@ class Execution : public HeapObject {
   Status prepare(std::string_view shapes);
 
   static constexpr std::size_t kPlansKept = 4;
+  const PlanFigures &figures() const noexcept { return figures_; }
+  std::size_t plans_kept() const noexcept { return plans_kept_; }
   std::size_t plans() const noexcept { return plans_.size(); }  // for tests
-  void drop_plans() noexcept { plans_.clear(); }
+  void drop_plans() noexcept;
 
  private:
   struct Planned {
@@ -82,6 +93,8 @@ class Execution : public HeapObject {
   bool wants_plan() const;
   Result<Vector<qir::Shape>> shapes_of_run() const;
   Result<PlannedRun *> plan_for(Vector<qir::Shape> &&shapes);
+  Result<Unique<PlannedRun>> make_plan(std::span<const qir::Shape> shapes);
+  void drop_first() noexcept;
 
   const Pieces &pieces_;
   Planner &planner_;
@@ -90,6 +103,11 @@ class Execution : public HeapObject {
   Vector<reference::IoBuffer> reads_, writes_;  // of the part that runs
   Vector<qr_io_buffer> telling_inputs_, telling_outputs_, rest_inputs_, rest_outputs_;
   Vector<Planned> plans_;  // the one used last is the last
+  // The plan whose results are given out: in its memory they stay until another run has ended well. `dropped_`: it had
+  // to make room.
+  const PlannedRun *giver_ = nullptr;
+  Unique<PlannedRun> dropped_;
+  PlanFigures figures_;
 };
 
 }  // namespace quarry::dynamic

@@ -2,6 +2,7 @@
 #include "passes/shapes/cut.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked.h"
 #include "base/stop.h"
@@ -160,6 +161,58 @@ bool fold_shape(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
   return true;
 }
 
+// What lists of dimensions are made by, of a few integers: as their kernels do it, without a run of one for each node
+// of hundreds. What is not as usual is left to those.
+bool fold_list(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
+  constexpr std::uint64_t kMostBytes = 512;
+  if (node.op != Op::Gather && node.op != Op::Unsqueeze && node.op != Op::Squeeze && node.op != Op::Concat)
+    return false;
+  qir::Tensor &made = at(graph, node.outputs[0]);
+  const std::uint64_t each = dtype_bits(made.dtype) / 8;
+  const std::int64_t count =
+      known(made.shape) ? element_count(made.shape.data(), made.shape.size()).value_or(-1) : std::int64_t{-1};
+  if ((made.dtype != DType::I64 && made.dtype != DType::I32) || made.quant || count < 0 ||
+      static_cast<std::uint64_t>(count) > kMostBytes / each)
+    return false;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(count) * each;
+  std::uint64_t sizes = 0;
+  for (const std::int32_t id : node.inputs) {
+    const qir::Tensor &read = at(graph, id);
+    if (id == qir::kAbsent || !read.is_constant || read.quant) return false;
+    sizes += read.data.size;
+  }
+  const qir::Tensor &first = at(graph, node.inputs[0]);
+  if (first.dtype != made.dtype) return false;
+  if (node.op == Op::Unsqueeze || node.op == Op::Squeeze) {
+    if (first.data.size != bytes) return false;
+    made.is_constant = true, made.data = first.data;
+    return true;
+  }
+  if (made.shape.size() > 1 || first.shape.size() != 1) return false;
+  char list[kMostBytes], *to = list;
+  if (node.op == Op::Concat) {
+    if (sizes != bytes) return false;
+    for (const std::int32_t id : node.inputs) {
+      const qir::Tensor &part = at(graph, id);
+      if (part.dtype != made.dtype || part.shape.size() != 1) return false;
+      if (part.data.size > 0) std::memcpy(to, part.data.data, part.data.size);
+      to += part.data.size;
+    }
+  } else {
+    const qir::Tensor &indices = at(graph, node.inputs[1]);
+    if (indices.dtype != DType::I64 || indices.shape != made.shape) return false;
+    for (std::int64_t i = 0; i < count; ++i, to += each) {
+      std::int64_t index = static_cast<const std::int64_t *>(indices.data.data)[i];
+      if (index < 0) index += first.shape[0];
+      if (index < 0 || index >= first.shape[0]) return false;
+      std::memcpy(to, static_cast<const char *>(first.data.data) + static_cast<std::uint64_t>(index) * each, each);
+    }
+  }
+  made.is_constant = true;
+  made.data = store.copy(list, bytes);
+  return true;
+}
+
 bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, qir::Store &store) {
   constexpr std::int64_t kMost = 1 << 16;
   if (!node.subgraphs.empty() || node.inputs.empty() || qir::is_random(node.op)) return false;
@@ -204,11 +257,18 @@ Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qi
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     QR_RETURN_IF_ERROR(stop_status("run"));
     qir::Node &node = graph.nodes[n];
-    values.assign(node.inputs.size(), {});
+    if (!node.outputs.empty() && node.outputs[0] != qir::kAbsent && !shown[index_of(node.outputs[0])] &&
+        fold_list(graph, node, store)) {
+      dead[n] = true;
+      continue;
+    }
+    values.resize(node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == qir::kAbsent) continue;
-      const qir::Tensor &tensor = at(graph, node.inputs[i]);
-      values[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, tensor.is_constant ? tensor.data : qir::Bytes{}};
+      qir::InferValue &value = values[i];
+      value.present = node.inputs[i] != qir::kAbsent;
+      const qir::Tensor &tensor = at(graph, node.inputs[i]);  // of no type where it is absent
+      value.dtype = tensor.dtype, value.shape = tensor.shape, value.quant = value.present ? &tensor.quant : nullptr;
+      value.value = tensor.is_constant ? tensor.data : qir::Bytes{};
     }
     types.clear();
     if (!node.subgraphs.empty()) QR_RETURN_IF_ERROR(qir::infer_subgraphs(node, values));

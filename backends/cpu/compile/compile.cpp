@@ -14,9 +14,6 @@ namespace quarry::cpu {
 
 namespace {
 
-// Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB
-// around them into memory.
-constexpr std::uint64_t kSmallConstant = 64 << 10;
 // Where less than this part of the segments would be read, that is packed too and no segment is kept for it: a
 // container without the graph is so much smaller.
 constexpr std::uint64_t kWorthKeeping = 16;
@@ -195,7 +192,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   qir::Graph &head = whole ? graph : parts.first.graph;
   if (!whole) out.plan.names.push_back('\0');
   if (!head.outputs.empty()) {
-    QR_RETURN_IF_ERROR(rewrite(head, store, paths, options.dry_run));
+    QR_RETURN_IF_ERROR(rewrite(head, store, paths, options));
     Lowering lowering(head, out.plan, constants, pool, paths, options);
     QR_RETURN_IF_ERROR(lowering.run());
     out.refusals_with_trace = lowering.traces();
@@ -216,7 +213,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   QR_RETURN_IF_ERROR(stop_status("compile"));
   fuse_quantized_functions(out.plan, paths);
   QR_RETURN_IF_ERROR(stop_status("compile"));
-  paths.write(out.plan);
+  options.again ? paths.write_steps(out.plan) : paths.write(out.plan);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.dry_run) return out;
   assign_offsets(out.plan);

@@ -21,6 +21,10 @@ std::int64_t pixel_of(const View &view) {
   return pixel;
 }
 
+qir::Bytes bytes_of(const float *values, std::int64_t count) {
+  return {values, static_cast<std::uint64_t>(count) * sizeof(float)};
+}
+
 // A convolution's shapes and constants.
 struct ConvParts {
   qir::ConvGeometry geometry;
@@ -52,7 +56,9 @@ kernels::WeightType weight_type(const Lowering &l, const float *values, std::int
     case WeightStorage::BF16: return kernels::WeightType::BF16;
     case WeightStorage::Exact: break;
   }
-  return kernels::shortest_exact(values, count);
+  return static_cast<kernels::WeightType>(l.weights_fact(" type", bytes_of(values, count), [&] {
+    return static_cast<std::uint32_t>(kernels::shortest_exact(values, count));
+  }));
 }
 
 // The step that packs weights in the run.
@@ -96,7 +102,8 @@ Status add_packed(Lowering &l, Kernel kernel, const P &p, const FilterSource &fi
   if (filter.constant()) {
     Vector<std::int64_t> form = form_of(l, p);
     form.insert(form.end(), {filter.at.oc_stride, filter.at.ic_stride, filter.at.kh_stride, filter.at.kw_stride});
-    const String key = l.weights_key(kernel == Kernel::ConvF32 ? " conv" : " depthwise", filter.at.data, form);
+    const String key =
+        l.weights_key(kernel == Kernel::ConvF32 ? " conv" : " depthwise", bytes_of(filter.at.data, filter.count), form);
     args->push_back(
         arg(l.packed_weights(key, needs.operand_bytes[1], [&](void *to) { pack_constants(l, p, filter.at, to); })));
   } else {
@@ -174,22 +181,41 @@ bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float
       out->tensor = id;
       continue;
     }
-    if (out->values.empty()) out->values.assign(static_cast<std::size_t>(channels), 0);
-    for (std::size_t c = 0; c < out->values.size(); ++c)
-      out->values[c] += values[count == 1 ? 0 : c] * (own ? scale : 1.0f);
+    const float factor = own ? scale : 1.0f;
+    if (out->constants().empty() && count == channels && factor == 1) {
+      out->lie = values;
+      continue;
+    }
+    const std::span<const float> before = out->constants();
+    Vector<float> sums(before.begin(), before.end());
+    sums.resize(static_cast<std::size_t>(channels), 0);
+    for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += values[count == 1 ? 0 : c] * factor;
+    out->values = std::move(sums), out->lie = nullptr;
   }
   return true;
 }
 
+namespace {
+
+Vector<float> repeated_constants(const Bias &bias) {
+  Vector<float> out;
+  const std::span<const float> values = bias.constants();
+  for (std::int64_t first = 0; first < bias.channels; first += bias.each)
+    for (std::int64_t i = 0; i < bias.times; ++i)
+      out.insert(out.end(), values.begin() + first, values.begin() + first + bias.each);
+  return out;
+}
+
+}  // namespace
+
 Status bias_operand(Lowering &l, const Bias &bias, std::uint64_t bytes, View *out) {
   const std::int64_t n = bias.channels;
   if (bias.tensor == qir::kAbsent) {
-    Vector<float> values;
-    for (std::int64_t first = 0; first < n; first += bias.each)
-      for (std::int64_t i = 0; i < bias.times; ++i)
-        values.insert(values.end(), bias.values.begin() + first, bias.values.begin() + first + bias.each);
-    const std::uint32_t value = l.packed_constant(bytes, [&](auto &padded) {
-      kernels::pack_channels(values.data(), static_cast<std::int64_t>(values.size()), padded.data(), padded.size());
+    const Vector<float> repeated = bias.times > 1 ? repeated_constants(bias) : Vector<float>();
+    const std::span<const float> values = bias.times > 1 ? repeated : bias.constants();
+    const String key = l.weights_key(" channels", {values.data(), values.size_bytes()}, {});
+    const std::uint32_t value = l.packed_weights(key, bytes, [&](void *padded) {
+      kernels::pack_channels(values.data(), static_cast<std::int64_t>(values.size()), padded, bytes);
     });
     *out = View{static_cast<std::int32_t>(value), 0, {n * bias.times}, {1}};
     return {};
@@ -203,8 +229,8 @@ Status bias_operand(Lowering &l, const Bias &bias, std::uint64_t bytes, View *ou
     QR_RETURN_IF_ERROR(l.emit_step(Kernel::UnaryF32, p, {arg(from), arg(scaled)}));
     from.value = scaled.value, from.offset = 0;
   }
-  if (!bias.values.empty()) {
-    const View added = l.constant_floats(bias.values, {n}), sum = l.new_row_major({n}, 4);
+  if (const std::span<const float> values = bias.constants(); !values.empty()) {
+    const View added = l.constant_floats({values.begin(), values.end()}, {n}), sum = l.new_row_major({n}, 4);
     kernels::BinaryF32 p;
     p.dims[0] = n, p.a[0] = from.strides[0], p.b[0] = 1;
     QR_RETURN_IF_ERROR(l.emit_step(Kernel::BinaryF32, p, {arg(from), arg(added), arg(sum)}));
@@ -238,7 +264,8 @@ void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values,
   p->weights = weight_type(l, values, count);
   // Auto is FMA: on the processor with AMX that was measured networks take 1.05 to 1.25 times as long by split numbers.
   const bool split = l.options().f32_gemm == F32Gemm::Split && kernels::split_possible(*p, l.isa());
-  if (split && (l.options().dry_run || kernels::split_holds(values, count)))
+  const auto holds = [&] { return kernels::split_holds(values, count) ? 1u : 0u; };
+  if (split && (l.options().dry_run || l.weights_fact(" splits", bytes_of(values, count), holds)))
     p->algorithm = kernels::ConvAlgorithm::Split;
 }
 
@@ -256,8 +283,11 @@ Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const FilterSou
   if (kernels::groups_possible(p, l.isa().f32_lanes)) p.algorithm = kernels::ConvAlgorithm::Groups;
   else if (l.options().winograd && filter.constant()) p.algorithm = kernels::winograd_choice(p, l.isa());
   // (A filter that is not finite would spoil all that its points are parts of.)
+  const auto finite = [&] {
+    return std::all_of(weights, weights + filter.count, [](float v) { return std::isfinite(v); }) ? 1u : 0u;
+  };
   if (kernels::is_winograd(p.algorithm) && !l.options().dry_run &&
-      !std::all_of(weights, weights + filter.count, [](float v) { return std::isfinite(v); }))
+      !l.weights_fact(" finite", bytes_of(weights, filter.count), finite))
     p.algorithm = kernels::ConvAlgorithm::Direct;
   if (p.algorithm == kernels::ConvAlgorithm::Direct && filter.constant()) choose_numbers(l, &p, weights, filter.count);
   return emit_gemm(l, p, x, filter, bias, y, r);

@@ -17,11 +17,15 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 // One number a channel: constants; or a tensor that is known at run time, times `scale`, and constants that are added.
 struct Bias {
   Vector<float> values;
+  const float *lie = nullptr;  // instead of those: `channels` of them, as a tensor has them
   std::int32_t tensor = qir::kAbsent;
   float scale = 1;
   // Groups of `each` channels, of which each comes `times` times.
   std::int64_t channels = 0, each = 1, times = 1;
-  bool empty() const noexcept { return values.empty() && tensor == qir::kAbsent; }
+  std::span<const float> constants() const noexcept {
+    return lie ? std::span(lie, static_cast<std::size_t>(channels)) : std::span<const float>(values);
+  }
+  bool empty() const noexcept { return constants().empty() && tensor == qir::kAbsent; }
 };
 // The bias per channel, times `scale`, plus what an Add behind it brings. False: not one value per channel.
 bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float scale, std::int32_t bias, Bias *out);

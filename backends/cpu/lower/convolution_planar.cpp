@@ -71,11 +71,13 @@ View weights_by_row(Lowering &l, std::int32_t id, std::int64_t m, std::int64_t k
     view.dims = {m, k}, view.strides = {1, m};
     return view;
   }
-  Vector<float> turned(static_cast<std::size_t>(m * k));
-  if (!l.options().dry_run)
-    for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t j = 0; j < m; ++j) turned[index_of(j * k + i)] = weights[i * m + j];
-  return l.constant_floats(turned, {m, k});
+  const std::uint64_t bytes = static_cast<std::uint64_t>(m * k) * sizeof(float);
+  const std::uint32_t value =
+      l.packed_weights(l.weights_key(" turned", {weights, bytes}, {m, k}), bytes, [&](void *to) {
+        for (std::int64_t i = 0; i < k; ++i)
+          for (std::int64_t j = 0; j < m; ++j) static_cast<float *>(to)[j * k + i] = weights[i * m + j];
+      });
+  return View{static_cast<std::int32_t>(value), 0, {m, k}, {k, 1}};
 }
 
 }  // namespace

@@ -97,18 +97,23 @@ std::uint32_t Lowering::new_value(std::uint64_t bytes) {
 }
 
 std::uint32_t Lowering::borrow_constant(qir::Bytes contents) {
+  if (options_.shared)  // (as a whole, where a tensor of the graph is it)
+    if (SharedBytes block = options_.shared->computed_at(contents.data); block && block->bytes().data == contents.data)
+      return shared_constant(std::move(block));
+  // A small one becomes a part of what is packed (compile.cpp), but for the graph's own, of which plans share a copy.
+  if (const String key = weights_key(" as it lies", contents, {}); contents.size <= kSmallConstant && is_of_graph(key))
+    return packed_weights(key, contents.size, [&](void *to) { std::memcpy(to, contents.data, contents.size); });
   const std::uint32_t value = new_value(contents.size);
   plan_.values[value].storage = StorageKind::Constant;
   constants_.entries.push_back({value, contents, 64});
   return value;
 }
 
-String Lowering::weights_key(const char *kind, const void *data, const Vector<std::int64_t> &form) const {
-  if (!options_.shared || options_.dry_run) return {};
-  String key = options_.shared->source_of(data);
-  if (key.empty()) return key;
+String Lowering::weights_key(const char *kind, qir::Bytes constants, const Vector<std::int64_t> &form) const {
+  if (!options_.shared || options_.dry_run || constants.size == 0) return {};
+  String key = options_.shared->name_of(constants);
   key += kind;
-  for (const std::int64_t number : form) key += format(" %lld", number);
+  for (const std::int64_t number : form) append_number(&key, ' ', number);
   return key;
 }
 
@@ -120,11 +125,13 @@ std::uint32_t Lowering::shared_constant(SharedBytes block) {
   return value;
 }
 
-std::uint32_t Lowering::own_constant(Vector<std::uint8_t> contents, std::uint64_t align) {
+std::uint32_t Lowering::own_constant(Vector<std::uint8_t> contents, qir::Bytes *out) {
   const std::uint32_t value = new_value(contents.size());
   plan_.values[value].storage = StorageKind::Constant;
   constants_.owned.push_back(std::move(contents));
-  constants_.entries.push_back({value, {constants_.owned.back().data(), constants_.owned.back().size()}, align});
+  const qir::Bytes lies{constants_.owned.back().data(), constants_.owned.back().size()};
+  constants_.entries.push_back({value, lies, kAlign});
+  if (out) *out = lies;
   return value;
 }
 

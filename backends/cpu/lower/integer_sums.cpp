@@ -3,6 +3,7 @@
 // stay integers, which dynamically quantised models are made of.
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "backends/cpu/lower/convolution.h"
 #include "backends/cpu/lower/quantized_nodes.h"
@@ -75,19 +76,54 @@ std::int32_t pixel_of(const View &view) {
   return narrow(pixel);
 }
 
-// Packs the weights, whose zero points are off, as the quickest form of ConvInt that holds them; appends weights, bias
-// and factors to a step's operands.
-Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p,
-                  const kernels::FilterView<std::int32_t> &weights, const Vector<std::int32_t> &bias,
-                  const Vector<float> &multiplier, Vector<Arg> *args) {
-  kernels::Needs needs;
-  Vector<std::uint8_t> packed, packed_bias, factors;
+// Weights as ConvInt reads them, in one constant: the quickest form that holds them, which packing finds out, then
+// weights, bias, factors, and the sums of each channel's weights.
+struct PackedHead {
+  kernels::IntForm form;
+  std::uint32_t w_bits;
+  std::uint8_t reserved[56];
+};
+static_assert(sizeof(PackedHead) == kAlign);
+struct PackedParts {
+  std::uint64_t begins[4], end;
+  explicit PackedParts(const kernels::Needs &needs, std::int64_t channels) {
+    end = sizeof(PackedHead);
+    const std::uint64_t sizes[] = {needs.operand_bytes[1], needs.operand_bytes[2], needs.operand_bytes[3],
+                                   static_cast<std::uint64_t>(channels) * sizeof(std::int32_t)};
+    for (std::size_t i = 0; i < 4; ++i) begins[i] = end, end += (sizes[i] + kAlign - 1) / kAlign * kAlign;
+  }
+};
+
+// What they are packed from: zero points are off.
+struct IntWeights {
+  Vector<std::int32_t> weights, bias, sums;  // bias: none
+  Vector<float> multiplier;                  // none: ones
+  std::uint32_t w_bits = 8;
+};
+
+Result<Vector<std::uint8_t>> pack(Lowering &l, const qir::Node &node, kernels::ConvInt p, Filter filter,
+                                  const IntWeights &from) {
+  p.w_bits = from.w_bits;
+  filter.strides.data = from.weights.data();
+  const auto channels = static_cast<std::size_t>(p.oc);
+  const Vector<std::int32_t> none(from.bias.empty() ? channels : 0, 0);
+  const Vector<float> ones(from.multiplier.empty() ? channels : 0, 1.0f);
   if (kernels::may_pair_bytes(p, l.isa())) p.form = kernels::IntForm::BytePairs2;
   for (;;) {
-    needs = {};
+    kernels::Needs needs;
     QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
-    packed.resize(needs.operand_bytes[1]), packed_bias.resize(needs.operand_bytes[2]);
-    if (kernels::pack_conv_int(p, l.isa(), weights, bias.data(), packed.data(), packed_bias.data())) break;
+    const PackedParts parts(needs, p.oc);
+    Vector<std::uint8_t> packed(parts.end);
+    if (kernels::pack_conv_int(p, l.isa(), filter.strides, (from.bias.empty() ? none : from.bias).data(),
+                               packed.data() + parts.begins[0], packed.data() + parts.begins[1])) {
+      const PackedHead head{p.form, p.w_bits, {}};
+      std::memcpy(packed.data(), &head, sizeof head);
+      kernels::pack_channels((from.multiplier.empty() ? ones : from.multiplier).data(), p.oc,
+                             packed.data() + parts.begins[2], needs.operand_bytes[3]);
+      if (!from.sums.empty())
+        std::memcpy(packed.data() + parts.begins[3], from.sums.data(), channels * sizeof(std::int32_t));
+      return packed;
+    }
     if (p.form != kernels::IntForm::Plain) {
       p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
     } else if (p.w_bits < 16) {
@@ -97,43 +133,94 @@ Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p,
                            format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name)));
     }
   }
-  factors.resize(needs.operand_bytes[3]);
-  kernels::pack_channels(multiplier.data(), p.oc, factors.data(), factors.size());
-  for (Vector<std::uint8_t> *const bytes : {&packed, &packed_bias, &factors})
-    args->push_back(arg(l.own_constant(std::move(*bytes))));
+}
+
+// What weights of integers are packed from and by: all that `pack` reads but how many pixels there are.
+String int_key(const Lowering &l, const kernels::ConvInt &p, const Filter &filter, const qir::Tensor &weights) {
+  Vector<std::int64_t> form = kernels::pack_form(p, l.isa());
+  form.insert(form.end(), {filter.strides.oc_stride, filter.strides.ic_stride, filter.strides.kh_stride,
+                           filter.strides.kw_stride, static_cast<std::int64_t>(weights.dtype)});
+  return l.weights_key(" integers", weights.data, form);
+}
+
+// The operands of a step that are packed weights; `source()` gives what they are packed from, where nobody has packed
+// them.
+struct IntOperands {
+  View weights, bias, factors, sums;
+  void append(Vector<Arg> *args) const {
+    for (const View *view : {&weights, &bias, &factors}) args->push_back(arg(*view, 1));
+  }
+};
+template <class Source>
+Status add_packed(Lowering &l, const qir::Node &node, kernels::ConvInt &p, const Filter &filter, const String &key,
+                  Source &&source, IntOperands *out) {
+  PackedHead head{kernels::IntForm::Plain, p.w_bits, {}};
+  std::uint32_t value = 0;
+  qir::Bytes packed;
+  if (!l.options().dry_run) {
+    const auto made = [&] { return pack(l, node, p, filter, source()); };
+    if (key.empty()) {
+      QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, made());
+      value = l.own_constant(std::move(bytes), &packed);
+    } else {
+      QR_ASSIGN_OR_RETURN(SharedBytes block, l.options().shared->get(key, made));
+      packed = block->bytes();
+      value = l.shared_constant(std::move(block));
+    }
+    if (packed.size >= sizeof head) std::memcpy(&head, packed.data, sizeof head);
+  }
+  p.form = head.form, p.w_bits = head.w_bits;
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
+  const PackedParts parts(needs, p.oc);
+  if (l.options().dry_run) value = l.packed_constant(parts.end, [](auto &) {});
+  else if (packed.size < parts.end)  // of a container
+    return Status::error(ErrorId::backend_bad_blob,
+                         format("cpu blob: packed integers: found %llu bytes, expected %llu", packed.size, parts.end));
+  View *const views[] = {&out->weights, &out->bias, &out->factors, &out->sums};
+  for (std::size_t i = 0; i < 4; ++i)
+    *views[i] = View{static_cast<std::int32_t>(value), static_cast<std::int64_t>(parts.begins[i]), {}, {}};
   return {};
 }
 
 // Weights and bias of quantised tensors: factors bring the sums to what is stored first.
-Status add_quantized(Lowering &l, const qir::Node &node, kernels::ConvInt &p, Filter filter, Vector<Arg> *args) {
+Status add_quantized(Lowering &l, const qir::Node &node, kernels::ConvInt &p, const Filter &filter, IntOperands *out) {
   const qir::Tensor &w = l.tensor(node.inputs[1]);
   const qir::Quantization &wq = *w.quant;
-  if (l.options().dry_run) {
-    p.w_bits = dtype_bits(w.dtype);
-    kernels::Needs needs;
-    QR_RETURN_IF_ERROR(l.check(Kernel::ConvInt, &p, &needs));
-    for (std::size_t i = 1; i <= 3; ++i) args->push_back(arg(l.packed_constant(needs.operand_bytes[i], [](auto &) {})));
-    return {};
-  }
+  if (l.options().dry_run) p.w_bits = dtype_bits(w.dtype);
   const auto of = [&](std::size_t c) { return wq.per_tensor() ? 0 : c; };
-  std::int32_t low = 0, high = 0;
-  const Vector<std::int32_t> weights = centred_weights(
-      w, p, filter, [&](std::size_t c) { return wq.zero_points[of(c)]; },
-      [&](std::size_t, std::int32_t value) { low = std::min(low, value), high = std::max(high, value); });
-  p.w_bits = low >= -128 && high <= 127 ? 8 : low >= -256 && high <= 255 ? 9 : low >= -32767 && high <= 32767 ? 16 : 17;
-  filter.strides.data = weights.data();
-  const auto channels = static_cast<std::size_t>(p.oc);
-  Vector<float> multiplier(channels);
-  for (std::size_t c = 0; c < channels; ++c)
-    multiplier[c] = static_cast<float>(static_cast<double>(p.x.scale) * static_cast<double>(wq.scales[of(c)]) /
-                                       static_cast<double>(p.mid.scale));
-  Vector<std::int32_t> bias(channels, 0);
-  if (const std::int32_t bi = l.input(node, 2); bi != qir::kAbsent) {
+  const std::int32_t bi = l.input(node, 2);
+  const auto source = [&] {
+    IntWeights from;
+    std::int32_t low = 0, high = 0;
+    from.weights = centred_weights(
+        w, p, filter, [&](std::size_t c) { return wq.zero_points[of(c)]; },
+        [&](std::size_t, std::int32_t value) { low = std::min(low, value), high = std::max(high, value); });
+    from.w_bits = low >= -128 && high <= 127       ? 8
+                  : low >= -256 && high <= 255     ? 9
+                  : low >= -32767 && high <= 32767 ? 16
+                                                   : 17;
+    const auto channels = static_cast<std::size_t>(p.oc);
+    from.multiplier.resize(channels);
+    for (std::size_t c = 0; c < channels; ++c)
+      from.multiplier[c] = static_cast<float>(static_cast<double>(p.x.scale) * static_cast<double>(wq.scales[of(c)]) /
+                                              static_cast<double>(p.mid.scale));
+    if (bi == qir::kAbsent) return from;
     const bool one = count_of(l.tensor(bi).shape) == 1;
     const auto *const values = static_cast<const std::int32_t *>(l.tensor(bi).data.data);
-    for (std::size_t c = 0; c < channels; ++c) bias[c] = values[one ? 0 : c];
+    from.bias.resize(channels);
+    for (std::size_t c = 0; c < channels; ++c) from.bias[c] = values[one ? 0 : c];
+    return from;
+  };
+  String key = int_key(l, p, filter, w);
+  if (!key.empty()) {
+    const auto bits = [](float value) { return std::int64_t{std::bit_cast<std::int32_t>(value)}; };
+    key += l.weights_key(" scales", {wq.scales.data(), wq.scales.size() * sizeof(float)},
+                         {bits(p.x.scale), bits(p.mid.scale)});
+    key += l.weights_key(" zeros", {wq.zero_points.data(), wq.zero_points.size() * sizeof(std::int32_t)}, {});
+    if (bi != qir::kAbsent) key += l.weights_key(" bias", l.tensor(bi).data, {});
   }
-  return add_packed(l, node, p, filter.strides, bias, multiplier, args);
+  return add_packed(l, node, p, filter, key, source, out);
 }
 
 }  // namespace
@@ -173,7 +260,9 @@ Result<Lowered> lower_conv_int(Lowering &l, const Group &group) {
   const Limits of_y = limits_of(l.tensor(yi).dtype), of_mid = limits_of(first.dtype);
   p.lo = of_y.low, p.hi = of_y.high, p.mid_lo = of_mid.low, p.mid_hi = of_mid.high;
   Vector<Arg> args{arg(x, l.width(xi))};
-  QR_RETURN_IF_ERROR(add_quantized(l, node, p, filter, &args));
+  IntOperands packed;
+  QR_RETURN_IF_ERROR(add_quantized(l, node, p, filter, &packed));
+  packed.append(&args);
   if (residual) args.push_back(arg(r, l.width(ri)));
   args.push_back(arg(y, l.width(yi)));
   return l.finish(Kernel::ConvInt, &p, args);
@@ -204,7 +293,8 @@ struct IntegerSums {
   bool match_types() const;
   Result<View> widened(const View &from, DType dtype, DType to);
   Result<View> input();
-  Status subtract_zero(const View &y, const Vector<std::int32_t> &sums);
+  Status subtract_zero(const View &y, View of_weights);
+  IntWeights weights() const;
 };
 
 bool IntegerSums::match_types() const {
@@ -271,21 +361,6 @@ Status IntegerSums::emit() {
   QR_ASSIGN_OR_RETURN(const View x, input());
   p.x.dtype = static_cast<std::uint32_t>(x_type);
   p.y.dtype = kI32, p.mid.dtype = kI32;
-  const auto channels = static_cast<std::size_t>(p.oc);
-  Vector<std::int32_t> sums(channels, 0);
-  std::int32_t low = 0, high = 0;
-  const auto zero_of = [&](std::size_t c) {
-    if (w_zero() == qir::kAbsent) return 0;
-    const qir::Tensor &zeros = l.tensor(w_zero());
-    return narrow(qir::stored_integer(zeros.dtype, zeros.data.data, count_of(zeros.shape) == 1 ? 0 : c));
-  };
-  const Vector<std::int32_t> weights =
-      centred_weights(l.tensor(node.inputs[1]), p, filter, zero_of, [&](std::size_t c, std::int32_t value) {
-        sums[c] += value;
-        low = std::min(low, value), high = std::max(high, value);
-      });
-  p.w_bits = low >= -128 && high <= 127 ? 8 : 9;
-  filter.strides.data = weights.data();
   View y;
   if (conv()) {
     y = l.image_output(yi);
@@ -294,18 +369,37 @@ Status IntegerSums::emit() {
     l.define(yi, y = l.new_row_major(l.tensor(yi).shape, 4));
   }
   Vector<Arg> args{arg(x, dtype_bits(x_type) / 8)};
-  QR_RETURN_IF_ERROR(
-      add_packed(l, node, p, filter.strides, Vector<std::int32_t>(channels, 0), Vector<float>(channels, 1.0f), &args));
+  String key = int_key(l, p, filter, l.tensor(node.inputs[1]));
+  if (!key.empty() && w_zero() != qir::kAbsent) key += l.weights_key(" zeros", l.tensor(w_zero()).data, {});
+  IntOperands packed;
+  QR_RETURN_IF_ERROR(add_packed(
+      l, node, p, filter, key, [&] { return weights(); }, &packed));
+  packed.append(&args);
   args.push_back(arg(y));
   QR_RETURN_IF_ERROR(l.emit(Kernel::ConvInt, &p, args));
-  return corrects() ? subtract_zero(y, sums) : Status();
+  return corrects() ? subtract_zero(y, packed.sums) : Status();
+}
+
+IntWeights IntegerSums::weights() const {
+  const auto zero_of = [&](std::size_t c) {
+    if (w_zero() == qir::kAbsent) return 0;
+    const qir::Tensor &zeros = l.tensor(w_zero());
+    return narrow(qir::stored_integer(zeros.dtype, zeros.data.data, count_of(zeros.shape) == 1 ? 0 : c));
+  };
+  IntWeights from;
+  from.sums.resize(static_cast<std::size_t>(p.oc));
+  std::int32_t low = 0, high = 0;
+  from.weights = centred_weights(l.tensor(node.inputs[1]), p, filter, zero_of, [&](std::size_t c, std::int32_t value) {
+    from.sums[c] += value;
+    low = std::min(low, value), high = std::max(high, value);
+  });
+  from.w_bits = low >= -128 && high <= 127 ? 8 : 9;
+  return from;
 }
 
 // zero * sums of the channels, off every pixel.
-Status IntegerSums::subtract_zero(const View &y, const Vector<std::int32_t> &sums) {
-  Vector<std::uint8_t> bytes(sums.size() * 4);
-  std::memcpy(bytes.data(), sums.data(), bytes.size());
-  const View of_weights{static_cast<std::int32_t>(l.own_constant(std::move(bytes))), 0, {p.oc}, {1}};
+Status IntegerSums::subtract_zero(const View &y, View of_weights) {
+  of_weights.offset /= 4, of_weights.dims = {p.oc}, of_weights.strides = {1};  // in elements
   View product = l.new_row_major({p.oc}, 4);
   zero.dims = {p.oc}, zero.strides = {0};
   kernels::Elements element;

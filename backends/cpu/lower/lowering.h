@@ -86,9 +86,16 @@ class Lowering {
 
   // ---- values
   std::uint32_t new_value(std::uint64_t bytes);
-  std::uint32_t own_constant(Vector<std::uint8_t> contents, std::uint64_t align = 64);
-  // What names weights that are packed from `data`, of a kind and a form (pack_form); empty: plans do not share them.
-  String weights_key(const char *kind, const void *data, const Vector<std::int64_t> &form) const;
+  std::uint32_t own_constant(Vector<std::uint8_t> contents, qir::Bytes *out = nullptr);  // `out`: where it lies
+  // What names weights that are packed from constants, of a kind and a form (pack_form); empty: plans do not share
+  // them.
+  String weights_key(const char *kind, qir::Bytes constants, const Vector<std::int64_t> &form) const;
+  // What `look()` finds in constants, a small number: plans that share weights look once.
+  template <class Look>
+  std::uint32_t weights_fact(const char *kind, qir::Bytes constants, Look &&look) const {
+    const String key = weights_key(kind, constants, {});
+    return key.empty() ? look() : options_.shared->fact(key, look);
+  }
   // What `fill(to)` writes; nothing is written in a dry run. Plans that share weights have one of each key.
   template <class Fill>
   std::uint32_t packed_weights(const String &key, std::uint64_t bytes, Fill &&fill) {

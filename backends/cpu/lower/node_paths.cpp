@@ -112,6 +112,12 @@ void NodePathTable::write_fused(Plan &plan, const Vector<std::size_t> &in) const
   }
 }
 
+void NodePathTable::write_steps(Plan &plan) const {
+  write_fused(plan, ends());
+  if (plan.names.empty()) plan.names.push_back('\0');
+  plan.paths.resize(paths_.size());  // (of the first of the names)
+}
+
 void NodePathTable::write(Plan &plan) const {
   const Vector<std::size_t> in = ends();
   if (stop_asked()) return;  // compile() asks too

@@ -39,6 +39,8 @@ class NodePathTable {
   void region(const qir::Graph &part);
 
   void write(Plan &plan) const;
+  // For profiles alone: what was fused into each step. Of the nodes nothing is said.
+  void write_steps(Plan &plan) const;
 
  private:
   struct Entry {

@@ -206,7 +206,8 @@ Status Layer::pack_state_weights(std::int64_t d, std::uint32_t *out) {
   QR_RETURN_IF_ERROR(l.check(Kernel::RecurrentF32, &p, &needs));
   const std::int64_t first = d * wide() * g.hidden;
   if (r) {
-    const String key = l.weights_key(" recurrent", r + first, kernels::pack_form(p, l.isa()));
+    const qir::Bytes weights{r + first, static_cast<std::uint64_t>(wide() * g.hidden) * sizeof(float)};
+    const String key = l.weights_key(" recurrent", weights, kernels::pack_form(p, l.isa()));
     *out = l.packed_weights(key, needs.operand_bytes[1],
                             [&](void *to) { kernels::pack_recurrent_f32(p, l.isa(), r + first, to); });
     return {};

@@ -14,15 +14,20 @@ namespace quarry::cpu {
 
 namespace {
 
+// What is large: who looks at that alone, or has it already, computes it by itself.
+constexpr std::uint64_t kSmall = 4096;
+std::optional<std::uint64_t> bytes_of(const qir::Tensor &tensor) {
+  const auto count = element_count(tensor.shape.data(), tensor.shape.size());
+  return count ? packed_size(tensor.dtype, *count) : std::nullopt;
+}
+
 // Zeros for what is large: who only looks does not read it.
 class Blanks final : public qir::Folder {
  public:
   bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
             Vector<qir::Constant> *outputs) override {
-    constexpr std::uint64_t kSmall = 4096;
     const qir::Tensor &made = at(graph, node.outputs[0]);
-    const auto count = element_count(made.shape.data(), made.shape.size());
-    const auto bytes = count ? packed_size(made.dtype, *count) : std::nullopt;
+    const auto bytes = bytes_of(made);
     if (!bytes || *bytes <= kSmall) return folder_.fold(graph, node, store, outputs);
     void *const zeros = store.allocate(*bytes);
     std::memset(zeros, 0, *bytes);
@@ -31,6 +36,54 @@ class Blanks final : public qir::Folder {
   }
 
  private:
+  reference::ReferenceFolder folder_;
+};
+
+// What another plan of the range has computed is not computed again.
+class ComputedOnce final : public qir::Folder {
+ public:
+  explicit ComputedOnce(SharedWeights &shared) : shared_(shared) {}
+  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
+            Vector<qir::Constant> *outputs) override {
+    const qir::Tensor &made = at(graph, node.outputs[0]);
+    const auto bytes = bytes_of(made);
+    if (!bytes || *bytes <= kSmall || node.outputs.size() != 1) return folder_.fold(graph, node, store, outputs);
+    // What the shapes of a run decide is another constant in each plan.
+    const String from = shared_.name_of(at(graph, node.inputs[0]).data);
+    if (from[0] == '#') return folder_.fold(graph, node, store, outputs);
+    const String key = key_of(graph, node);
+    SharedBytes block = shared_.computed(key);
+    if (!block || block->bytes().size != *bytes) {
+      qir::Store own;
+      Vector<qir::Constant> results;
+      if (!folder_.fold(graph, node, own, &results) || stop_asked()) return false;  // (what was stopped is not whole)
+      if (results[0].data.size != *bytes) return folder_.fold(graph, node, store, outputs);
+      block = shared_.keep_computed(key, results[0].data);
+    }
+    outputs->push_back({made.dtype, made.shape, block->bytes()});
+    return true;
+  }
+
+ private:
+  // The operator, its attributes and what it reads.
+  String key_of(const qir::Graph &graph, const qir::Node &node) const {
+    String key = qir::op_name(node.op);
+    for (const qir::Attribute &attribute : node.attributes) {
+      (key += ' ') += attribute.name;
+      append_number(&key, '=', attribute.i);
+      key += attribute.s;
+    }
+    for (const std::int32_t id : node.inputs) {
+      const qir::Tensor &read = at(graph, id);
+      append_number(&key, ' ', static_cast<std::int64_t>(read.dtype));
+      for (const std::int64_t extent : read.shape) append_number(&key, 'x', extent);
+      if (read.data.size > 0) (key += ' ') += shared_.name_of(read.data);
+    }
+    append_number(&key, '>', static_cast<std::int64_t>(at(graph, node.outputs[0]).dtype));
+    return key;
+  }
+
+  SharedWeights &shared_;
   reference::ReferenceFolder folder_;
 };
 
@@ -61,7 +114,7 @@ bool decomposes(qir::Op op) noexcept {
   }
 }
 
-Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run) {
+Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, const CompileOptions &options) {
   QR_RETURN_IF_ERROR(stop_status("compile"));
   QR_RETURN_IF_ERROR(reference::widen_float16(graph));
   // What a pass that was stopped leaves is for no other to read.
@@ -72,9 +125,13 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool 
   QR_RETURN_IF_ERROR(stopped());
   reference::ReferenceFolder folder;
   Blanks blanks;
+  std::optional<ComputedOnce> computed;
+  if (options.shared) computed.emplace(*options.shared);
+  qir::Folder &folds = options.dry_run ? static_cast<qir::Folder &>(blanks)
+                       : computed      ? static_cast<qir::Folder &>(*computed)
+                                       : folder;
   const auto conversions = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; };
-  passes::fold_constants(graph, store, dry_run ? static_cast<qir::Folder &>(blanks) : folder,
-                         {.wanted = conversions, .may_grow = true});
+  passes::fold_constants(graph, store, folds, {.wanted = conversions, .may_grow = true});
   QR_RETURN_IF_ERROR(stopped());
   passes::decompose_spatial(graph, store, is_conv);  // asks which weights are constant
   passes::decompose_matmul(graph, store, integer_matrices);
@@ -85,10 +142,11 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool 
   QR_RETURN_IF_ERROR(stopped());
   paths.composed(found);
   Vector<passes::Joined> joined;
-  passes::simplify_convolutions(graph, store, dry_run, &joined);
+  passes::simplify_convolutions(graph, store, options.dry_run, &joined);
   QR_RETURN_IF_ERROR(stopped());
   for (const passes::Joined &node : joined) paths.fused(node.source, node.into);
-  return qir::validate_graph(graph);
+  // (Of a range, the passes have given a graph of this form before; what kernels rely on, their checks say.)
+  return options.again ? Status() : qir::validate_graph(graph);
 }
 
 }  // namespace quarry::cpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/cpu/lower/node_paths.h"
+#include "backends/cpu/program/compiled_plan.h"
 #include "passes/passes.h"
 
 namespace quarry::cpu {
@@ -23,7 +24,8 @@ bool decomposes(qir::Op op) noexcept;
 
 // f16 and bf16 widened as cpu-reference does it; quantised operators without an integer kernel dequantised; Einsum of
 // two tensors as MatMul; casts and dequantisations of constants computed; composite operators. New constants lie in
-// the store; `paths` learns what went into what. `dry_run`: large constants are not computed, but zeros.
-Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, bool dry_run);
+// the store; `paths` learns what went into what. In a dry run large constants are not computed, but zeros; plans that
+// share weights compute them once.
+Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, const CompileOptions &options);
 
 }  // namespace quarry::cpu

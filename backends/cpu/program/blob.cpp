@@ -179,7 +179,8 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   Writer writer;
   writer.reserve(plan.values.size() * sizeof plan.values[0] + plan.steps.size() * sizeof plan.steps[0] +
                  plan.notes.size() * sizeof plan.notes[0] + plan.operands.size() * sizeof plan.operands[0] +
-                 plan.params.size() + names.size() + plan.paths.size() * sizeof plan.paths[0]);
+                 plan.params.size() + names.size() + plan.paths.size() * sizeof plan.paths[0] +
+                 io.size() * sizeof(IoRow) + 4096);
   writer.put(&header, sizeof header);
   writer.table(plan.values);
   writer.table(plan.steps);

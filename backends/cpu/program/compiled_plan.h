@@ -42,7 +42,9 @@ struct CompileOptions {
   // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.
   std::size_t sources = 0;
   SharedWeights *shared = nullptr;  // of a plan of a range: what it packs is kept there
-  std::string_view prepare;         // of a range: the option shape.prepare
+  // Of a range whose program is made: its plan was compiled in other shapes before, nobody asks it by what nodes run.
+  bool again = false;
+  std::string_view prepare;  // of a range: the option shape.prepare
 };
 
 }  // namespace quarry::cpu

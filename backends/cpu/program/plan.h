@@ -115,6 +115,10 @@ Params params_of(const Plan &plan, const Step &step) {
   return p;
 }
 
+// Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB
+// around them into memory.
+inline constexpr std::uint64_t kSmallConstant = 64 << 10;
+
 // Contents of constant values, while a plan is made: borrowed from the graph or made by the compiler.
 struct Constants {
   struct Entry {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/compile/compile.h"
+#include "base/stop.h"
 
 namespace quarry::cpu {
 
@@ -12,7 +13,7 @@ namespace {
 // What the telling nodes made, in elements, from which on the rest is worth a plan though it has no products.
 constexpr std::int64_t kMuch = 1 << 16;
 
-// A block aligned as segments and blobs are.
+// A block aligned as segments are.
 class Segment {
  public:
   explicit Segment(const Vector<std::uint8_t> &bytes)
@@ -41,16 +42,21 @@ class Planned final : public dynamic::PlannedRun {
     segments_.push_back(packed_.bytes());
     segments_.push_back(subgraph_constants_.bytes());
     for (const SharedBytes &block : shared_) segments_.push_back(block->bytes());
-    QR_ASSIGN_OR_RETURN(plan_, read_blob(blob_.bytes(), segments_));
+    QR_ASSIGN_OR_RETURN(plan_, read_blob({blob_.data(), blob_.size()}, segments_));
     execution_ = make_unique<Execution>(*plan_);
     return {};
   }
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) override {
     return execution_->run(request, host, events);
   }
+  std::uint64_t bytes() const noexcept override {
+    return packed_.bytes().size + subgraph_constants_.bytes().size + blob_.size() + plan_->arena_bytes +
+           plan_->scratch_bytes + plan_->shared_bytes;
+  }
 
  private:
-  Segment packed_, subgraph_constants_, blob_;
+  Segment packed_, subgraph_constants_;
+  const Vector<std::uint8_t> blob_;
   const Vector<SharedBytes> shared_;
   Vector<qir::Bytes> segments_;
   Unique<LoadedPlan> plan_;
@@ -69,8 +75,10 @@ Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
   options.f32_gemm = region_.f32_gemm;
   options.sources = region_.sources;
   options.shared = region_.shared.get();
+  options.again = options.shared != nullptr;
   QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), region_.constants, options));
   auto planned = quarry::make_unique<Planned>(compiled);
+  QR_RETURN_IF_ERROR(stop_status("run"));  // what was stopped wrote no whole blob
   QR_RETURN_IF_ERROR(planned->load(region_.constants, compiled.kept_segments));
   return Unique<dynamic::PlannedRun>(planned.release());
 }

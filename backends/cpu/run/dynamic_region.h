@@ -19,7 +19,10 @@ class DynamicExecution : public HeapObject, private dynamic::Planner {
     return execution_.run(inputs, outputs, request, host, events);
   }
   static constexpr std::size_t kPlansKept = dynamic::Execution::kPlansKept;
-  std::size_t plans() const noexcept { return execution_.plans(); }  // for tests
+  std::size_t plans_kept() const noexcept { return execution_.plans_kept(); }
+  const dynamic::PlanFigures &figures() const noexcept { return execution_.figures(); }
+  std::size_t plans() const noexcept { return execution_.plans(); }  // for tests, as the next one
+  void drop_plans() noexcept { execution_.drop_plans(); }
 
  private:
   bool wants_plan(std::int64_t elements) const override;

@@ -37,6 +37,7 @@ void pack_depthwise_parts(const DepthwiseF32 &params, std::uint32_t lanes, Filte
 Vector<std::int64_t> pack_form(const ConvF32 &params, const Isa &isa);
 Vector<std::int64_t> pack_form(const DepthwiseF32 &params);
 Vector<std::int64_t> pack_form(const RecurrentF32 &params, const Isa &isa);
+Vector<std::int64_t> pack_form(const ConvInt &params, const Isa &isa);  // whatever w_bits and form become
 // Winograd4x4, Winograd2x2 or Direct, whichever serves best: time, and what weights take of memory. The error of the
 // first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
 // (Direct: 1e-6), see the kernel tests.

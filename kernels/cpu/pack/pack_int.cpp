@@ -309,6 +309,16 @@ bool may_pair_bytes(const ConvInt &params, const Isa &isa) {
                              isa.byte_pairs);
 }
 
+Vector<std::int64_t> pack_form(const ConvInt &params, const Isa &isa) {
+  ConvInt narrow = params;
+  narrow.w_bits = 8, narrow.form = IntForm::Plain;
+  const ConvIntShape s =
+      conv_int_shape(narrow, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel),
+                     static_cast<std::int32_t>(isa.int_group));
+  return {params.ic,      params.oc,     params.groups, params.window.kh,           params.window.kw,
+          params.x.dtype, params.x.zero, s.winograd,    may_pair_bytes(narrow, isa)};
+}
+
 bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias,
                    void *packed_weights, void *packed_bias) {
   const ConvIntShape s =

@@ -178,6 +178,37 @@ TEST_CASE("operands of no step are looked at too") {
   }
 }
 
+TEST_CASE("programs of a range with bytes changed, or cut short") {
+  int loaded = 0, refused = 0;
+  const Builder graph = ranged(32);
+  const Sample sample(graph.graph);
+  REQUIRE(sample.plan.ok());
+  REQUIRE(sample.plan.loaded().region->shared);
+  for (std::size_t length = 0; length < sample.bytes.size(); length += 16) {
+    Guarded part(length);
+    if (length > 0) std::memcpy(part.data(), sample.bytes.data(), length);
+    REQUIRE(!use(part.bytes(), sample.plan.segments()));
+  }
+  Vector<qir::Bytes> fewer(sample.plan.segments().begin(), sample.plan.segments().end());
+  for (qir::Bytes &segment : fewer) {
+    const qir::Bytes whole = segment;
+    segment.size /= 2;
+    use(sample.plan.blob(), fewer);
+    segment = whole;
+  }
+  while (!fewer.empty()) fewer.pop_back(), use(sample.plan.blob(), fewer);
+  Random random(4);
+  Guarded changed(sample.bytes.size());
+  for (int round = 0; round < 3000; ++round) {
+    std::memcpy(changed.data(), sample.bytes.data(), sample.bytes.size());
+    const auto at = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(sample.bytes.size()) - 1));
+    changed.data()[at] = static_cast<std::uint8_t>(random.chance(50) ? changed.data()[at] ^ (1 << random.integer(0, 7))
+                                                                     : random.integer(0, 255));
+    ++(use(changed.bytes(), sample.plan.segments()) ? loaded : refused);
+  }
+  CHECK((loaded > 500 && refused > 500));
+}
+
 TEST_CASE("dynamic regions that lie") {
   const Detector detector;
   const Sample sample(detector.graph);

@@ -77,4 +77,23 @@ struct ChosenRows : Builder {
   }
 };
 
+// Products, a softmax over the ranged axis, and a shape that is computed; "rows" is 1..high.
+inline Builder ranged(std::int64_t high) {
+  Builder b;
+  const std::int32_t x = b.input(DType::F32, {-1, 64}), mask = b.input(DType::F32, {-1, 1});
+  const std::int32_t w = weights(b, {64, 64});
+  const std::int32_t p = b.tensor(DType::F32, {-1, 64}), r = b.tensor(DType::F32, {-1, 64}),
+                     shape = b.tensor(DType::I64, {2}), flat = b.tensor(DType::F32, {-1, -1}),
+                     soft = b.tensor(DType::F32, {-1, -1}), y = b.tensor(DType::F32, {-1, -1});
+  b.node(qir::Op::MatMul, {x, w}, {p});
+  b.node(qir::Op::Relu, {p}, {r});
+  b.node(qir::Op::Shape, {r}, {shape});
+  b.node(qir::Op::Reshape, {r, shape}, {flat});
+  b.node(qir::Op::Softmax, {flat}, {soft}).set("axis", std::int64_t{0});
+  b.node(qir::Op::Add, {soft, mask}, {y});
+  b.gives({y});
+  b.graph.dimensions.push_back({"rows", 1, high, {{0, 0}, {1, 0}}, {}, 0});
+  return b;
+}
+
 }  // namespace quarry::test
