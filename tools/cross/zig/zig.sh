@@ -67,9 +67,9 @@ make_protobuf() {
     ninja -C "$here/protobuf" libprotobuf.a >"$log" 2>&1 && cp "$here/protobuf/libprotobuf.a" "$prefix/lib" && cp "$here/protobuf/protobuf.pc" "$prefix/lib/pkgconfig" &&
     (cd "$kept/sources/$protobuf/src" && find google -name '*.h' -o -name '*.inc' | xargs cp --parents -t "$prefix/include")
 }
-make_schema() {
+make_schema() {  # of the wheel, whose schema is for protobuf-lite: that cannot tell fields that it does not know
   pip download --no-deps --only-binary=:all: --platform manylinux_2_17_x86_64 --python-version 3.10 --require-hashes -r "$root/tools/cross/zig/schema.txt" -d "$kept/sources" &&
-    mkdir -p "$here/onnx" && (cd "$here/onnx" && python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("onnx/onnx-ml.proto", "wheel")' "$kept"/sources/onnx-1.12.0-*.whl && protoc -Iwheel --cpp_out=. onnx/onnx-ml.proto) >"$log" 2>&1 &&
+    mkdir -p "$here/onnx" && (cd "$here/onnx" && python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("onnx/onnx-ml.proto", "wheel")' "$kept"/sources/onnx-1.12.0-*.whl && sed -i /LITE_RUNTIME/d wheel/onnx/onnx-ml.proto && protoc -Iwheel --cpp_out=. onnx/onnx-ml.proto) >"$log" 2>&1 &&
     mkdir -p "$prefix/include/onnx" && cp "$here/onnx/onnx/onnx-ml.pb.h" /usr/include/onnx/onnx_pb.h "$prefix/include/onnx" &&
     "$here/bin/c++" -std=c++17 -O2 -w -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -DONNX_ML=1 -DONNX_NAMESPACE=onnx -I"$here/onnx" -I"$prefix/include" \
       -c "$here/onnx/onnx/onnx-ml.pb.cc" -o "$here/onnx/onnx-ml.o" >"$log" 2>&1 &&
