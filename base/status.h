@@ -126,11 +126,15 @@ class [[nodiscard]] Result {
 // printf-style text in our own String.
 String format_list(const char *pattern, va_list args) __attribute__((format(printf, 1, 0)));
 String format_of(const char *pattern, ...);
-template <class... A>
-[[gnu::always_inline]] inline String format(Pattern<A...> pattern, const A &...arguments) {
-  if constexpr (are_plain<A...>) return format_of(pattern.text(), detail::plain(arguments)...);
-  else return call_with([&](auto... plain) { return format_of(pattern.text(), plain...); }, arguments...);
-}
+// An object: for its name nothing is looked up in the arguments' namespaces, where std::format would do as well.
+struct Format {
+  template <class... A>
+  [[gnu::always_inline]] String operator()(Pattern<A...> pattern, const A &...arguments) const {
+    if constexpr (are_plain<A...>) return format_of(pattern.text(), detail::plain(arguments)...);
+    else return call_with([&](auto... plain) { return format_of(pattern.text(), plain...); }, arguments...);
+  }
+};
+inline constexpr Format format;
 // Text from a file, safe to print: escaped, cut to `limit` bytes, never inside a UTF-8 sequence.
 String printable(std::string_view text, std::size_t limit = 200);
 // "[1,3,224,224]", with "?" for unknown dimensions.

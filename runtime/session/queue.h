@@ -56,7 +56,7 @@ class RunQueue {
 
  private:
   // A run under way.
-  struct RunSlot : HeapObject, SignalFollower {
+  struct RunSlot final : HeapObject, SignalFollower {
     RunSlot(Session &session);
     void on_abort() noexcept override { signal->abort(); }
 

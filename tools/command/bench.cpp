@@ -341,7 +341,7 @@ int bench(const BenchFlags &flags) {
   costs.peak = quarry::os::peak_memory();
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   std::optional<ProcessorPeaks> peaks;
-  if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u));
+  if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u), qr_runtime_cpu_features(runtime.get()));
   qr::Signal signal(runtime);
   qr::Profile profile(runtime);
   Measured measured = measure_all(runners, flags, costs.first_ms, signal, profile);

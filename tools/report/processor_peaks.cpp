@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -44,6 +44,12 @@ struct PeakLoop {
 
 #if defined(__x86_64__)
 
+// Some of clang's releases want registers of 512 bits asked for, where the command line has said a processor without.
+#if defined(__clang__) && __clang_major__ >= 18 && __clang_major__ < 22
+#define QR_ZMM ",evex512"
+#else
+#define QR_ZMM ""
+#endif
 #define QR_REGISTER(value) "v"(value)
 #define QR_NEW __asm__ volatile("" : "+v"(x), "+v"(y));
 #define QR_FMA512(i) QR_NEW sum##i = _mm512_fmadd_ps(x, y, sum##i);
@@ -56,10 +62,10 @@ struct PeakLoop {
 #define QR_MADD256(i) QR_NEW sum##i = _mm256_add_epi32(sum##i, _mm256_madd_epi16(x, y));
 #define QR_MADD128(i) QR_NEW sum##i = _mm_add_epi32(sum##i, _mm_madd_epi16(x, y));
 
-QR_PEAK_LOOP(fma512, __attribute__((target("avx512f"))), _mm512_setzero_ps(), QR_FMA512)
+QR_PEAK_LOOP(fma512, __attribute__((target("avx512f" QR_ZMM))), _mm512_setzero_ps(), QR_FMA512)
 QR_PEAK_LOOP(fma256, __attribute__((target("avx2,fma"))), _mm256_setzero_ps(), QR_FMA256)
-QR_PEAK_LOOP(dpbusd512, __attribute__((target("avx512f,avx512vnni"))), _mm512_setzero_si512(), QR_DPBUSD512)
-QR_PEAK_LOOP(dpwssd512, __attribute__((target("avx512f,avx512vnni"))), _mm512_setzero_si512(), QR_DPWSSD512)
+QR_PEAK_LOOP(dpbusd512, __attribute__((target("avx512f,avx512vnni" QR_ZMM))), _mm512_setzero_si512(), QR_DPBUSD512)
+QR_PEAK_LOOP(dpwssd512, __attribute__((target("avx512f,avx512vnni" QR_ZMM))), _mm512_setzero_si512(), QR_DPWSSD512)
 QR_PEAK_LOOP(dpbusd256, __attribute__((target("avx2,avxvnni"))), _mm256_setzero_si256(), QR_DPBUSD256)
 QR_PEAK_LOOP(dpwssd256, __attribute__((target("avx2,avxvnni"))), _mm256_setzero_si256(), QR_DPWSSD256)
 QR_PEAK_LOOP(madd256, __attribute__((target("avx2"))), _mm256_setzero_si256(), QR_MADD256)
@@ -74,20 +80,27 @@ struct PeakLoops {
   PeakLoop f32 = {"mulps, addps xmm", muladd128, 12 * 8}, int8 = {"pmaddwd, paddd xmm", madd128, 12 * 16}, int16 = int8;
 };
 
-PeakLoops peak_loops() {
+PeakLoops peak_loops(std::string_view features) {
+  // Not __builtin_cpu_supports: zig's runtime library lacks what it reads.
+  const auto has = [&](std::string_view word) {
+    for (size_t at = 0; at < features.size(); ++at) {
+      const size_t end = std::min(features.find(' ', at), features.size());
+      if (features.substr(at, end - at) == word) return true;
+      at = end;
+    }
+    return false;
+  };
   PeakLoops best;
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2")) {
+  if (has("avx2")) {
     best.int8 = best.int16 = {"vpmaddwd, vpaddd ymm", madd256, 12 * 32};
-    if (__builtin_cpu_supports("fma")) best.f32 = {"vfmadd231ps ymm", fma256, 12 * 16};
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) {  // AVX-VNNI
+    if (has("fma")) best.f32 = {"vfmadd231ps ymm", fma256, 12 * 16};
+    if (has("avxvnni")) {
       best.int8 = {"vpdpbusd ymm", dpbusd256, 12 * 64};
       best.int16 = {"vpdpwssd ymm", dpwssd256, 12 * 32};
     }
   }
-  if (__builtin_cpu_supports("avx512f")) best.f32 = {"vfmadd231ps zmm", fma512, 12 * 32};
-  if (__builtin_cpu_supports("avx512vnni")) {
+  if (has("avx512f")) best.f32 = {"vfmadd231ps zmm", fma512, 12 * 32};
+  if (has("avx512vnni")) {
     best.int8 = {"vpdpbusd zmm", dpbusd512, 12 * 128};
     best.int16 = {"vpdpwssd zmm", dpwssd512, 12 * 64};
   }
@@ -112,7 +125,7 @@ struct PeakLoops {
   PeakLoop f32 = {"fmla v.4s", fmla, 12 * 8}, int8 = {"smlal v.4s", smlal, 12 * 8}, int16 = int8;
 };
 
-PeakLoops peak_loops() {
+PeakLoops peak_loops(std::string_view) {
   PeakLoops best;
   constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP
   if (quarry::os::processor_features().first & kDotProducts) best.int8 = {"sdot v.4s", sdot, 12 * 32};
@@ -123,7 +136,7 @@ PeakLoops peak_loops() {
 struct PeakLoops {
   PeakLoop f32 = {"", nullptr, 0}, int8 = f32, int16 = f32;
 };
-PeakLoops peak_loops() { return {}; }
+PeakLoops peak_loops(std::string_view) { return {}; }
 #endif
 
 // From the first thread's beginning to the last one's end, by their own clocks: whoever waits for them may be late.
@@ -196,8 +209,8 @@ double read_rate(unsigned threads) {
 
 }  // namespace
 
-ProcessorPeaks measure_peaks(unsigned threads) {
-  const PeakLoops loops = peak_loops();
+ProcessorPeaks measure_peaks(unsigned threads, std::string_view features) {
+  const PeakLoops loops = peak_loops(features);
   ProcessorPeaks peaks;
   peaks.threads = std::max(threads, 1u);
   peaks.f32_by = loops.f32.instruction, peaks.int8_by = loops.int8.instruction;

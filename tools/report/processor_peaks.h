@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace tools {
 
@@ -14,7 +15,7 @@ struct ProcessorPeaks {
   double read_gb_per_s = 0;  // of memory that no cache holds
 };
 
-// Takes about half a second, and 256 MB.
-ProcessorPeaks measure_peaks(unsigned threads);
+// Takes about half a second, and 256 MB. features: qr_runtime_cpu_features().
+ProcessorPeaks measure_peaks(unsigned threads, std::string_view features);
 
 }  // namespace tools

@@ -8,7 +8,7 @@
 
 namespace quarry::cpu {
 
-class DynamicExecution : public HeapObject, private dynamic::Planner {
+class DynamicExecution final : public HeapObject, private dynamic::Planner {
  public:
   // The dynamic region outlives the execution.
   DynamicExecution(const LoadedRegion &region, std::size_t plans_kept)

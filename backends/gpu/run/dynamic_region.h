@@ -20,7 +20,7 @@ struct LoadedRegion : HeapObject {
 Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources);
 
 // One caller's runs of a model.
-class ModelExecution : public HeapObject, private dynamic::Planner {
+class ModelExecution final : public HeapObject, private dynamic::Planner {
  public:
   // `region`: the dynamic region; null where there is none. Both outlive the execution.
   static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedRegion *region,

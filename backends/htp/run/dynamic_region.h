@@ -22,7 +22,7 @@ struct LoadedRegion : HeapObject {
 // Of a graph that has one. The blob outlives it.
 Result<Unique<LoadedRegion>> load_region(const Blob &blob, const BlobGraph &graph);
 
-class RegionRun : public HeapObject, private dynamic::Planner {
+class RegionRun final : public HeapObject, private dynamic::Planner {
  public:
   RegionRun(LoadedContext &context, const BlobGraph &graph, const LoadedRegion &region, const Settings &settings);
   ~RegionRun();

@@ -3,7 +3,8 @@
 that no manylinux machine is bound to have. Nothing is compiled against Python, so one wheel serves every version.
 
 The native files come from an installed tree, that of QUARRY_PREFIX (or `--config-settings prefix=DIR`), or, without one, from a release
-build of the checkout that this folder lies in.
+build of the checkout that this folder lies in. QUARRY_TARGET (or `--config-settings target=...`) has it built by zig for another machine or for musl:
+x86_64-linux-musl, aarch64-linux-musl (tools/cross/zig/zig.sh). QUARRY_BUILD names the folder of that build, which is kept then.
 """
 import base64
 import glob
@@ -22,8 +23,10 @@ root = os.path.dirname(os.path.dirname(here))
 
 # Libraries that every machine of a manylinux tag has (PEP 600); what is linked beyond them goes into the wheel.
 EVERYWHERE = re.compile(r"lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+|z)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+")
-# The least glibc whose distributions have a libstdc++ of these symbols.
-GLIBCXX_NEEDS = {28: (2, 31), 29: (2, 34), 30: (2, 35), 31: (2, 38), 32: (2, 39)}
+# musl's own, which has all of these in one library, by its name and by Alpine's: all that every machine of a musllinux tag has (PEP 656).
+MUSL = re.compile(r"libc\.so|libc\.musl-\w+\.so\.1")
+# What musl has since a release after 1.2.2, which is that of the first systems with 1.2 (Alpine 3.13): with one of these a wheel needs more than musllinux_1_2 says.
+MUSL_LATER = {"qsort_r": "1.2.3", "pthread_getname_np": "1.2.3", "statx": "1.2.5", "preadv2": "1.2.5", "pwritev2": "1.2.5"}
 
 
 def run(*command, **kwargs):
@@ -72,12 +75,20 @@ def installed_tree(config, work):
     if not os.path.exists(os.path.join(root, "meson.build")):
         sys.exit("there is no checkout of Quarry around this folder: set QUARRY_PREFIX to an installed tree")
     tree = os.path.join(work, "tree")
+    target = (config or {}).get("target") or os.environ.get("QUARRY_TARGET")
+    kept = (config or {}).get("build") or os.environ.get("QUARRY_BUILD")
     # A folder by itself: with a TMPDIR in the checkout the compiler is called as for any build there, and ccache knows what it made before.
-    with tempfile.TemporaryDirectory(prefix="quarry-build-") as build:
-        # Packed relocations need glibc 2.36; without, an older one will do.
-        run("meson", "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false")
+    with tempfile.TemporaryDirectory(prefix="quarry-build-") as temporary:
+        build = os.path.abspath(kept or temporary)
+        meson, options = "meson", []
+        if target:
+            cross = run(os.path.join(root, "tools", "cross", "zig", "zig.sh"), target).strip()
+            meson, options = os.path.join(cross, "meson"), ["--cross-file", os.path.join(cross, "cross.ini")]
+        if not os.path.exists(os.path.join(build, "build.ninja")):
+            # Packed relocations need glibc 2.36, or musl 1.2.4; without, an older one will do.
+            run(meson, "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false", *options)
         run("ninja", "-C", build)
-        run("meson", "install", "-C", build, "--quiet", "--strip", "--destdir", tree)
+        run(meson, "install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", tree)
     return tree
 
 
@@ -110,7 +121,7 @@ def collect(tree, native):
     while todo:
         path = todo.pop()
         for name in needed(path):
-            if EVERYWHERE.fullmatch(name) or name in own or name in names.values():
+            if EVERYWHERE.fullmatch(name) or MUSL.fullmatch(name) or name in own or name in names.values():
                 continue
             if name not in names:
                 source = linked(path, name)
@@ -140,7 +151,35 @@ def linked(path, name):
     return os.path.realpath(match[1])
 
 
-def platform(places):
+def machine(path):
+    """The one that an ELF file is for."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    found = int.from_bytes(head[18:20], "little")
+    try:
+        return {62: "x86_64", 183: "aarch64"}[found]
+    except KeyError:
+        sys.exit(f"'{path}': found ELF machine {found}, expected 62 (x86_64) or 183 (aarch64)")
+
+
+def undefined(path):
+    return {row.split()[-1] for row in run("nm", "-D", "--undefined-only", path).splitlines() if row.strip()}
+
+
+def musllinux(places):
+    """musllinux_1_2: musl has no versions of symbols, so what it must have is known by names."""
+    for path in places:
+        for name in needed(path):
+            if EVERYWHERE.fullmatch(name):
+                sys.exit(f"'{path}' needs {name}, which is glibc's or its compiler's, beside files that are linked with musl")
+        later = undefined(path) & MUSL_LATER.keys()
+        if later:
+            name = max(later, key=lambda one: MUSL_LATER[one])
+            sys.exit(f"'{path}' needs {name}, which musl has since {MUSL_LATER[name]}, expected what musl 1.2.2 has")
+    return "musllinux_1_2"
+
+
+def manylinux(places):
     """manylinux_X_Y of the newest symbols that any file needs."""
     least = (2, 17)
     for path in places:
@@ -151,7 +190,15 @@ def platform(places):
                 least = max(least, GLIBCXX_NEEDS.get(int(minor), (2, 39)))
         if "GLIBC_ABI_DT_RELR" in text:  # packed relocations
             least = max(least, (2, 36))
-    return f"manylinux_{least[0]}_{least[1]}_{os.uname().machine}"
+    return f"manylinux_{least[0]}_{least[1]}"
+
+
+def platform(places):
+    with_musl = any(MUSL.fullmatch(name) for path in places for name in needed(path))
+    machines = {machine(path) for path in places}
+    if len(machines) != 1:
+        sys.exit(f"found files for {' and '.join(sorted(machines))}, expected one machine")
+    return f"{(musllinux if with_musl else manylinux)(places)}_{machines.pop()}"
 
 
 def write_wheel(folder, files, tag, executable=()):

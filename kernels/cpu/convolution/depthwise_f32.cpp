@@ -138,8 +138,8 @@ inline constexpr bool kPairs = false;
 
 // The same of two rows one below the other, 3 taps high and wide, all of whose rows of taps lie inside: what both see
 // is read once. Sums are made in the same order.
-__attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::int64_t left,
-                                         std::int64_t right) noexcept {
+[[maybe_unused]] __attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::int64_t left,
+                                                          std::int64_t right) noexcept {
   constexpr int kSide = 3, kColumns = kTile - 1 + kSide;
   const DepthwiseF32 &p = row.d.p;
   const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, y_row = p.window.ow * y_stride;

@@ -110,7 +110,8 @@ void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std:
   };
   if (p.nearest) {
     const auto source = [&]() __attribute__((always_inline)) { return plane + tap_at(rows, oy, p.ih).low * width; };
-    for (std::int64_t low = source(), ahead = low; row < last; low = ahead) {
+    std::int64_t low = source(), ahead = low;
+    while (row < last) {
       float *const to = y + row * p.ow;
       std::int64_t same = 0;  // rows that are the same are written together
       do {
@@ -126,6 +127,7 @@ void run_rows(const Call &call, const ResizePlanesF32 &p, std::int64_t row, std:
       if (!across.alone) across.run<true, false, 0>(from, to, same);
       else if (same == 2) across.run<true, true, 2>(from, to, same);
       else across.run<true, true, 0>(from, to, same);
+      low = ahead;
     }
     return;
   }

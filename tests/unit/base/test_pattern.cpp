@@ -12,6 +12,17 @@
 
 using namespace quarry;
 
+namespace someones {
+// A type beside a `format` that takes more than ours, as std's string stands beside std::format.
+struct Text {
+  const char *c_str() const { return "ours"; }
+};
+template <class... A>
+String format(const char *, A &&...) {
+  return "theirs";
+}
+}  // namespace someones
+
 namespace {
 
 // Whether the compiler takes a pattern with arguments of these types.
@@ -49,6 +60,12 @@ TEST_CASE("arguments are written as printf writes them") {
            expected);
   CHECK_EQ(format("nothing"), "nothing");
   CHECK_EQ(format("%.*s and %.*s of %d", view, std::string_view(), 7), "views and  of 7");
+}
+
+TEST_CASE("format is ours whatever stands beside the types of the arguments") {
+  someones::Text text;
+  CHECK_EQ(format("%s", text), "ours");
+  CHECK_EQ(format("%s", someones::Text()), "ours");
 }
 
 TEST_CASE("statuses take the same patterns") {

@@ -57,7 +57,14 @@ TEST_CASE("rows are held against the peak of their numbers") {
 }
 
 TEST_CASE("peaks are measured") {
-  const tools::ProcessorPeaks peaks = tools::measure_peaks(2);
+  const char *features = "";
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) features = "avx fma avx2";
+#endif
+  const tools::ProcessorPeaks peaks = tools::measure_peaks(2, features);
+#if defined(__x86_64__)
+  CHECK_EQ(peaks.f32_by, *features ? "vfmadd231ps ymm" : "mulps, addps xmm");
+#endif
   CHECK_EQ(peaks.threads, 2u);
 #if defined(__x86_64__) || defined(__aarch64__)
   CHECK((peaks.f32 > 0.1 && peaks.int8 > 0.1 && peaks.int16 > 0.1));

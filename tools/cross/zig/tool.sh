@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# zig's compilers and tools by the names that build systems look for: zig.sh links to this file as TARGET/bin/{cc,c++,ar,ranlib}.
+# Instruction sets are spelt here as zig wants them; what meson wants of a linker where warnings are errors zig's does not know.
+here=${0%/*}
+tool=${0##*/}
+target=${here%/bin}
+target=${target##*/}
+export ZIG_GLOBAL_CACHE_DIR="$here/../../cache"
+case $tool in
+  ar)  # zig's linker cannot read the thin archives that meson asks for
+    [ "${1-}" != csrDT ] || { shift; set -- csrD "$@"; }
+    exec "$here/../../zig" ar "$@" ;;
+  ranlib) exec "$here/../../zig" ranlib "$@" ;;
+esac
+for argument do
+  shift
+  case $argument in
+    -Wl,--fatal-warnings) continue ;;
+    -march=x86-64-v*) argument=-mcpu=x86_64_v${argument#-march=x86-64-v} ;;
+    -march=armv8.2-a+dotprod+fp16) argument=-mcpu=generic+v8_2a+dotprod+fullfp16 ;;
+  esac
+  set -- "$@" "$argument"
+done
+exec "$here/../../zig" "$tool" -target "$target" "$@"
