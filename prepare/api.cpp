@@ -235,7 +235,7 @@ Vector<std::string_view> views(const qr_prepare_names &names) {
   return out;
 }
 
-Result<qir::Graph> read_part(const qr_plugin_graph &from) {
+Result<qir::Graph> structure_of(const qr_plugin_graph &from) {
   Vector<qir::Bytes> segments;
   for (std::uint64_t s = 0; s < from.segment_count; ++s)
     segments.push_back({from.segments[s].data, from.segments[s].size});
@@ -252,7 +252,7 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
     Vector<Vector<std::uint8_t>> made;
     Vector<qir::Graph> kept;
     for (std::uint64_t i = 0; i < graph_count; ++i) {
-      QR_ASSIGN_OR_RETURN(qir::Graph graph, read_part(*graphs[i]));
+      QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_graph(*graphs[i]));  // with its dimensions
       QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       made.push_back(std::move(bytes));
@@ -273,7 +273,7 @@ uint64_t find_cuts(const qr_host *host, const qr_plugin_graph *from, const uint8
   plugin::HostAllocator allocator(host);
   std::uint64_t kept = 0;
   (void)plugin::guard(allocator, nullptr, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, read_part(*from));
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, structure_of(*from));
     if (graph.nodes.size() != node_count) return {};
     const qir::CutPoints cuts = qir::find_cuts(graph, Vector<bool>(refused, refused + node_count));
     for (const std::int32_t id : cuts.front) tell(self, 0, static_cast<std::uint32_t>(id));

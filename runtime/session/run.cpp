@@ -298,10 +298,7 @@ Status Session::check_overlap(RunFrame &frame) {
       frame.written.add(span);
     }
   }
-  if (frame.written.join()) return outputs_overlap(frame, nullptr);
-  for (OutputRoom &room : rooms_)
-    if (room.of == frame.execution) room.of = nullptr;
-  return {};
+  return frame.written.join() ? outputs_overlap(frame, nullptr) : Status();
 }
 
 // The execution is about to use its own memory again, where inputs lie that it gave out: they move to the session's.
@@ -318,11 +315,11 @@ QR_COLD Status Session::keep_result(RunFrame &frame, std::size_t index) {
     free_block(room.given.data);
     room.given = {block, bytes};
   }
-  std::memcpy(room.given.data, reinterpret_cast<const void *>(room.plugins.begin), bytes);
   for (qr_io_buffer &input : frame.inputs) {
     const Span span = span_of(input, input.size_bytes);
-    if (span.overlaps(room.plugins))
-      input.data = static_cast<char *>(room.given.data) + (span.begin - room.plugins.begin);
+    if (!span.overlaps(room.plugins)) continue;
+    void *const copy = static_cast<char *>(room.given.data) + (span.begin - room.plugins.begin);
+    input.data = std::memcpy(copy, input.data, input.size_bytes);
   }
   return {};
 }
@@ -493,6 +490,8 @@ Status Session::finish_run(RunFrame &frame, Status status, qr_tensor *const *out
   }
   if (!status.ok()) return core_->device().note(std::move(status));
   if (!frame.tensors->outputs_are_static) QR_RETURN_IF_ERROR(check_rooms(frame, outputs));
+  for (OutputRoom &room : rooms_)  // not before: behind a run that fails, what lies there may be an input again
+    if (room.of == frame.execution) room.of = nullptr;
   for (std::size_t i = 0; i < frame.outputs.size(); ++i)
     if (outputs[i]) give_output(frame, i, *outputs[i]);
   return {};

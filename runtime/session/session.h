@@ -120,11 +120,12 @@ class Session : public Counted<Session> {
       const std::uint64_t at = span_of(data, 0).begin;
       return data == given.data || data == other.data || at == plugins.begin || at == plugins_before;
     }
-    Block given;                            // what the last run gave out; it never shrinks
-    Block other;                            // for a run whose inputs lie in `given`, or that needs more
-    Span plugins{};                         // what the last run gave out of the plugin's own memory
-    std::uint64_t plugins_before = 0;       // and the run before that gave out
-    const loader::Execution *of = nullptr;  // whose memory that is
+    Block given;                       // what the last run gave out; it never shrinks
+    Block other;                       // for a run whose inputs lie in `given`, or that needs more
+    Span plugins{};                    // what the last run gave out of the plugin's own memory
+    std::uint64_t plugins_before = 0;  // and the run before that gave out
+    // Whose memory that is, until another run of it has ended well, which may be one of the queue's thread.
+    std::atomic<const loader::Execution *> of{nullptr};
   };
 
   Status start_first_execution();

@@ -40,14 +40,26 @@ check("several buckets and zeros", run("run", made, "--zeros", "--shape", "batch
 check("bench: several buckets", run("bench", made, "--shape", "batch=7", "--shape", "batch=8"), 2, "[?,3]", "give the one")
 
 # ---- ranges: one program, whose runs have the shapes of their files
-ranged = os.path.join(folder, "ranged.qrm")
+ranged, chain, chain_qrm, part_qrm = (os.path.join(folder, name) for name in ("ranged.qrm", "chain.onnx", "chain.qrm", "part.qrm"))
+with open(chain, "wb") as out:
+    out.write(onnx_file([onnx_node("Relu", ["x"], ["m"]), onnx_node("Mul", ["m", "x"], ["y"])], [("x", F32, ["batch", 3])], [("y", F32, ["batch", 3])]))
 for backend in ("cpu", "cpu-reference"):
     on = ("--backend", backend)
+    check(f"compile a chain on {backend}", run("compile", chain, *on, "--shape", "batch=1..3", "-o", chain_qrm), 0)
     check(f"a range on {backend}", run("run", made, two, four, two, *on, "--shape", "batch=1..8"), 0, "y f32[2,3]", "y f32[4,3]")
     check(f"outside of a range on {backend}", run("run", made, four, *on, "--shape", "batch=1..3"), 3, "QR-R0003", "found 4 for dimension 'batch' (axis 0), expected 1..3")
     check(f"a range in a container of {backend}", run("compile", made, *on, "--shape", "x=2..4x3", "-o", ranged), 0)
     check(f"a container's range on {backend}", run("run", ranged, two, four, *on), 0, "y f32[2,3]", "y f32[4,3]")
     check(f"a container's range refuses on {backend}", run("run", ranged, npy(os.path.join(folder, "five.npy"), [5, 3]), *on), 3, "QR-R0003", "expected 2..4")
+    # ---- a part of a model keeps its range, from .onnx and from a container
+    for part in ("graph.watch=m", "graph.head=m", "graph.tail=m"):
+        for model, shape in ((chain, ("--shape", "batch=1..3")), (chain_qrm, ())):
+            what = f"{part} of {os.path.basename(model)} on {backend}"
+            check(f"compile {what}", run("compile", model, *on, *shape, "-O", part, "-o", part_qrm), 0)
+            for command in [(part_qrm,)] + [(model, *shape, "-O", part)] * ("tail" not in part):
+                given = lambda file: [text for name in ("m", "x")["tail" not in part:] for text in ("-i", f"{name}={file}")]
+                check(f"a range, {what}", run("run", *command, *given(two), *on), 0, "f32[2,3]")
+                check(f"outside of a range, {what}", run("run", *command, *given(four), *on), 3, "QR-R0003", "found 4 for dimension 'batch' (axis 0), expected 1..3")
 check("plans made ahead", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=1,2,8", "-O", "shape.plans=2"), 0, "y f32[2,3]")
 check("a plan outside of the range", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=9"), 3, "shape.prepare", "1..8")
 check("check of a range", run("check", made, "--shape", "batch=1..8"), 0)
