@@ -142,13 +142,20 @@ void execution_destroy(Execution *execution) {
   destroy_in(execution, execution->context->backend);
 }
 
+template <class Execution>
+void execution_plans(Execution *execution, qr_plugin_plans *out_plans) {
+  execution->tell_plans(out_plans);
+}
+
 // `submit` and `wait`: null where a thread of the host's is to wait.
 template <class Execution>
 constexpr qr_plugin_execution_api execution_slots(decltype(qr_plugin_execution_api::create) create,
                                                   decltype(qr_plugin_execution_api::run) run,
                                                   decltype(qr_plugin_execution_api::submit) submit = nullptr,
                                                   decltype(qr_plugin_execution_api::wait) wait = nullptr) {
-  return {sizeof(qr_plugin_execution_api), 0, create, run, nullptr, execution_destroy<Execution>, submit, wait};
+  decltype(qr_plugin_execution_api::plans) plans = nullptr;
+  if constexpr (requires(Execution & execution) { execution.tell_plans(nullptr); }) plans = execution_plans<Execution>;
+  return {sizeof(qr_plugin_execution_api), 0, create, run, nullptr, execution_destroy<Execution>, submit, wait, plans};
 }
 
 // ---- the table ----------------------------------------------------------------------------------

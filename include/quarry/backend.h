@@ -679,6 +679,20 @@ typedef struct qr_plugin_context_api {
 } qr_plugin_context_api;
 #define QR_PLUGIN_CONTEXT_API_FIRST_SIZE 64u
 
+/* What an execution has of a range of shapes (QR_DEVICE_RANGES). */
+typedef struct qr_plugin_plans {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t most;          /* plans that are kept; 0: it is of no range */
+  uint64_t kept;          /* now */
+  uint64_t bytes;         /* their memory, without what they share */
+  uint64_t weights_bytes; /* packed weights that all executions of the context share, beyond those of the blob */
+  uint64_t hits;          /* runs that found their plan, since it was created */
+  uint64_t made;
+  uint64_t dropped;
+} qr_plugin_plans;
+#define QR_PLUGIN_PLANS_FIRST_SIZE 64u
+
 typedef struct qr_plugin_execution_api {
   uint32_t struct_size;
   uint32_t reserved;
@@ -700,6 +714,8 @@ typedef struct qr_plugin_execution_api {
   /* since 0.2. Returns when the run has ended, with what `run` would have returned. Called once for each ticket, oldest
    * first, also after an abort. */
   qr_plugin_code (*wait)(qr_execution *execution, uint64_t ticket, const qr_error_sink *errors);
+  /* since 0.2. May be called while runs are under way. (optional: it keeps no plans) */
+  void (*plans)(qr_execution *execution, qr_plugin_plans *out_plans);
 } qr_plugin_execution_api;
 #define QR_PLUGIN_EXECUTION_API_FIRST_SIZE 40u
 

@@ -277,6 +277,18 @@ void Session::write_paths(JsonWriter &json) const {
   json.end_array();
 }
 
+// Of ranges, as far as the backend says.
+void Session::write_plans(JsonWriter &json) const {
+  for (const Unique<loader::Execution> &execution : executions_) {
+    const qr_plugin_plans plans = execution ? execution->plans() : qr_plugin_plans{};
+    if (plans.most == 0) continue;
+    json.key("plans").begin_object().field("most", plans.most).field("kept", plans.kept).field("bytes", plans.bytes);
+    json.field("weights_bytes", plans.weights_bytes).field("hits", plans.hits);
+    json.field("made", plans.made).field("dropped", plans.dropped).end_object();
+    return;  // a range has one bucket
+  }
+}
+
 Result<String> Session::report() const {
   const RunQueue::Alone alone(queue_, "qr_session_report", RunQueue::Until::NoneIsAdded);
   QR_RETURN_IF_ERROR(alone.status());
@@ -322,6 +334,7 @@ Result<String> Session::report() const {
       .field("thread_pool", core_->pool_name())
       .field("device_lost", core_->device().lost());
   write_memory(json, loaded_->plan);
+  write_plans(json);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();

@@ -104,6 +104,7 @@ class Session : public Counted<Session> {
   // Frees what was run before the change over to a better context; no run of it is under way.
   void drop_retired() noexcept { retired_.clear(); }
   bool has_retired() const noexcept { return !retired_.empty(); }
+  void write_plans(JsonWriter &json) const;
   // In a child of fork(), where runs were under way: nobody knows what their executions are in the midst of.
   void abandon_executions() noexcept;
 

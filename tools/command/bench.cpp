@@ -256,6 +256,12 @@ void print_result(const BenchFlags &flags, const nlohmann::json &result) {
   if (result.contains("queue"))
     print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
           result["queue"]["runs_per_s"].get<double>(), flags.queue, result["queue"]["median_ms"].get<double>());
+  if (result.contains("plans")) {
+    const nlohmann::json &plans = result["plans"];
+    print("  plans     %10llu of at most %llu, %.1f MB; %llu made, %llu dropped, met by %llu runs\n",
+          plans["kept"].get<uint64_t>(), plans["most"].get<uint64_t>(), plans["bytes"].get<double>() / 1e6,
+          plans["made"].get<uint64_t>(), plans["dropped"].get<uint64_t>(), plans["hits"].get<uint64_t>());
+  }
   print("  peak memory %8.1f MB%s\n", result["peak_rss_kb"].get<double>() / 1000,
         result["peak_rss_source"] == "VmHWM" ? "" : " (at most: /proc cannot be read)");
 }
@@ -308,6 +314,12 @@ nlohmann::json costs_json(const BenchFlags &flags, const nlohmann::json &report,
           {"environment", environment()}};
 }
 
+// Of a range, as they are now.
+void add_plans(qr::Session &session, nlohmann::json *result) {
+  const nlohmann::json report = nlohmann::json::parse(session.report());
+  if (report.contains("plans")) (*result)["plans"] = report["plans"];
+}
+
 int bench(const BenchFlags &flags) {
   flags.profile.check();
   if (is_standard_output(flags.plot)) print_beside_result();
@@ -350,6 +362,7 @@ int bench(const BenchFlags &flags) {
   nlohmann::json result = costs_json(flags, report, costs);
   result["runs"] = runs;
   add_latencies(runners, times, runs, measured.wall_ms, &result);
+  add_plans(runners[0].session, &result);
   if (report.value("backend", "") == "gpu") {
     if (!flags.model.ends_with(".qrm")) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
     result["kernels"] = launches_of(runners[0], runtime);

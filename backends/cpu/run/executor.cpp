@@ -55,6 +55,14 @@ Status Execution::prepare(std::string_view shapes) {
   return region_ && plan_.region->shared ? region_->prepare(shapes) : Status();
 }
 
+void Execution::tell_plans(qr_plugin_plans *out) const noexcept {
+  if (!region_ || !plan_.region->shared) return;
+  const dynamic::PlanFigures &figures = region_->figures();
+  out->most = region_->plans_kept();
+  out->kept = figures.kept, out->bytes = figures.bytes, out->weights_bytes = plan_.region->shared->own_bytes();
+  out->hits = figures.hits, out->made = figures.made, out->dropped = figures.dropped;
+}
+
 void Execution::bind(const qr_run_request &request) {
   for (const Patch &patch : inputs_)
     operands_[patch.operand] = static_cast<std::byte *>(request.inputs[patch.index].data) + patch.offset;

@@ -1590,7 +1590,9 @@ unsafe extern "C" {
     /// "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes
     /// and by what they run ("node_paths", as in qr_model_check, where the backend says), the compile-time options that the
     /// context was compiled with ("compiled_with") and those of them that were asked to be otherwise ("asked_for"), memory
-    /// plan, options in force, options given that are for other backends.
+    /// plan, of a range of shapes what became of its plans ("plans": how many are kept of "most", their bytes, those of
+    /// packed weights that no container has, runs that found their plan, plans made and dropped), options in force, options
+    /// given that are for other backends.
     /// @param session   borrows.
     /// @param out_json  gives: qr_string_destroy; NUL-terminated.
     /// @thread  [exclusive:session]
