@@ -25,6 +25,8 @@ from ort_session import make_session
 BOUNDS = {"f32": (1e-3, 1e-4, 1e-4, 2.0**-23), "f16": (1e-2, 2e-3, 4e-3, 2.0**-12), "bf16": (4e-2, 1e-2, 2e-2, 2.0**-9), "f64": (1e-6, 1e-7, 1e-7, 2.0**-52),
           "exact": (0.0, 0.0, 0.0, 0.0), "steps": (1e-3, 1.01 / 16, 1e-4, 2.0**-23), "npu": (1e-2, 2e-3, 1e-2, 2.0**-11),
           "npu steps": (1e-3, 1.01 / 16, 1e-4, 2.0**-23)}
+# Of these an NPU has 11 bits of the result (docs/operators.md).
+OF_ELEVEN_BITS = {"ConvInteger", "MatMulInteger"}
 # Of these the evaluator computes another thing (padding of quantised convolutions, clips of recurrences, windows of even
 # sizes, dilated windows under auto_pad=VALID, scalars, orders): ONNX Runtime alone is asked.
 NOT_OF_THE_EVALUATOR = {"QLinearConv", "ConvInteger", "RNN", "GRU", "LSTM", "LRN", "LpPool", "GlobalMaxPool", "NonZero", "Unique"}
@@ -202,6 +204,13 @@ def wider(kind, more):
     name = f"{kind} and {more:g}"
     BOUNDS[name] = (rtol, atol + more, floor, place)
     return name
+
+
+def units_on_npu(case):
+    """What whole numbers may be off by on an NPU: steps of what a QuantizeLinear made of products of 16 bits, and what lies behind the first 11 bits."""
+    if OF_ELEVEN_BITS & set(case.operators()):
+        return int(np.ceil(2.0**-11 * max(float(np.abs(a.astype(np.float64)).max(initial=0)) for a in case.results)))
+    return 1 + int(16 * dropped(case)) if case.kind == "steps" else 0  # steps are 1/16
 
 
 def is_finite(case):

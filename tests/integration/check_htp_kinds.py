@@ -272,36 +272,6 @@ for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), (
     for kind in ("constant", "of the run"):
         graph(f"product of columns {dims} as rows by {columns}, {kind}", [onnx_node("Reshape", ["x", "a"], ["r"], name="r"), onnx_node("MatMul", ["r", "m"], ["p"], name="p"), onnx_node("Reshape", ["p", "b"], ["y"])],
               [("x", F32, dims)] + ([("m", F32, (inner, columns))] if kind != "constant" else []), [("y", F32, out)], ints("a", rows, inner), ints("b", *out), *([floats("m", (inner, columns))] if kind == "constant" else []), sqnr=40)
-# ---- the same of quantised data
-def quantised_columns(title, dims, columns, bits, run):
-    """x of columns becomes rows, all of it quantised; the product, quantised too, has columns again."""
-    rows, inner, out = count_of(dims) // dims[-2], dims[-2], (*dims[:-2], 1, columns)
-    nodes, more = [], []
-
-    def through(source, name, scale, dtype=bits, zero=128 if bits == U8 else 30000):
-        nodes.extend([onnx_node("QuantizeLinear", [source, f"{name}s", f"{name}z"], [f"{name}q"], name=f"{name}q"), onnx_node("DequantizeLinear", [f"{name}q", f"{name}s", f"{name}z"], [name], name=name)])
-        more.extend([packed(f"{name}s", F32, (), [scale]), packed(f"{name}z", dtype, (), [zero])])
-
-    step = 1 / 64 if bits == U8 else 1 / 16384
-    through("x", "a", step)
-    nodes.append(onnx_node("Reshape", ["a", "shape"], ["r"], name="r"))
-    through("r", "b", step)
-    if run:
-        through("w", "m", step)
-    else:
-        nodes.append(onnx_node("DequantizeLinear", ["w", "ms", "mz"], ["m"], name="m"))
-        more.extend([packed("w", I8, (inner, columns), [random.randrange(-100, 100) for _ in range(inner * columns)]), packed("ms", F32, (), [0.01]), packed("mz", I8, (), [0])])
-    nodes.append(onnx_node("MatMul", ["b", "m"], ["p"], name="p"))
-    through("p", "c", 8 * step)
-    nodes.append(onnx_node("Reshape", ["c", "last"], ["l"], name="l"))
-    through("l", "y", 8 * step)
-    graph(title, nodes, [("x", F32, dims)] + ([("w", F32, (inner, columns))] if run else []), [("y", F32, out)], ints("shape", rows, inner), ints("last", *out), *more, tolerance=0.1, sqnr=25)
-
-
-for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), ((4, 1, 1, 70, 1), 2)):
-    for bits in (U8, U16):
-        for kind in ("constant", "of the run"):
-            quantised_columns(f"product of {WORDS[bits]} columns {dims} as rows by {columns}, {kind}", dims, columns, bits, kind != "constant")
 # ---- products of 16 bits whose low byte the result shows: the library drops it
 for op, dims, out, weights in (("MatMul", (3, 8), (3, 5), (8, 5)), ("Gemm", (3, 8), (3, 5), (8, 5)), ("Conv", (1, 8, 4, 4), (1, 5, 4, 4), (5, 8, 1, 1)), ("ConvTranspose", (1, 8, 4, 4), (1, 5, 4, 4), (8, 5, 1, 1))):
     quantised(f"{op} of 16 bits and its low byte", op, (U16, U16), dims, out, weights, scales=(1 / 16, 0.01, 1 / 400), sqnr=40)
@@ -825,6 +795,73 @@ def same_results(title, model, shapes, *options):
         x = npy(os.path.join(folder, "late", "x.npy"), [3, rows], [random.uniform(-4, 4) for _ in range(3 * rows)])
         same_outputs(f"{title}, {rows} rows", x, ((model, "htp", options), (model.replace(".qrm", ".onnx"), "cpu-reference", ("--shape", f"rows={rows}"))), 0.11)
 
+# ---- products of quantised columns that a Reshape made rows
+def quantised_columns(title, dims, columns, bits, run):
+    """x of columns becomes rows, all of it quantised; the product, quantised too, has columns again."""
+    rows, inner, out = count_of(dims) // dims[-2], dims[-2], (*dims[:-2], 1, columns)
+    nodes, more = [], []
+
+    def through(source, name, scale, dtype=bits, zero=128 if bits == U8 else 30000):
+        nodes.extend([onnx_node("QuantizeLinear", [source, f"{name}s", f"{name}z"], [f"{name}q"], name=f"{name}q"), onnx_node("DequantizeLinear", [f"{name}q", f"{name}s", f"{name}z"], [name], name=name)])
+        more.extend([packed(f"{name}s", F32, (), [scale]), packed(f"{name}z", dtype, (), [zero])])
+
+    step = 1 / 64 if bits == U8 else 1 / 16384
+    through("x", "a", step)
+    nodes.append(onnx_node("Reshape", ["a", "shape"], ["r"], name="r"))
+    through("r", "b", step)
+    if run:
+        through("w", "m", step)
+    else:
+        nodes.append(onnx_node("DequantizeLinear", ["w", "ms", "mz"], ["m"], name="m"))
+        more.extend([packed("w", I8, (inner, columns), [random.randrange(-100, 100) for _ in range(inner * columns)]), packed("ms", F32, (), [0.01]), packed("mz", I8, (), [0])])
+    nodes.append(onnx_node("MatMul", ["b", "m"], ["p"], name="p"))
+    through("p", "c", 8 * step)
+    nodes.append(onnx_node("Reshape", ["c", "last"], ["l"], name="l"))
+    through("l", "y", 8 * step)
+    graph(title, nodes, [("x", F32, dims)] + ([("w", F32, (inner, columns))] if run else []), [("y", F32, out)], ints("shape", rows, inner), ints("last", *out), *more, tolerance=0.1, sqnr=25)
+
+
+for dims, columns in (((2, 33, 1), 1), ((2, 1, 33, 1), 3), ((1, 2, 60, 1), 1), ((4, 1, 1, 70, 1), 2)):
+    for bits in (U8, U16):
+        for kind in ("constant", "of the run"):
+            quantised_columns(f"product of {WORDS[bits]} columns {dims} as rows by {columns}, {kind}", dims, columns, bits, kind != "constant")
+# ---- products of rows that are read as columns, and their result in another shape
+for dims in ((2, 1, 1, 2), (3, 4), (2, 3, 4)):
+    for columns in (1, 3):
+        rows = count_of(dims)
+        graph(f"product of rows {dims} as columns by {columns}", [onnx_node("Reshape", ["x", "a"], ["r"], name="r"), onnx_node("MatMul", ["r", "m"], ["p"], name="p"), onnx_node("Reshape", ["p", "b"], ["y"])],
+              [("x", F32, dims)], [("y", F32, (*dims, columns))], ints("a", rows, 1), ints("b", *dims, columns), floats("m", (1, columns)), sqnr=40)
+# ---- convolutions to one position of an axis, padded or dilated
+for dims, weights, given in (((2, 1, 4, 1), (4, 1, 2, 2), ((3, 1), (0, 1, 0, 1), (1, 2))), ((1, 2, 2, 1), (1, 2, 2, 1), ((1, 1), (1, 0, 0, 0), (2, 1))), ((2, 4, 4, 1), (3, 4, 4, 1), ((1, 2), (1, 0, 0, 0), (2, 1))),
+                             ((2, 3, 1, 5), (4, 3, 1, 3), ((1, 2), (0, 0, 0, 1), (1, 2))), ((2, 3, 5, 6), (4, 3, 3, 3), ((2, 1), (0, 1, 1, 1), (2, 1)))):
+    out = tuple((dims[2 + i] + given[1][i] + given[1][2 + i] - (weights[2 + i] - 1) * given[0][i] - 1) // given[2][i] + 1 for i in range(2))
+    for kind in ("constant", "of the run"):
+        graph(f"Conv of {dims} by {weights} to {out}, weights {kind}", [onnx_node("Conv", ["x", "w"], ["y"], numbers("dilations", given[0]) + numbers("pads", given[1]) + numbers("strides", given[2]))],
+              [("x", F32, dims)] + ([("w", F32, weights)] if kind != "constant" else []), [("y", F32, (dims[0], weights[0], *out))], *([floats("w", weights)] if kind == "constant" else []), sqnr=40)
+# ---- windows of one column that leave columns out, and such that pass both edges
+for dims, window, stride, pads in (((1, 4, 9, 9), (3, 1), (2, 2), (0, 0, 0, 0)), ((3, 2, 9, 9), (3, 1), (2, 2), (1, 0, 1, 0)), ((1, 1, 3, 3), (2, 1), (2, 2), (0, 0, 0, 0)), ((1, 1, 1, 1), (3, 1), (2, 2), (1, 0, 1, 0)),
+                                   ((1, 4, 9, 9), (1, 3), (2, 2), (0, 1, 0, 1)), ((2, 3, 2, 4), (5, 2), (1, 1), (2, 0, 1, 0))):
+    out = tuple((dims[2 + i] + pads[i] + pads[2 + i] - window[i]) // stride[i] + 1 for i in range(2))
+    one(f"MaxPool of {dims} by {window} and {stride}", "MaxPool", dims, (*dims[:2], *out), attributes=numbers("kernel_shape", window) + numbers("strides", stride) + numbers("pads", pads))
+for dims in ((1, 4, 9, 2), (7, 4, 9, 2)):
+    one(f"ArgMin of {dims}, the last axis", "ArgMin", dims, (*dims[:-1], 1), attributes=number("axis", 3), out_type=I64, tolerance=0)
+# ---- small ones: a Tanh behind a sum of products, powers of 0, divisions of negative integers, the larger of bytes, columns of blocks
+graph("Tanh of a sum of products", [onnx_node("MatMul", ["x", "w"], ["a"], name="a"), onnx_node("MatMul", ["h", "r"], ["b"], name="b"), onnx_node("Add", ["a", "b"], ["c"], name="c"), onnx_node("Tanh", ["c"], ["y"])],
+      [("x", F32, (1, 1)), ("w", F32, (1, 1)), ("h", F32, (1, 1)), ("r", F32, (1, 1))], [("y", F32, (1, 1))], tolerance=0.002, sqnr=50)
+graph("Pow of 0 by 0", [onnx_node("Relu", ["x"], ["a"], name="a"), onnx_node("Pow", ["a", "c"], ["y"])], [("x", F32, (3, 8))], [("y", F32, (3, 8))], packed("c", F32, (), [0.0]))
+for by in (2, -3):
+    graph(f"Div of integers by {by}", [onnx_node("Cast", ["x"], ["i"], number("to", I32), name="i"), onnx_node("Div", ["i", "c"], ["y"])], [("x", I8, (3, 8))], [("y", I32, (3, 8))], packed("c", I32, (), [by]), tolerance=0)
+for op in ("Max", "Min"):
+    graph(f"{op} of bytes and a constant", [onnx_node(op, ["x", "c"], ["y"])], [("x", U8, (2,))], [("y", U8, (2,))], packed("c", U8, (2,), [7, 200]), tolerance=0)
+graph("MatMulNBits to one column", [onnx_node("MatMulNBits", ["x", "w", "s"], ["y"], number("K", 16) + number("N", 1) + number("bits", 4) + number("block_size", 16), "com.microsoft")], [("x", F32, (1, 3, 16))], [("y", F32, (1, 3, 1))],
+      packed("w", U8, (1, 1, 8), [random.randrange(256) for _ in range(8)]), floats("s", (1, 1), 0.03, 0.06))
+graph("GRU of both directions, v68 too", [onnx_node("GRU", ["x", "w", "r"], ["y"], text("direction", "bidirectional") + number("hidden_size", 2))], [("x", F32, (3, 1, 4))], [("y", F32, (3, 2, 1, 2))],
+      floats("w", (2, 6, 4)), floats("r", (2, 6, 2)))
+graph("CumSum of f16, v68 too", [onnx_node("Cast", ["x"], ["h"], number("to", F16), name="h"), onnx_node("CumSum", ["h", "a"], ["s"], name="s"), onnx_node("Cast", ["s"], ["y"], number("to", F32))], [("x", F32, (3, 5))], [("y", F32, (3, 5))],
+      packed("a", I64, (), [1]))
+graph("16 bits that are an output, read by another scale", [onnx_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="q"), onnx_node("DequantizeLinear", ["q", "t"], ["y"], name="d")], [("x", F32, (6,))], [("q", U16, (6,)), ("y", F32, (6,))],
+      packed("s", F32, (), [0.125]), packed("z", U16, (), [44]), packed("t", F32, (), [0.25]))
+
 
 def path_of(index):
     return os.path.join(folder, f"{index}.onnx")
@@ -846,6 +883,17 @@ with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         title, soc, result = job.result()
         check(f"{title}, {soc}", result, 0, "agree")
 shutil.rmtree(folder)
+
+# What has no form that is right is refused by name.
+REFUSED = {"u64 of negative numbers": ([onnx_node("Cast", ["x"], ["y"], number("to", U64))], [("x", I64, (3,))], [("y", U64, (3,))], (), "u64 of i64"),
+           "sums of bytes that are scattered": ([onnx_node("ScatterElements", ["x", "i", "u"], ["y"], text("reduction", "add"))], [("x", U8, (5,)), ("i", I64, (1,)), ("u", U8, (1,))], [("y", U8, (5,))], (), "reduction add of u8"),
+           "bytes of no elements": ([onnx_node("QuantizeLinear", ["x", "s", "z"], ["y"])], [("x", F32, (0, 5))], [("y", I8, (0, 5))], (packed("s", F32, (), [0.0625]), packed("z", I8, (), [11])), "found shape [0,5]")}
+for title, (nodes, inputs, outputs, constants, words) in REFUSED.items() if not only or only in "refused" else ():
+    folder = new_folder()
+    with open(os.path.join(folder, "m.onnx"), "wb") as file:
+        file.write(onnx_file(nodes, inputs, outputs, (), constants, 21))
+    check(f"{title}, refused", run("check", os.path.join(folder, "m.onnx"), "--backend", "htp", "-O", "soc_model=SM8650"), 1, words)
+    shutil.rmtree(folder)
 
 for kind in LATE if not only or only in "tail" else ():
     folder = new_folder()

@@ -218,7 +218,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::simplify_movements(g, made->store_);
   QR_RETURN_IF_ERROR(stopped());
-  passes::unroll_recurrent(g, made->store_, kMostSteps, is_library_gru);
+  passes::unroll_recurrent(g, made->store_, kMostSteps, options.soc->arch == 68 ? nullptr : is_library_gru);
   QR_RETURN_IF_ERROR(stopped());
   passes::remove_no_ops(g);
   adapt_quantized(g);

@@ -118,7 +118,7 @@ Status sigmoid(Lowering &l, const qir::Node &node) {
   const std::int32_t id = node.inputs[0];
   const Order order = l.order(id);
   std::int32_t x = l.stored(id, order);
-  if (!l.tensor(id).quant && l.is_of_convolution(x)) {
+  if (!l.tensor(id).quant && (l.is_of_convolution(x) || l.is_of_product(x))) {
     const std::int32_t clipped = l.between(id, "~apart", l.drafted(x).dims);
     DraftNode &clip = l.node("ReluMinMax", {x}, {clipped});
     l.param(clip, "min_value", -88.0f);

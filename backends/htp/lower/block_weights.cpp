@@ -138,6 +138,7 @@ bool has_quantised_form(const BlockMatrix &m) {
   return m.ins % 32 == 0 && (m.block == 16 || m.block % 32 == 0) && m.fits(4) && multiples_of(m);
 }
 bool has_half_form(const BlockMatrix &m) {
+  if (m.outs == 1) return false;  // nonsense
   const bool finite = std::ranges::all_of(m.scales, [](float s) { return std::isfinite(s); });
   return finite && (m.bits == 4 ? m.block % 8 == 0 : m.block % 4 == 0 && m.fits(8));
 }

@@ -243,6 +243,14 @@ Status variadic(Lowering &l, const qir::Node &node) {
 Status power(Lowering &l, const qir::Node &node) {
   const std::optional<float> exponent = scalar_of(l, node.inputs[1]);
   const Order order = common_order(l, node);
+  const bool is_real = l.tensor(node.inputs[0]).dtype == DType::F32 || l.tensor(node.inputs[0]).dtype == DType::F16;
+  if (exponent && *exponent == 0 && is_real && l.rank(node.inputs[0]) == l.rank(node.outputs[0])) {
+    const std::int32_t x = l.stored(node.inputs[0], order);  // 1, of 0 too, of which the library's is 0
+    DraftNode &one = l.node("ReluMinMax", {x}, {l.result(node.outputs[0], order)});
+    l.param(one, "min_value", 1.0f);
+    l.param(one, "max_value", 1.0f);
+    return {};
+  }
   if (exponent && (*exponent == 1 || *exponent == 2 || *exponent == 3 || *exponent == 0.5f) &&
       l.rank(node.inputs[0]) == l.rank(node.outputs[0])) {
     const std::int32_t x = l.stored(node.inputs[0], order);
@@ -427,6 +435,12 @@ bool holds(DataType to, DataType from) {
 
 Status cast(Lowering &l, const qir::Node &node) {
   QR_ASSIGN_OR_RETURN(const DataType to, Lowering::type_of(l.tensor(node.outputs[0])));
+  const DType given = l.tensor(node.inputs[0]).dtype;
+  if (l.tensor(node.outputs[0]).dtype == DType::U64 &&
+      (given == DType::I8 || given == DType::I16 || given == DType::I32 || given == DType::I64))
+    return refuse(ErrorId::backend_limit,
+                  format("u64 of %s, which may be negative: then it has 64 bits, expected 32", dtype_name(given)),
+                  "cast to i64, or to u32 where no number is negative");
   const Order order = l.order(node.inputs[0]);
   const std::int32_t x = l.stored(node.inputs[0], order);
   const DataType from = l.drafted(x).dtype;
@@ -470,6 +484,52 @@ Status cast(Lowering &l, const qir::Node &node) {
   const std::int32_t whole = s.whole(x), kept = holds(to, from) ? whole : s.wrapped(whole, to);
   if (to == DataType::UQ8) l.node("Cast", {kept}, {y});
   else l.node("Quantize", {s.real(kept)}, {y});
+  return {};
+}
+
+// Toward zero: the library's own goes down.
+Status divide(Lowering &l, const qir::Node &node) {
+  const Order order = common_order(l, node);
+  const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
+  if (l.drafted(a).dtype != DataType::I32) return binary(l, node);
+  const std::int32_t y = l.result(node.outputs[0], order);
+  const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs, std::int32_t like,
+                        DataType dtype) {
+    const std::int32_t made = l.between(node.outputs[0], "~", l.drafted(like).dims);
+    l.drafted(made).dtype = dtype;
+    return l.node(type, inputs, {made}), made;
+  };
+  const std::int32_t zero = scalar_like(l, node.inputs[0], "zero", 0);
+  const auto size = [&](std::int32_t x) { return step("ElementWiseAbs", {x}, x, DataType::I32); };
+  const std::int32_t times = step("ElementWiseDivide", {size(a), size(b)}, y, DataType::I32),
+                     below = step("ElementWiseSubtract", {zero, times}, y, DataType::I32),
+                     differs = step("ElementWiseXor",
+                                    {step("ElementWiseLess", {a, zero}, a, DataType::Bool8),
+                                     step("ElementWiseLess", {b, zero}, b, DataType::Bool8)},
+                                    y, DataType::Bool8);
+  l.node("ElementWiseSelect", {differs, below, times}, {y});
+  return {};
+}
+
+// Of plain 8 bits the library cannot always prepare one: on i32, then.
+Status extreme(Lowering &l, const qir::Node &node) {
+  const qir::Tensor &result = l.tensor(node.outputs[0]);
+  if (node.inputs.size() == 1 || !is_plain_small(result) || dtype_bits(result.dtype) != 8) return variadic(l, node);
+  const Order order = common_order(l, node);
+  const auto whole = [&](std::int32_t id) {
+    const std::int32_t x = l.broadcast(id, order);
+    return CastSteps(l, node, x).whole(x);
+  };
+  const Vector<std::uint32_t> dims = Lowering::dims_of(result.shape, order);
+  std::int32_t most = whole(node.inputs[0]);
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const std::int32_t next = whole(node.inputs[i]), made = l.between(node.name, DataType::I32, dims);
+    l.node(name_of(node.op), {most, next}, {made});
+    most = made;
+  }
+  const std::int32_t y = l.result(node.outputs[0], order);
+  if (result.dtype == DType::U8) l.node("Cast", {most}, {y});
+  else l.node("Quantize", {CastSteps(l, node, most).real(most)}, {y});
   return {};
 }
 

@@ -26,6 +26,15 @@ Status no_reduction(const qir::Node &node) {
                 format("reduction %s, expected none, add or mul", printable(node.get_string("reduction", "none"))));
 }
 
+// The library's own sums and products of plain 8 and 16 bits are a unit off, and saturate.
+Status check_reduced(Lowering &l, const qir::Node &node, std::uint32_t reduction) {
+  if (reduction == 0 || !is_plain_small(l.tensor(node.inputs[0]))) return {};
+  return refuse(ErrorId::backend_limit,
+                format("reduction %s of %s, expected i32 or floats", printable(node.get_string("reduction", "none")),
+                       dtype_name(l.tensor(node.inputs[0]).dtype)),
+                "cast data and updates to i32 before the node, and back behind it");
+}
+
 // How many axes an index of GatherND or ScatterND names.
 std::size_t indexed_axes(Lowering &l, const qir::Node &node) {
   return static_cast<std::size_t>(l.tensor(node.inputs[1]).shape.back());
@@ -255,6 +264,7 @@ Status scatter_elements(Lowering &l, const qir::Node &node) {
     return scatter_combined(l, node, *reduction);
   const std::optional<std::uint32_t> reduction = reduction_of(node);
   if (!reduction) return no_reduction(node);
+  QR_RETURN_IF_ERROR(check_reduced(l, node, *reduction));
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", 0, rank);
   QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, {&l.tensor(node.inputs[0]).shape[axis], 1}));
   const std::int32_t x = l.natural(node.inputs[0]), updates = l.natural(node.inputs[2]);
@@ -294,6 +304,7 @@ Status scatter_nd(Lowering &l, const qir::Node &node) {
     l.node(composed->with, {x, l.reshaped(combined, l.drafted(x).dims)}, {l.result(node.outputs[0])});
     return {};
   }
+  QR_RETURN_IF_ERROR(check_reduced(l, node, *reduction));
   QR_ASSIGN_OR_RETURN(const std::int32_t at, indices_of(l, node, 1, shape.first(indexed)));
   // A list of indices and one of what goes there, on one axis for all that are indexed and one for the rest where the
   // library would have more than it has an operation for.
@@ -329,8 +340,16 @@ Status sum_by_product(Lowering &l, const qir::Node &node, std::size_t axis, bool
   if (n > kMost)
     return refuse(ErrorId::backend_limit, format("an axis of %u on v68, expected at most %u", n, kMost),
                   "compile for another SoC");
-  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  std::int32_t x = l.stored(node.inputs[0], order);
+  const std::int32_t y = l.result(node.outputs[0], order);
   const Vector<std::uint32_t> dims = l.drafted(x).dims;
+  const bool is_half = l.drafted(x).dtype == DataType::F16;
+  if (is_half) {
+    const std::int32_t wide = l.between(node.inputs[0], "~wide", dims);
+    l.drafted(wide).dtype = DataType::F32;
+    l.node("Cast", {x}, {wide});
+    x = wide;
+  }
   Vector<float> matrix(std::size_t{n} * n);
   for (std::uint32_t from = 0; from < n; ++from)
     for (std::uint32_t to = 0; to < n; ++to)
@@ -338,11 +357,17 @@ Status sum_by_product(Lowering &l, const qir::Node &node, std::size_t axis, bool
           (reverse ? from > to : from < to) || (from == to && !exclusive) ? 1.0f : 0.0f;
   Vector<std::uint32_t> rows{1, n};
   for (std::size_t i = 0; i + 1 < dims.size(); ++i) rows[0] *= dims[i];
-  const std::int32_t sums = l.between(node.outputs[0], "~rows", rows);
+  std::int32_t sums = l.between(node.outputs[0], "~rows", rows);
+  l.drafted(sums).dtype = DataType::F32;
   l.node(
       "MatMul",
       {l.reshaped(x, rows), l.constant(node.name + ".ones", DataType::F32, {n, n}, matrix.data(), matrix.size() * 4)},
       {sums});
+  if (is_half) {
+    const std::int32_t half = l.between(node.outputs[0], "~half", rows);
+    l.node("Cast", {sums}, {half});
+    sums = half;
+  }
   l.node("Reshape", {sums}, {y});
   return {};
 }
@@ -360,7 +385,7 @@ Status cumulative_sum(Lowering &l, const qir::Node &node) {
   const std::uint32_t place = place_of(order, axis);
   const bool exclusive = node.get_int("exclusive", 0) != 0, reverse = node.get_int("reverse", 0) != 0;
   const qir::Tensor &data = l.tensor(node.inputs[0]);
-  if (l.soc().arch == 68 && data.dtype == DType::F32 && !data.quant)
+  if (l.soc().arch == 68 && (data.dtype == DType::F32 || data.dtype == DType::F16) && !data.quant)
     return sum_by_product(l, node, axis, exclusive, reverse);
   std::int32_t x = l.stored(node.inputs[0], order);
   const DraftTensor like = l.drafted(x);

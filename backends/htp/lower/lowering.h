@@ -50,6 +50,7 @@ class Lowering {
   // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (multiplications by
   // constants and so on) behind it.
   bool is_of_convolution(std::int32_t draft_id);
+  bool is_of_product(std::int32_t draft_id, int sums = 3);
 
   // ---- what nodes read ----
   Order order(std::int32_t id) const;  // in which a value is stored now; natural for constants
@@ -176,7 +177,7 @@ struct OperatorRow {
   const char *refuses;  // "not: " and what it does not take; empty: nothing
   const char *note;     // for reports: that, behind "decomposed" where passes decompose it
 };
-// The library's own GRU takes the node; others are unrolled.
+// The library's own GRU takes the node; others are unrolled, and on v68, which has none, all.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
 // The types of a row as `quarry ops` prints them, and a refusal where a node has another.

@@ -173,6 +173,23 @@ void strided_slice(Lowering &l, std::int32_t x, const Vector<std::int32_t> &rang
   for (const char *const mask : {"begin_mask", "shrink_axes", "new_axes_mask"}) l.param(made, mask, std::uint32_t{0});
 }
 
+std::int32_t part_by_steps(Lowering &l, std::int32_t x, std::size_t place, const Steps &steps) {
+  const DraftTensor whole = l.drafted(x);
+  Vector<std::int32_t> ranges;
+  Vector<std::uint32_t> dims = whole.dims;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool is_it = i == place;
+    ranges.push_back(is_it ? static_cast<std::int32_t>(steps.from) : 0);
+    ranges.push_back(
+        static_cast<std::int32_t>(is_it ? steps.from + (steps.count - 1) * steps.step + 1 : std::int64_t{dims[i]}));
+    ranges.push_back(is_it ? static_cast<std::int32_t>(steps.step) : 1);
+  }
+  dims[place] = static_cast<std::uint32_t>(steps.count);
+  const std::int32_t made = l.between(whole.name, whole.dtype, dims, whole.encoding);
+  strided_slice(l, x, ranges, 0, made);
+  return made;
+}
+
 std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32_t from, std::uint32_t to) {
   const DraftTensor whole = l.drafted(x);
   Vector<std::int32_t> ranges;

@@ -121,6 +121,27 @@ qir::Window beside(const qir::Window &w, std::int64_t extent, std::uint32_t plac
   return out;
 }
 
+// What the windows of a maximum see, where the library crashes of the whole.
+std::int32_t seen_by_maximum(Lowering &l, std::int32_t x, qir::Window &given) {
+  for (std::uint32_t i = 0; i < 2; ++i) {  // past both edges: the library crashes
+    const std::int64_t sees = std::min(given.in[i], given.kernel[i] - given.pad_begin[i]);
+    if (given.out[i] != 1 || (given.pad_begin[i] == 0 && given.pad_end[i] == 0) || sees <= 0) continue;
+    if (sees < given.in[i]) x = part_of(l, x, i + 1, 0, static_cast<std::uint32_t>(sees));
+    given.in[i] = given.kernel[i] = sees;
+    given.stride[i] = 1, given.pad_begin[i] = given.pad_end[i] = 0;
+  }
+  // Columns or rows that are left out: with windows of one of them the library crashes.
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    if (given.kernel[i] != 1 || given.stride[i] == 1 || given.pad_begin[i] > 0 || given.pad_end[i] > 0) continue;
+    const std::int32_t left = part_by_steps(l, x, i + 1, {0, given.stride[i], given.out[i]});
+    const DraftTensor from = l.drafted(left);
+    x = l.between(from.name, from.dtype, from.dims, from.encoding);
+    clip_nothing(l, left, x);
+    given.in[i] = given.out[i], given.stride[i] = 1;
+  }
+  return x;
+}
+
 // Two axes, channels last.
 void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::int32_t x, std::int32_t y) {
   const bool is_average = node.op == Op::AveragePool, counts_padding = node.get_int("count_include_pad", 0) != 0;
@@ -128,7 +149,7 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
       (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding) || is_tall(w)))
     return average_by_sums(l, node, w, counts_padding, x, y);
   qir::Window given = w;
-  if (!is_average) x = padded_apart(l, x, given, true);
+  if (!is_average) x = padded_apart(l, seen_by_maximum(l, x, given), given, true);
   DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
   const bool rounds_up = node.get_int("ceil_mode", 0) != 0;
   // ONNX drops a window that begins in the padding behind: the reach of a maximum's windows is stated instead.

@@ -186,8 +186,8 @@ Status dequantize(Lowering &l, const qir::Node &node) {
   if (const std::int32_t scaled = l.encoded(node.inputs[0]); scaled >= 0 && is_same(scaled)) x = scaled;
   DraftTensor &from = l.drafted(x);
   const bool same = is_same(x);
-  if (!same && from.type != qnn::TensorType::Native && is_plain_small(l.tensor(node.inputs[0])) &&
-      l.users(node.inputs[0]) == 1) {
+  const bool is_given = from.type != qnn::TensorType::Native && from.type != qnn::TensorType::AppRead;
+  if (!same && is_given && is_plain_small(l.tensor(node.inputs[0])) && l.users(node.inputs[0]) == 1) {
     // Plain integers from outside: they are given their meaning.
     from.dtype = dtype;
     from.encoding = std::move(encoding);

@@ -60,6 +60,15 @@ Status arg_reduce(Lowering &l, const qir::Node &node) {
   std::int32_t x = l.stored(node.inputs[0], order);
   const std::uint32_t place = place_of(order, axis);
   const std::int32_t y = l.result(node.outputs[0], without(order, gone, keep));
+  // The least of floats along a last axis of two the library takes from elsewhere; the greatest it does not.
+  const bool negates = node.op == qir::Op::ArgMin && l.drafted(x).encoding.scales.empty() &&
+                       (l.drafted(x).dtype == qnn::DataType::F32 || l.drafted(x).dtype == qnn::DataType::F16);
+  if (negates) {
+    const DraftTensor from = l.drafted(x);
+    const std::int32_t negative = l.between(from.name, from.dtype, from.dims);
+    l.node("ElementWiseNeg", {x}, {negative});
+    x = negative;
+  }
   const bool last = node.get_int("select_last_index", 0) != 0;
   std::int32_t found = y;
   if (last) {  // the first of those in reverse
@@ -73,7 +82,7 @@ Status arg_reduce(Lowering &l, const qir::Node &node) {
     x = turned;
     found = l.between(node.name + ".from_end", l.drafted(y).dtype, l.drafted(y).dims);
   }
-  DraftNode &made = l.node(node.op == Op::ArgMax ? "Argmax" : "Argmin", {x}, {found});
+  DraftNode &made = l.node(node.op == Op::ArgMax || negates ? "Argmax" : "Argmin", {x}, {found});
   l.param(made, "axis", place);
   l.param(made, "keep_dims", keep);
   if (last) {

@@ -43,6 +43,11 @@ std::int32_t padded_by_parts(Lowering &l, std::int32_t x, const Vector<std::uint
 void clip_nothing(Lowering &l, std::int32_t x, std::int32_t y);
 void strided_slice(Lowering &l, std::int32_t x, const Vector<std::int32_t> &ranges, std::uint32_t open, std::int32_t y);
 std::int32_t part_of(Lowering &l, std::int32_t x, std::size_t place, std::uint32_t from, std::uint32_t to);
+// Of one axis every so many-th element.
+struct Steps {
+  std::int64_t from, step, count;
+};
+std::int32_t part_by_steps(Lowering &l, std::int32_t x, std::size_t place, const Steps &steps);
 void backwards(Lowering &l, std::int32_t x, std::size_t place, std::int32_t y);
 // The product along an axis, whose dimension is 1 then (statistics.cpp).
 std::int32_t product_along(Lowering &l, std::int32_t x, std::size_t place);

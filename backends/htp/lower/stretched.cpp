@@ -129,20 +129,24 @@ HashSet<std::int32_t> subtract_what_is_scaled(Draft &draft, qir::Store &store) {
   return left;
 }
 
-// Products of rows that a Reshape made of columns ([2,33,1] as [2,33]): of a Reshape behind them the library takes both
-// for ones that it need not do, and multiplies other elements or fails in the run.
+// Products of rows that a Reshape made of columns ([2,33,1] as [2,33]), or the other way round: of a Reshape behind
+// them the library takes both for ones that it need not do, and multiplies other elements or fails in the run.
 void add_products_of_columns(const Draft &draft, HashMap<std::int32_t, bool> &apart) {
   const auto tensor = [&](std::int32_t id) -> const DraftTensor & { return draft.tensors[index_of(id)]; };
-  HashSet<std::int32_t> rows;
+  HashSet<std::int32_t> rows, columns, reshaped;
+  for (const DraftNode &node : draft.nodes)
+    if (!node.custom && std::string_view(node.type) == "Reshape") reshaped.insert(node.inputs[0]);
   for (const DraftNode &node : draft.nodes) {
     const std::string_view type = node.type;
     if (node.custom || node.inputs.empty()) continue;
     const Vector<std::uint32_t> &from = tensor(node.inputs[0]).dims, &to = tensor(node.outputs[0]).dims;
+    if (type == "Reshape" && to.back() == 1 && from.back() > 1) columns.insert(node.outputs[0]);
     if (type == "Reshape" && from.size() > 2 && from.back() == 1 && from[from.size() - 2] > 1 &&
         from[from.size() - 2] == to.back())
       rows.insert(node.outputs[0]);
     const DataType dtype = tensor(node.outputs[0]).dtype;
-    if ((type == "MatMul" || type == "FullyConnected") && rows.contains(node.inputs[0]) &&
+    const bool is_of_columns = columns.contains(node.inputs[0]) && reshaped.contains(node.outputs[0]);
+    if ((type == "MatMul" || type == "FullyConnected") && (rows.contains(node.inputs[0]) || is_of_columns) &&
         (dtype == DataType::F32 || dtype == DataType::F16))
       apart.emplace(node.outputs[0], false);
   }

@@ -67,6 +67,7 @@ HostBorders take_border_quantization(qir::Graph &graph, const HostReals &reals) 
     const auto at = index_of(uses.users(real)[0]);
     const qir::Node &node = graph.nodes[at];
     if (node.op != Op::QuantizeLinear || node.inputs[0] != real || qir::at(graph, real).dtype != DType::F32) continue;
+    if (std::ranges::count(qir::at(graph, real).shape, 0) > 0) continue;  // lowering refuses it by name
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.outputs[0]);
     if (!quant) continue;
     out.inputs[i] = {qir::at(graph, real).name, quant->scales[0], quant->zero_points[0]};
@@ -83,6 +84,7 @@ HostBorders take_border_quantization(qir::Graph &graph, const HostReals &reals) 
     if (times[real] != 1 || !is_f32(reals.outputs, i)) continue;
     const qir::Node &node = graph.nodes[index_of(maker)];
     if (node.op != Op::DequantizeLinear || qir::at(graph, real).dtype != DType::F32) continue;
+    if (std::ranges::count(qir::at(graph, real).shape, 0) > 0) continue;
     const std::optional<qir::Quantization> quant = conversion(graph, node, node.inputs[0]);
     if (!quant) continue;
     out.outputs[i] = {qir::at(graph, real).name, quant->scales[0], quant->zero_points[0]};
