@@ -317,7 +317,7 @@ void activate_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::
 
 void run_gemm(const Gemm &given) noexcept {
   Gemm p = given;
-  if (p.w_step == 0) p.w_step = p.vectors * kLanes;
+  if (p.w_step == Gemm::kPacked) p.w_step = p.vectors * kLanes;
   const bool clip = p.end.act && p.end.act->kind == Act::Clip,
              separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;
   // What tiles do not finish in their registers goes through the first-level cache.

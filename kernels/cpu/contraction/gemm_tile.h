@@ -37,7 +37,8 @@ struct Gemm {
   int tail = kLanes;                     // columns of its last vector that exist
   WeightType weights = WeightType::F32;  // other than F32 where rows are few, or kWidensInTiles
   const void *w = nullptr;
-  std::ptrdiff_t w_step = 0;  // elements from one k to the next; 0: packed
+  static constexpr std::ptrdiff_t kPacked = -1;
+  std::ptrdiff_t w_step = kPacked;  // elements from one k to the next: 0 where all k have the same
   float *y = nullptr;
   std::ptrdiff_t y_step = 0;
   const float *bias = nullptr;      // whole vectors; or nullptr

@@ -158,7 +158,7 @@ void run_part(const MatMul &g, const Threads &threads, std::int64_t row, std::in
       job.w = b, job.w_step = p.b_row;
     } else {
       pack_panel(b, p.b_row, p.b_col, job.k, columns, job.vectors, p.alpha, panel_at);
-      job.w = panel_at, job.w_step = 0;
+      job.w = panel_at, job.w_step = Gemm::kPacked;
     }
     if (!pack_a) {
       job.x = g.a + row * p.a_row + from, job.x_step = p.a_row;

@@ -35,6 +35,16 @@ TEST_CASE("Gemm of sides that are transposed, constant or not, with any sum behi
   }
 }
 
+TEST_CASE("a matrix that is one row, one column or one number for all") {
+  for (const Vector<std::int64_t> &given : {Vector<std::int64_t>{1, 32}, {9, 1}, {1, 1}})
+    for (const std::int64_t m : {2, 4, 7, 30}) {
+      OneNode one(13);
+      const i32 a = one.input(DType::F32, {m, 9}), b = one.input(DType::F32, given), wide = one.shaped(DType::F32, {});
+      one.b.node(Op::Expand, {b, one.integers({2}, {9, 32})}, {wide});
+      one.check("MatMul by a matrix that is repeated", Op::MatMul, {a, wide}, {DType::F32}, 2e-5f, plain);
+    }
+}
+
 TEST_CASE("matrix multiplications of more dimensions than a step has") {
   using Extents = Vector<std::int64_t>;
   for (const DType dtype : {DType::F32, DType::F64, DType::I32})
