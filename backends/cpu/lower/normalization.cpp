@@ -51,6 +51,8 @@ Result<Lowered> lower_layer_norm(Lowering &l, const Group &group) {
            (!l.uses().users(node.outputs[i]).empty() || l.uses().is_output(node.outputs[i]));
   };
   const bool statistics = wanted(1) || wanted(2);
+  for (const std::size_t i : {1u, 2u})
+    if (wanted(i) && !l.is_f32(node.outputs[i])) return Lowered::NotMine;  // of another type that they are kept in
   const qir::Shape &shape = l.tensor(xi).shape;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));

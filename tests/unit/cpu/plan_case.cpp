@@ -70,6 +70,7 @@ Vector<float> floats_of(DType dtype, const Vector<std::uint8_t> &data) {
       case DType::F32: values[i] = get(i, 0.0f); break;
       case DType::F64: values[i] = static_cast<float>(get(i, 0.0)); break;
       case DType::F16: values[i] = f16_to_f32(get(i, std::uint16_t{})); break;
+      case DType::BF16: values[i] = bf16_to_f32(get(i, std::uint16_t{})); break;
       case DType::I64: values[i] = static_cast<float>(get(i, std::int64_t{})); break;
       case DType::I32: values[i] = static_cast<float>(get(i, std::int32_t{})); break;
       case DType::U16: values[i] = get(i, std::uint16_t{}); break;
@@ -250,7 +251,8 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
     for (std::size_t o = 0; wrong.empty() && o < expected.size(); ++o) {
       const qir::Tensor &tensor = sample.graph().tensors[static_cast<std::size_t>(sample.graph().outputs[o])];
       const Vector<float> a = floats_of(tensor.dtype, found[o]), b = floats_of(tensor.dtype, expected[o]);
-      const bool real = tensor.dtype == DType::F32 || tensor.dtype == DType::F64 || tensor.dtype == DType::F16;
+      const bool real = tensor.dtype == DType::F32 || tensor.dtype == DType::F64 || tensor.dtype == DType::F16 ||
+                        tensor.dtype == DType::BF16;
       double most = 1;
       for (const float value : b) most = std::max(most, std::fabs(static_cast<double>(value)));
       // A rounding in a coarser tensor on the way is several quanta of a finer one.

@@ -65,7 +65,7 @@ class Random {
 
 // Stored data of a type: reals within [-2, 2], quantised numbers of the whole range, indices within [0, `indices`).
 Vector<std::uint8_t> random_data(Random &random, DType dtype, std::int64_t count, std::int64_t indices = 1);
-Vector<float> floats_of(DType dtype, const Vector<std::uint8_t> &data);  // f32, f16 and integers
+Vector<float> floats_of(DType dtype, const Vector<std::uint8_t> &data);  // reals and integers
 
 using Data = Vector<Vector<std::uint8_t>>;  // per input or output
 

@@ -158,6 +158,18 @@ TEST_CASE("LayerNormalization gives its mean and the inverse of its deviation") 
   }
 }
 
+TEST_CASE("LayerNormalization gives its statistics as the type that they are kept in") {
+  for (const std::size_t outputs : {2u, 3u}) {
+    OneNode one(18);
+    const Vector<i32> inputs{one.input(DType::F32, {3, 8}), one.input(DType::F32, {8})};
+    Vector<DType> types(outputs, DType::BF16);
+    types[0] = DType::F32;
+    one.check(
+        "LayerNormalization of stash_type 16", Op::LayerNormalization, inputs, types, 1e-2f,
+        [](qir::Node &node) { node.set("stash_type", std::int64_t{static_cast<int>(DType::BF16)}); }, false);
+  }
+}
+
 TEST_CASE("casts from and to u32 and u64") {
   constexpr DType kOthers[] = {DType::F32, DType::F64, DType::F16, DType::I8,  DType::U8,  DType::I16,
                                DType::U16, DType::I32, DType::U32, DType::I64, DType::U64, DType::Bool};
