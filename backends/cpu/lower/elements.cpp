@@ -91,8 +91,7 @@ Status emit_elements(Lowering &l, kernels::Elements params, std::span<const View
   Vector<const View *> views{&y};
   views.insert(views.end(), operands.begin(), operands.end());
   Nest nest;
-  if (!make_nest(views, kernels::kLoopRank, nest))
-    return Status::error(ErrorId::internal, "plan: an elementwise step has too many dimensions");
+  if (!make_nest(views, kernels::kLoopRank, nest)) return l.refuse("plan: an elementwise step has too many dimensions");
   params.rank = static_cast<std::uint32_t>(nest.dims.size());
   std::copy(nest.dims.begin(), nest.dims.end(), params.dims);
   for (std::size_t i = 0; i < operands.size(); ++i)

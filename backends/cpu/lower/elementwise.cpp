@@ -46,8 +46,7 @@ Status emit_binary(Lowering &l, BinaryOp op, const View &a, const View &b, const
                    const kernels::Activation &act) {
   const View *const views[] = {&y, &a, &b};
   Nest nest;
-  if (!make_nest(views, kernels::kLoopRank, nest))
-    return Status::error(ErrorId::internal, "plan: an elementwise step has too many dimensions");
+  if (!make_nest(views, kernels::kLoopRank, nest)) return l.refuse("plan: an elementwise step has too many dimensions");
   kernels::BinaryF32 p;
   p.op = op, p.act = act;
   set_nest(nest, &p.rank, p.dims, p.a, p.b);
@@ -84,8 +83,21 @@ Result<Lowered> lower_mixed_pow(Lowering &l, const Group &group) {
   const std::int32_t ei = node.inputs[1];
   const qir::Shape &shape = l.tensor(group.output).shape;
   Vector<float> values;
-  if (!exact_exponents(l, ei, &values) || !l.match_nest(shape, node.inputs)) return Lowered::NotMine;
-  const View y = l.elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = l.beside(node.inputs[0], y);
+  if (!exact_exponents(l, ei, &values)) return Lowered::NotMine;
+  const std::span power(node.inputs.data(), 1);
+  const View layout = l.elementwise_layout(shape, power), x_layout = l.layout_beside(node.inputs[0], layout),
+             as_given = values.empty() ? l.dense_layout(ei)
+                                       : View{kNoValue, 0, l.tensor(ei).shape, row_major(l.tensor(ei).shape)};
+  const auto fits = [&](const View &e) {
+    const View wide = broadcast(e, shape);
+    const View *const views[] = {&layout, &x_layout, &wide};
+    Nest nest;
+    return make_nest(views, kernels::kLoopRank, nest);
+  };
+  // Of as many elements as y has they can be brought into its order.
+  const bool as_they_lie = fits(as_given);
+  if (!as_they_lie && (as_given.dims != shape || !fits(layout))) return Lowered::NotMine;
+  const View y = l.elementwise_output(shape, power, 4), x = l.beside(node.inputs[0], y);
   View exponents;
   if (values.empty()) {
     const View given = l.dense(ei);
@@ -96,6 +108,11 @@ Result<Lowered> lower_mixed_pow(Lowering &l, const Group &group) {
     QR_RETURN_IF_ERROR(l.emit_step(Kernel::Cast, cast, {arg(given, l.width(ei)), arg(exponents)}));
   } else {
     exponents = l.constant_floats(values, l.tensor(ei).shape);
+  }
+  if (!as_they_lie) {
+    const View moved = l.new_like(y, 4);
+    l.copy(exponents, moved, 4, ei);
+    exponents = moved;
   }
   l.define(group.output, y);
   return done(emit_binary(l, BinaryOp::Pow, broadcast(x, y.dims), broadcast(exponents, y.dims), y, group.act));

@@ -129,6 +129,7 @@ class Lowering {
 
   // ---- steps, of the node whose rule runs. A kernel's check may refuse: the rule hands the Status on.
   Status check(kernels::Kernel kernel, const void *params, kernels::Needs *needs);
+  Status refuse(const char *why);  // the same of what cannot even be asked of a kernel
   Status emit(kernels::Kernel kernel, const void *params, std::span<const Arg> args);
   template <class P>
   Status emit_step(kernels::Kernel kernel, const P &params, std::initializer_list<Arg> args) {

@@ -45,6 +45,11 @@ Status Lowering::check(Kernel kernel, const void *params, kernels::Needs *needs)
   return status;
 }
 
+Status Lowering::refuse(const char *why) {
+  refused_ = true;
+  return Status::error(ErrorId::internal, why);
+}
+
 Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> args) {
   QR_RETURN_IF_ERROR(stop_status("compile"));  // a node of thousands of operands makes as many steps
   const kernels::KernelRow &row = kernels::kernel_row(kernel);

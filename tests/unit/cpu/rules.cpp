@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rule of the lowering that does not take a group leaves in the plan: nothing.
-#include "backends/cpu/lower/lowering.h"
+#include <algorithm>
+
+#include "backends/cpu/lower/rules.h"
 #include "tests/unit/cpu/plan_case.h"
 
 using namespace quarry;
@@ -31,6 +33,22 @@ Result<Lowered> refused_by_a_kernel(cpu::Lowering &l, const qir::Node &node) {
   write(l, node);
   const cpu::View y = l.new_row_major({4}, 4);
   return l.finish_step(kernels::Kernel::SoftmaxF32, kernels::SoftmaxF32{-1, 4, 1, 1, 0}, {cpu::arg(y), cpu::arg(y)});
+}
+// An elementwise step of more loops than kernels have.
+Result<Lowered> of_many_loops(cpu::Lowering &l, const qir::Node &node, bool binary) {
+  write(l, node);
+  const cpu::Dims dims(kernels::kLoopRank + 1, 2);
+  cpu::View x = l.new_row_major(dims, 4), y = l.new_row_major(dims, 4);
+  std::ranges::reverse(x.strides);
+  if (binary) return cpu::done(cpu::emit_binary(l, kernels::BinaryOp::Add, x, x, y));
+  kernels::Elements p;
+  p.dtype = static_cast<std::uint32_t>(DType::F32);
+  const cpu::View *const operands[] = {&x, &x};
+  return cpu::done(cpu::emit_elements(l, p, operands, y));
+}
+Result<Lowered> binary_of_many_loops(cpu::Lowering &l, const qir::Node &node) { return of_many_loops(l, node, true); }
+Result<Lowered> elements_of_many_loops(cpu::Lowering &l, const qir::Node &node) {
+  return of_many_loops(l, node, false);
 }
 Result<Lowered> fails(cpu::Lowering &, const qir::Node &) {
   return Status::error(ErrorId::internal, "a rule that fails");
@@ -75,8 +93,10 @@ TEST_CASE("a rule that refuses leaves nothing in the plan") {
   CHECK_EQ(tried(refuses_in_the_middle) == Lowered::NotMine, true);
   CHECK_EQ(empty(), true);
   CHECK_EQ(lowering.traces(), 1u);  // a mistake of the rule, which compile() counts
-  CHECK_EQ(tried(refused_by_a_kernel) == Lowered::Refused, true);
-  CHECK_EQ(empty(), true);
+  for (const auto rule : {refused_by_a_kernel, binary_of_many_loops, elements_of_many_loops}) {
+    CHECK_EQ(tried(rule) == Lowered::Refused, true);
+    CHECK_EQ(empty(), true);
+  }
   CHECK_EQ(lowering.traces(), 1u);
   CHECK_EQ(lowering.try_rule({nullptr, fails}, group).status().ok(), false);  // what is no refusal is handed on
   CHECK_EQ(tried(takes) == Lowered::Done, true);

@@ -12,6 +12,13 @@ namespace {
 
 const auto plain = [](qir::Node &) {};
 
+// A tensor and what Transpose makes of it.
+i32 turned(OneNode &one, i32 x, const Vector<std::int64_t> &order) {
+  const i32 made = one.shaped(qir::at(one.b.graph, x).dtype, {});
+  one.b.node(Op::Transpose, {x}, {made}).set("perm", order);
+  return made;
+}
+
 }  // namespace
 
 TEST_CASE("Gemm of sides that are transposed, constant or not, with any sum behind it") {
@@ -94,6 +101,27 @@ TEST_CASE("exponents of another type") {
   OneNode one(6);
   const i32 x = one.input(DType::F32, {4}), by = one.b.constant<std::int64_t>({}, {(1 << 24) + 1});
   one.check("Pow of a large exponent", Op::Pow, {x, by}, {DType::F32}, 0, plain, false);
+}
+
+TEST_CASE("exponents of another type that lie otherwise than what they are of") {
+  const Vector<std::int64_t> shape(7, 2), order{6, 4, 2, 0, 5, 3, 1}, back{6, 5, 4, 3, 2, 1, 0};
+  for (const bool turns_x : {true, false})
+    for (const bool turns_e : {false, true})
+      for (const DType dtype : {DType::I64, DType::I16, DType::U8}) {
+        OneNode one(16);
+        const i32 given = one.input(DType::F32, shape), x = turns_x ? turned(one, given, order) : given,
+                  by = dtype == DType::I64 ? one.constant(dtype, shape, 4) : one.input(dtype, shape),
+                  e = turns_e && dtype != DType::I64 ? turned(one, by, back) : by;
+        one.check("Pow of seven axes", Op::Pow, {x, e}, {DType::F32}, 1e-5f, plain);
+      }
+  // More loops than a kernel has, and no copy that would make them fewer: cpu-reference's.
+  for (const DType dtype : {DType::I64, DType::I16}) {
+    OneNode one(17);
+    const Vector<std::int64_t> fewer{2, 1, 2, 1, 2, 1, 2};
+    const i32 x = turned(one, one.input(DType::F32, shape), order),
+              by = dtype == DType::I64 ? one.constant(dtype, fewer, 4) : one.input(dtype, fewer);
+    one.check("Pow of seven axes by fewer", Op::Pow, {x, by}, {DType::F32}, 1e-5f, plain, false);
+  }
 }
 
 TEST_CASE("Clip by bounds of the run") {
