@@ -157,11 +157,12 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
 bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float scale, std::int32_t bias, Bias *out) {
   *out = {};
   out->channels = channels, out->scale = scale;
-  for (const std::int32_t id : {bias, group.bias}) {
+  for (const bool own : {true, false}) {  // (which may be one tensor)
+    const std::int32_t id = own ? bias : group.bias;
     if (id == qir::kAbsent) continue;
     const std::int64_t count = count_of(l.tensor(id).shape);
     // One value for all, or one per column with ones before it; of what an Add brings, fusion has looked.
-    if (count != 1 && (count != channels || (id != group.bias && l.tensor(id).shape.back() != channels))) return false;
+    if (count != 1 && (count != channels || (own && l.tensor(id).shape.back() != channels))) return false;
     const float *values = qir::constant_floats(l.graph(), id);
     if (!values) {
       if (!l.is_f32(id)) return false;
@@ -170,7 +171,7 @@ bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float
     }
     if (out->values.empty()) out->values.assign(static_cast<std::size_t>(channels), 0);
     for (std::size_t c = 0; c < out->values.size(); ++c)
-      out->values[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
+      out->values[c] += values[count == 1 ? 0 : c] * (own ? scale : 1.0f);
   }
   return true;
 }

@@ -52,6 +52,19 @@ TEST_CASE("a matrix that is one row, one column or one number for all") {
     }
 }
 
+TEST_CASE("one constant is the sum of Gemm and what is added behind it") {
+  for (const Vector<std::int64_t> &shape : {Vector<std::int64_t>{6}, {1, 6}, {1}})
+    for (const bool constant : {false, true}) {
+      OneNode one(14);
+      const i32 a = one.input(DType::F32, {4, 5}),
+                b = constant ? one.constant(DType::F32, {5, 6}) : one.input(DType::F32, {5, 6}),
+                c = one.constant(DType::F32, shape), product = one.shaped(DType::F32, {});
+      qir::Node &gemm = one.b.node(Op::Gemm, {a, b, c}, {product});
+      gemm.set("beta", 2.0f);
+      one.check("Gemm and Add of one constant", Op::Add, {product, c}, {DType::F32}, 1e-5f, plain);
+    }
+}
+
 TEST_CASE("matrix multiplications of more dimensions than a step has") {
   using Extents = Vector<std::int64_t>;
   for (const DType dtype : {DType::F32, DType::F64, DType::I32})
