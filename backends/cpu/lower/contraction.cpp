@@ -28,6 +28,7 @@ Product product_of(const Lowering &l, const Group &group) {
   if (node.op != Op::Gemm) return p;
   p.a_transposed = node.get_int("transA", 0) != 0, p.b_transposed = node.get_int("transB", 0) != 0;
   p.alpha = node.get_float("alpha", 1), p.beta = node.get_float("beta", 1), p.c = l.input(node, 2);
+  if (p.beta == 0) p.c = qir::kAbsent;  // not read, whatever it holds
   return p;
 }
 View turned(const View &view, bool turns) {

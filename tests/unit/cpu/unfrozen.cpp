@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that nobody froze: weights, biases, bounds, exponents and statistics that are known in the run alone, and
 // forms of operators beside those that networks mostly have. All by kernels, and what cpu-reference gives.
+#include <cmath>
+
 #include "tests/unit/cpu/one_node.h"
 
 using namespace quarry;
@@ -11,6 +13,28 @@ using i32 = std::int32_t;
 namespace {
 
 const auto plain = [](qir::Node &) {};
+constexpr float kNan = __builtin_nanf("");
+
+// Runs with those inputs: the same bits as cpu-reference, or the same numbers but for `tolerance`.
+void same_as_reference(const PlanCase &sample, const Data &inputs, float tolerance) {
+  Data found, expected;
+  REQUIRE_OK(sample.run(inputs, found));
+  REQUIRE_OK(sample.run_reference(inputs, expected));
+  if (tolerance == 0) {
+    CHECK(found == expected);
+    return;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Vector<float> one = floats_of(DType::F32, found[i]), other = floats_of(DType::F32, expected[i]);
+    REQUIRE_EQ(one.size(), other.size());
+    for (std::size_t n = 0; n < one.size(); ++n) CHECK(std::fabs(one[n] - other[n]) <= tolerance);
+  }
+}
+
+void spoil(Vector<std::uint8_t> &values) {
+  for (std::size_t i = 0; i + sizeof kNan <= values.size(); i += sizeof kNan)
+    std::memcpy(&values[i], &kNan, sizeof kNan);
+}
 
 // A tensor and what Transpose makes of it.
 i32 turned(OneNode &one, i32 x, const Vector<std::int64_t> &order) {
@@ -62,6 +86,26 @@ TEST_CASE("one constant is the sum of Gemm and what is added behind it") {
       qir::Node &gemm = one.b.node(Op::Gemm, {a, b, c}, {product});
       gemm.set("beta", 2.0f);
       one.check("Gemm and Add of one constant", Op::Add, {product, c}, {DType::F32}, 1e-5f, plain);
+    }
+}
+
+TEST_CASE("Gemm does not read what it multiplies by nothing") {
+  for (const Vector<std::int64_t> &shape : {Vector<std::int64_t>{4, 6}, {6}, {4, 1}, {}})
+    for (const int constants : {0, 1, 2, 3}) {
+      OneNode one(15);
+      const i32 a = one.input(DType::F32, {4, 5}),
+                b = constants & 1 ? one.constant(DType::F32, {5, 6}) : one.input(DType::F32, {5, 6}),
+                c = constants & 2 ? one.constant(DType::F32, shape) : one.input(DType::F32, shape),
+                y = one.shaped(DType::F32, {4, 6});
+      if (constants & 2) spoil(one.b.data[c]);
+      one.b.node(Op::Gemm, {a, b, c}, {y}).set("beta", 0.0f);
+      one.b.gives({y});
+      const PlanCase sample(one.b.graph);
+      REQUIRE(sample.ok());
+      CHECK_EQ(sample.reference_steps(), 0);
+      Data inputs = sample.random_inputs(one.random);
+      if (!(constants & 2)) spoil(inputs.back());
+      same_as_reference(sample, inputs, 1e-5f);
     }
 }
 
