@@ -23,17 +23,22 @@ Status emit_scaled(Lowering &l, const View &x, const View &scale, const View &of
   return emit_elements(l, p, operands, y);
 }
 
-// Whether the tensor has an element for each of a row, or one for several.
+// Whether the tensor has an element for each of a row, or one for several, and the same ones for all rows.
 bool fits_row(const qir::Shape &shape, const Dims &row) {
-  if (shape.size() > row.size()) return count_of(shape) == count_of(row);
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1 && shape[i] != row[row.size() - shape.size() + i]) return false;
+  for (std::size_t i = 1; i <= shape.size(); ++i) {
+    const std::int64_t extent = shape[shape.size() - i];
+    if (extent != 1 && (i > row.size() || extent != row[row.size() - i])) return false;
+  }
   return true;
 }
 // The tensor with all of them.
 View whole_row(Lowering &l, std::int32_t id, const Dims &row) {
-  const View given = l.row_major(id);
+  View given = l.row_major(id);
   if (count_of(given.dims) == count_of(row)) return given;
+  if (const std::size_t more = given.rank() > row.size() ? given.rank() - row.size() : 0) {  // ones
+    given.dims.erase(given.dims.begin(), given.dims.begin() + static_cast<std::ptrdiff_t>(more));
+    given.strides.erase(given.strides.begin(), given.strides.begin() + static_cast<std::ptrdiff_t>(more));
+  }
   const View made = l.new_row_major(row, 4);
   l.copy(broadcast(given, row), made, 4, id);
   return made;

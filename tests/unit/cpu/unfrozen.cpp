@@ -255,6 +255,24 @@ TEST_CASE("LayerNormalization gives its statistics as the type that they are kep
   }
 }
 
+TEST_CASE("factors of a normalisation that vary beside its row") {
+  struct Factor {
+    Vector<std::int64_t> x, shape;
+    std::int64_t axis;
+    bool natively;
+  };
+  for (const Op op : {Op::LayerNormalization, Op::RMSNormalization})
+    for (const Factor &f : {Factor{{4, 4}, {4, 1}, -1, false}, Factor{{4, 4}, {1, 4}, -1, true},
+                            Factor{{2, 4, 4}, {4, 1}, -1, false}, Factor{{2, 4, 4}, {1, 1, 4}, 2, true},
+                            Factor{{4, 4, 4}, {4, 1, 4}, 1, false}, Factor{{2, 4, 4}, {1, 4, 1}, 1, true}}) {
+      OneNode one(19);
+      const i32 x = one.input(DType::F32, f.x), factor = one.either(DType::F32, f.shape);
+      one.check(
+          "factors beside a row", op, {x, factor}, {DType::F32}, 1e-5f,
+          [&](qir::Node &node) { node.set("axis", f.axis); }, f.natively);
+    }
+}
+
 TEST_CASE("casts from and to u32 and u64") {
   constexpr DType kOthers[] = {DType::F32, DType::F64, DType::F16, DType::I8,  DType::U8,  DType::I16,
                                DType::U16, DType::I32, DType::U32, DType::I64, DType::U64, DType::Bool};
