@@ -110,16 +110,21 @@ Status add_packed(Lowering &l, Kernel kernel, const P &p, const FilterSource &fi
   return {};
 }
 
-// The step of packed weights.
+// The steps of packed weights.
 template <class P>
-Status emit_packed(Lowering &l, Kernel kernel, const P &p, const View &x, const FilterSource &filter, const Bias &bias,
-                   const View *r, const View &y) {
-  Vector<Arg> args{arg(x)};
+Status emit_packed(Lowering &l, Kernel kernel, const P &p, std::span<const Images> images, const FilterSource &filter,
+                   const Bias &bias) {
+  Vector<Arg> packed;
   View bias_view;
-  QR_RETURN_IF_ERROR(add_packed(l, kernel, p, filter, bias, &args, &bias_view));
-  if (r) args.push_back(arg(*r));
-  args.push_back(arg(y));
-  return l.emit(kernel, &p, args);
+  QR_RETURN_IF_ERROR(add_packed(l, kernel, p, filter, bias, &packed, &bias_view));
+  for (const Images &image : images) {
+    Vector<Arg> args{arg(image.x)};
+    args.insert(args.end(), packed.begin(), packed.end());
+    if (image.r) args.push_back(arg(*image.r));
+    args.push_back(arg(image.y));
+    QR_RETURN_IF_ERROR(l.emit(kernel, &p, args));
+  }
+  return {};
 }
 
 }  // namespace
@@ -239,7 +244,8 @@ void choose_numbers(const Lowering &l, kernels::ConvF32 *p, const float *values,
 
 Status emit_gemm(Lowering &l, const kernels::ConvF32 &p, const View &x, const FilterSource &filter, const Bias &bias,
                  const View &y, const View *r) {
-  return emit_packed(l, Kernel::ConvF32, p, x, filter, bias, r, y);
+  const Images images[] = {{x, y, r}};
+  return emit_packed(l, Kernel::ConvF32, p, images, filter, bias);
 }
 
 Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const FilterSource &filter, const Bias &bias,
@@ -259,7 +265,12 @@ Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const FilterSou
 
 Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x, const FilterSource &filter,
                       const Bias &bias, const View &y, const View *r) {
-  return emit_packed(l, Kernel::DepthwiseF32, p, x, filter, bias, r, y);
+  const Images images[] = {{x, y, r}};
+  return emit_depthwise(l, p, images, filter, bias);
+}
+Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, std::span<const Images> images,
+                      const FilterSource &filter, const Bias &bias) {
+  return emit_packed(l, Kernel::DepthwiseF32, p, images, filter, bias);
 }
 
 // A filter bank; or filters of one channel each, channels last.

@@ -48,6 +48,13 @@ Status emit_conv(Lowering &l, kernels::ConvF32 p, const View &x, const FilterSou
                  const View &y, const View *r = nullptr);
 Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, const View &x, const FilterSource &filter,
                       const Bias &bias, const View &y, const View *r = nullptr);
+// The same weights for several, a step each.
+struct Images {
+  const View &x, &y;
+  const View *r;  // or nullptr
+};
+Status emit_depthwise(Lowering &l, const kernels::DepthwiseF32 &p, std::span<const Images> images,
+                      const FilterSource &filter, const Bias &bias);
 
 // convolution_transpose.cpp: of a transposed convolution of f32; false: it is none, or exceeds what kernels take.
 Result<bool> conv_transpose_geometry(const Lowering &l, const Group &group, qir::ConvGeometry *out);

@@ -194,14 +194,15 @@ Result<Lowered> lower_depthwise3d(Lowering &l, const Group &group) {
     p.act = whole ? group.act : kernels::Activation{};
     p.has_bias = whole && !bias.empty();
     p.window.n = static_cast<std::int32_t>(end - begin);
-    const FilterSource filter = slice_of_filter(l, g, wi, k);
+    Vector<View> from(index_of(g.batch), x), to(index_of(g.batch), y);
+    Vector<Images> images;
     for (std::int64_t n = 0; n < g.batch; ++n) {
-      View from = x, to = y;
-      from.offset += (n * g.in[0] + begin + shift_of(k)) * in_plane;
-      to.offset += (n * g.out[0] + begin) * out_plane;
-      QR_RETURN_IF_ERROR(emit_depthwise(l, p, from, filter, whole ? bias : Bias{}, to, first ? nullptr : &to));
+      View &of_x = from[index_of(n)], &of_y = to[index_of(n)];
+      of_x.offset += (n * g.in[0] + begin + shift_of(k)) * in_plane;
+      of_y.offset += (n * g.out[0] + begin) * out_plane;
+      images.push_back({of_x, of_y, first ? nullptr : &of_y});
     }
-    return {};
+    return emit_depthwise(l, p, images, slice_of_filter(l, g, wi, k), whole ? bias : Bias{});
   };
   const bool alone = g.kernel[0] == 1;
   if (!alone) {

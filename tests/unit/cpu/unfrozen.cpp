@@ -273,6 +273,30 @@ TEST_CASE("factors of a normalisation that vary beside its row") {
     }
 }
 
+TEST_CASE("filters of one channel each are packed once, whatever the batch is") {
+  for (const bool constant : {false, true}) {
+    int constants[2] = {};
+    for (const std::int64_t batch : {1, 5}) {
+      OneNode one(20);
+      const auto given = [&](const Vector<std::int64_t> &shape) {
+        return constant ? one.constant(DType::F32, shape) : one.input(DType::F32, shape);
+      };
+      const i32 x = one.input(DType::F32, {batch, 12, 4, 5, 6}), w = given({12, 1, 3, 3, 3}), bias = given({12}),
+                y = one.shaped(DType::F32, {batch, 12, 4, 5, 6});
+      qir::Node &node = one.b.node(Op::Conv, {x, w, bias}, {y});
+      node.set("group", std::int64_t{12}), node.set("pads", Vector<std::int64_t>(6, 1));
+      one.b.gives({y});
+      const PlanCase sample(one.b.graph);
+      REQUIRE(sample.ok());
+      CHECK_EQ(sample.count(kernels::Kernel::PackF32), constant ? 0 : 3);
+      for (const cpu::Value &value : sample.plan().values)
+        constants[batch > 1] += value.storage == cpu::StorageKind::Constant;
+      same_results(sample, "Conv of three axes by channel", one.random, 1e-5f);
+    }
+    CHECK_EQ(constants[0], constants[1]);
+  }
+}
+
 TEST_CASE("casts from and to u32 and u64") {
   constexpr DType kOthers[] = {DType::F32, DType::F64, DType::F16, DType::I8,  DType::U8,  DType::I16,
                                DType::U16, DType::I32, DType::U32, DType::I64, DType::U64, DType::Bool};
