@@ -24,11 +24,12 @@ struct FilterView {
 // Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
-// The same by parts, which may be packed at the same time: panels, or vectors of output channels. Of ConvF32: Direct or
-// Groups, weights of f32.
+// The same by parts, which may be packed at the same time: a tap of a panel's chunk, or of a vector of output channels.
+// Of ConvF32: Direct or Groups, weights of f32.
 std::int64_t conv_pack_parts(const ConvF32 &params, std::uint32_t lanes, std::uint32_t panel);
 void pack_conv_parts(const ConvF32 &params, std::uint32_t lanes, std::uint32_t panel, FilterView<float> weights,
                      float *destination, std::int64_t begin, std::int64_t end);
+std::int64_t depthwise_pack_parts(const DepthwiseF32 &params, std::uint32_t lanes);
 void pack_depthwise_parts(const DepthwiseF32 &params, std::uint32_t lanes, FilterView<float> weights,
                           float *destination, std::int64_t begin, std::int64_t end);
 // What packed weights depend on beside the weights and the instruction set, as numbers: where they are the same, so are
@@ -50,8 +51,10 @@ WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
-// `r`: [gate][hidden][hidden], as ONNX has it. Parts: as many as there are blocks of lanes of the state.
+// `r`: [gate][hidden][hidden], as ONNX has it. Parts: a line of the caches of each row of a block of lanes of the
+// state.
 void pack_recurrent_f32(const RecurrentF32 &params, const Isa &isa, const float *r, void *destination);
+std::int64_t recurrent_pack_parts(const RecurrentF32 &params, std::uint32_t lanes);
 void pack_recurrent_parts(const RecurrentF32 &params, std::uint32_t lanes, const float *r, float *destination,
                           std::int64_t begin, std::int64_t end);
 // `w`: [gate][hidden][input], `bias`: [gate][hidden], the sum of both, or nullptr. False, and nothing of use packed,

@@ -73,47 +73,52 @@ void fill_line(const float *begin, float *to) {
   while ((to - begin) % 16 != 0) *to++ = 0;
 }
 
-// A panel, whose first output channel w begins with.
-float *pack_direct_panel(const ConvF32 &p, const ConvShape &s, FilterView<float> w, std::int64_t there,
-                         std::int64_t width, float *to) {
-  for (std::int64_t chunk = 0; chunk < s.run; chunk += s.chunk)
-    for (std::int64_t tap = 0; tap < s.taps; ++tap)
-      for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k) {
-        // With padded rows a run is the columns of a row of taps, each with its channels.
-        const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw,
-                           kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
-        const float *const from = w.data + ic * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride;
-        to = put_columns(from, w.oc_stride, there, width, to);
-      }
+// A tap of a chunk of a panel, whose first output channel w begins with.
+float *pack_direct_tap(const ConvF32 &p, const ConvShape &s, FilterView<float> w, std::int64_t chunk, std::int64_t tap,
+                       std::int64_t there, std::int64_t width, float *to) {
+  for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k) {
+    // With padded rows a run is the columns of a row of taps, each with its channels.
+    const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw, kx = s.block_rows ? k / p.ic : tap % p.window.kw,
+                       ic = s.block_rows ? k % p.ic : k;
+    const float *const from = w.data + ic * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride;
+    to = put_columns(from, w.oc_stride, there, width, to);
+  }
   return to;
 }
 
-// Of [begin, end) of all panels of all groups.
+std::int64_t direct_parts(const ConvF32 &p, const ConvShape &s) { return p.groups * s.panels * s.chunks * s.taps; }
+
+// Of [begin, end) of all taps of all chunks of all panels of all groups.
 void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, float *to, std::int64_t begin,
                  std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
-    const std::int64_t group = i / s.panels, panel = i % s.panels;
+    const std::int64_t tap = i % s.taps, chunk = i / s.taps % s.chunks * s.chunk, all = i / s.taps / s.chunks,
+                       group = all / s.panels, panel = all % s.panels;
     const std::int64_t first = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
     FilterView<float> from = w;
     from.data += (group * s.group_outputs + first) * w.oc_stride;
     float *const behind =
-        pack_direct_panel(p, s, from, std::min(width, s.group_outputs - first), width, to + s.weights(group, panel, 0));
-    if (i + 1 == p.groups * s.panels) fill_line(to, behind);
+        pack_direct_tap(p, s, from, chunk, tap, std::min(width, s.group_outputs - first), width,
+                        to + s.weights(group, panel, chunk) + tap * width * std::min(s.chunk, s.run - chunk));
+    if (i + 1 == direct_parts(p, s)) fill_line(to, behind);
   }
 }
 
-// [output channels / lanes][tap][input channel of the group][lane]: of [begin, end) of the first.
+std::int64_t lane_parts(std::int64_t oc, const Window &window, std::int64_t lanes) {
+  return conv_ceil_div(oc, lanes) * window.kh * window.kw;
+}
+
+// [output channels / lanes][tap][input channel of the group][lane]: of [begin, end) of all taps of the first.
 float *pack_lanes(std::int64_t oc, std::int64_t group_ic, const Window &window, std::int64_t lanes, FilterView<float> w,
                   float *to, std::int64_t begin, std::int64_t end) {
   const std::int64_t taps = std::int64_t{window.kh} * window.kw;
-  to += begin * taps * group_ic * lanes;
-  for (std::int64_t c = begin * lanes; c < end * lanes; c += lanes)
-    for (std::int64_t tap = 0; tap < taps; ++tap)
-      for (std::int64_t ic = 0; ic < group_ic; ++ic) {
-        const float *const from =
-            w.data + c * w.oc_stride + ic * w.ic_stride + tap / window.kw * w.kh_stride + tap % window.kw * w.kw_stride;
-        to = put_columns(from, w.oc_stride, std::min(lanes, oc - c), lanes, to);
-      }
+  to += begin * group_ic * lanes;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t c = i / taps * lanes, tap = i % taps;
+    const float *from = w.data + c * w.oc_stride + tap / window.kw * w.kh_stride + tap % window.kw * w.kw_stride;
+    for (std::int64_t ic = 0; ic < group_ic; ++ic, from += w.ic_stride)
+      to = put_columns(from, w.oc_stride, std::min(lanes, oc - c), lanes, to);
+  }
   return to;
 }
 
@@ -140,15 +145,15 @@ void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
 }  // namespace
 
 std::int64_t conv_pack_parts(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) {
-  if (p.algorithm == ConvAlgorithm::Groups) return conv_ceil_div(p.oc, lanes);
-  return p.groups * conv_shape(p, lanes, panel).panels;
+  if (p.algorithm == ConvAlgorithm::Groups) return lane_parts(p.oc, p.window, lanes);
+  return direct_parts(p, conv_shape(p, lanes, panel));
 }
 
 void pack_conv_parts(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel, FilterView<float> w, float *to,
                      std::int64_t begin, std::int64_t end) {
   if (p.algorithm != ConvAlgorithm::Groups) return pack_direct(p, conv_shape(p, lanes, panel), w, to, begin, end);
   float *const behind = pack_lanes(p.oc, p.ic / p.groups, p.window, lanes, w, to, begin, end);
-  if (end == conv_ceil_div(p.oc, lanes)) fill_line(to, behind);
+  if (end == lane_parts(p.oc, p.window, lanes)) fill_line(to, behind);
 }
 
 void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
@@ -159,7 +164,7 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
                            conv_pack_parts(p, isa.f32_lanes, isa.f32_panel));
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
-  pack_direct(p, s, w, packed.data(), 0, p.groups * s.panels);
+  pack_direct(p, s, w, packed.data(), 0, direct_parts(p, s));
   auto *const halves = static_cast<std::uint16_t *>(destination);
   for (std::size_t i = 0; i < packed.size(); ++i)
     halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
@@ -203,13 +208,18 @@ bool split_holds(const float *values, std::int64_t count) {
 
 bool split_possible(const ConvF32 &p, const Isa &isa) { return isa.splits_f32 && split_possible(p); }
 
+std::int64_t depthwise_pack_parts(const DepthwiseF32 &p, std::uint32_t lanes) {
+  return lane_parts(p.c, p.window, lanes);
+}
+
 void pack_depthwise_parts(const DepthwiseF32 &p, std::uint32_t lanes, FilterView<float> w, float *to,
                           std::int64_t begin, std::int64_t end) {
   pack_lanes(p.c, 1, p.window, lanes, w, to, begin, end);
 }
 
 void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
-  pack_depthwise_parts(p, isa.f32_lanes, w, static_cast<float *>(destination), 0, conv_ceil_div(p.c, isa.f32_lanes));
+  pack_depthwise_parts(p, isa.f32_lanes, w, static_cast<float *>(destination), 0,
+                       depthwise_pack_parts(p, isa.f32_lanes));
 }
 
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes) {
@@ -270,14 +280,14 @@ void turn_four(const float *from, std::int64_t row, float *to, std::int64_t step
   for (int i = 0; i < 4; ++i) std::memcpy(to + i * step, &made[i], sizeof made[i]);
 }
 
-// A block of the state's lanes, of which there are so many, of some gates: [k][gate][lane]. A line of each row of r is
-// read as a whole.
-void pack_gates(const float *r, std::int64_t hidden, std::int64_t gates, std::int64_t lanes, std::int64_t there,
-                float *to) {
-  constexpr std::int64_t kLine = 16;
-  const std::int64_t step = gates * lanes;
-  for (std::int64_t i = 0; i < (hidden + kLine - 1) / kLine * gates; ++i) {
-    const std::int64_t line = i / gates * kLine, gate = i % gates, depth = std::min(kLine, hidden - line);
+// A line of each row of r is read as a whole.
+constexpr std::int64_t kLine = 16;
+
+// Of a block of the state's lanes, of which there are so many, of some gates: [k][gate][lane], a line of k.
+void pack_gates(const float *r, std::int64_t line, std::int64_t hidden, std::int64_t gates, std::int64_t lanes,
+                std::int64_t there, float *to) {
+  const std::int64_t step = gates * lanes, depth = std::min(kLine, hidden - line);
+  for (std::int64_t gate = 0; gate < gates; ++gate) {
     const float *const from = r + gate * hidden * hidden + line;
     float *const at = to + line * step + gate * lanes;
     const bool whole = there == lanes && depth % 4 == 0;
@@ -295,23 +305,28 @@ void pack_gates(const float *r, std::int64_t hidden, std::int64_t gates, std::in
 
 }  // namespace
 
+std::int64_t recurrent_pack_parts(const RecurrentF32 &p, std::uint32_t lanes) {
+  return recurrent_shape(p, lanes).blocks * conv_ceil_div(p.hidden, kLine);
+}
+
 void pack_recurrent_parts(const RecurrentF32 &p, std::uint32_t lanes, const float *r, float *destination,
                           std::int64_t begin, std::int64_t end) {
   const RecurrentShape s = recurrent_shape(p, lanes);
-  const std::int64_t hidden = p.hidden, second = s.gates - s.first_gates;
-  for (std::int64_t block = begin; block < end; ++block) {
-    const std::int64_t first = block * lanes, there = std::min<std::int64_t>(lanes, hidden - first);
+  const std::int64_t hidden = p.hidden, second = s.gates - s.first_gates, lines = conv_ceil_div(hidden, kLine);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t first = i / lines * lanes, line = i % lines * kLine,
+                       there = std::min<std::int64_t>(lanes, hidden - first);
     const float *const from = r + first * hidden;
-    pack_gates(from, hidden, s.first_gates, lanes, there, destination + first * hidden * s.first_gates);
+    pack_gates(from, line, hidden, s.first_gates, lanes, there, destination + first * hidden * s.first_gates);
     if (second > 0)
-      pack_gates(from + s.first_gates * hidden * hidden, hidden, second, lanes, there,
+      pack_gates(from + s.first_gates * hidden * hidden, line, hidden, second, lanes, there,
                  destination + s.second + first * hidden * second);
   }
 }
 
 void pack_recurrent_f32(const RecurrentF32 &p, const Isa &isa, const float *r, void *destination) {
   pack_recurrent_parts(p, isa.f32_lanes, r, static_cast<float *>(destination), 0,
-                       recurrent_shape(p, isa.f32_lanes).blocks);
+                       recurrent_pack_parts(p, isa.f32_lanes));
 }
 
 }  // namespace quarry::kernels

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that are packed in the run. Bounds: the same bytes as of weights that are packed when a model is compiled,
 // whatever the strides are.
+#include <algorithm>
+
 #include "kernels/cpu/pack/pack.h"
 #include "tests/kernels/operands.h"
 
@@ -101,11 +103,66 @@ void test_pack_recurrent(const Isa &isa) {
   refuse(isa, Kernel::PackRecurrentF32, p, "a state of 2^40", [](auto &q) { q.layer.hidden = std::int64_t{1} << 40; });
 }
 
+// Packing asks on its way whether to stop, and packs little more where it shall.
+struct Asks {
+  std::int64_t count = 0, most = 0;
+};
+std::int64_t asked(const Isa &isa, Kernel kernel, const void *params, std::int64_t most, std::size_t *packed) {
+  const Needs needs = [&] {
+    Needs made;
+    if (Status status = kernel_row(kernel).check(params, isa, made); !status.ok())
+      throw std::runtime_error(std::string(status.message()));
+    return made;
+  }();
+  const std::vector<float> w(needs.operand_bytes[0] / 4, 1);
+  const std::size_t room = needs.operand_bytes[1] / 4;
+  std::vector<float> to(room + 16, -77);
+  float *const at = to.data() + (64 - reinterpret_cast<std::uintptr_t>(to.data()) % 64) % 64 / 4;
+  std::byte *const operands[] = {reinterpret_cast<std::byte *>(const_cast<float *>(w.data())),
+                                 reinterpret_cast<std::byte *>(at)};
+  Asks asks{0, most};
+  const Threads threads{1, &asks, nullptr, [](void *self) {
+                          Asks &seen = *static_cast<Asks *>(self);
+                          return ++seen.count > seen.most;
+                        }};
+  isa.run[static_cast<std::size_t>(kernel)](Call{params, operands, threads, nullptr, 0, nullptr});
+  *packed = static_cast<std::size_t>(std::count_if(at, at + room, [](float v) { return v != -77; }));
+  return asks.count;
+}
+void test_pack_asks(const Isa &isa) {
+  const auto check = [&](const char *what, Kernel kernel, const auto &params, std::int64_t elements) {
+    std::size_t packed;
+    const std::int64_t asks = asked(isa, kernel, &params, INT64_MAX, &packed);
+    if (asks < elements / Parts::kElements - 1)
+      throw std::runtime_error(std::string(what) + ": asks " + std::to_string(asks) + " times");
+    asked(isa, kernel, &params, 0, &packed);
+    if (packed > std::size_t{2} * Parts::kElements)
+      throw std::runtime_error(std::string(what) + ": packs " + std::to_string(packed) + " elements before it stops");
+  };
+  PackF32 p;
+  p.lanes = isa.f32_lanes, p.panel = isa.f32_panel;
+  const auto pack = [&](const char *what, const PackCase &c, PackKind kind, ConvAlgorithm algorithm) {
+    p.conv = conv_of(c), p.conv.algorithm = algorithm, p.kind = kind;
+    p.strides[3] = 1, p.strides[2] = c.kw, p.strides[1] = std::int64_t{c.kh} * c.kw;
+    p.strides[0] = p.strides[1] * (c.ic / c.groups);
+    check(what, Kernel::PackF32, p, p.strides[0] * c.oc);
+  };
+  pack("many inputs of few outputs", {4, 40000, 1, 3, 3}, PackKind::Conv, ConvAlgorithm::Direct);
+  pack("many taps", {4, 8, 1, 255, 255}, PackKind::Conv, ConvAlgorithm::Direct);
+  pack("groups of many taps", {4, 4, 2, 255, 255}, PackKind::Conv, ConvAlgorithm::Groups);
+  pack("many taps of a channel each", {4, 4, 4, 255, 255}, PackKind::Depthwise, ConvAlgorithm::Direct);
+  PackRecurrentF32 r;
+  r.lanes = isa.f32_lanes;
+  r.layer.cell = Cell::Gru, r.layer.steps = r.layer.batch = 1, r.layer.hidden = 1500;
+  check("a large state", Kernel::PackRecurrentF32, r, 3 * 1500 * 1500);
+}
+
 }  // namespace
 
 void register_pack_weights(Registry &registry) {
   registry.test("pack weights", test_pack_all);
   registry.test("pack recurrent weights", test_pack_recurrent);
+  registry.test("pack weights: asks", test_pack_asks);
 }
 
 }  // namespace quarry::kernel_test
