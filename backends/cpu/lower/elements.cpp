@@ -245,7 +245,8 @@ Result<Lowered> emit_clip(Lowering &l, const qir::Node &node) {
     QR_RETURN_IF_ERROR(emit_bound(l, l.input(node, i), i == 1 ? -__builtin_inff() : __builtin_inff(), &bound));
     bound.dims = x.dims, bound.strides.assign(x.rank(), 0);
     const View y = l.new_like(x, 4);
-    QR_RETURN_IF_ERROR(emit_binary(l, i == 1 ? BinaryOp::Max : BinaryOp::Min, x, bound, y));
+    // The bound first: of two zeros, kernels give the second, as x is.
+    QR_RETURN_IF_ERROR(emit_binary(l, i == 1 ? BinaryOp::Max : BinaryOp::Min, bound, x, y));
     x = y;
   }
   l.define(node.outputs[0], x);

@@ -190,26 +190,25 @@ TEST_CASE("Clip by bounds of the run") {
                                  : one.input(DType::F32, {});
     one.check("Clip", Op::Clip, {x, low, high}, {DType::F32}, 0, plain);
   }
-  // NaN bounds nothing, and stays.
+  // NaN bounds nothing, and stays; a zero that is equal to a bound keeps its sign.
   Builder b;
-  const i32 x = b.input(DType::F32, {4}), low = b.input(DType::F32, {}), high = b.input(DType::F32, {}),
-            y = b.tensor(DType::F32, {4});
+  const i32 x = b.input(DType::F32, {6}), low = b.input(DType::F32, {}), high = b.input(DType::F32, {}),
+            y = b.tensor(DType::F32, {6});
   b.node(Op::Clip, {x, low, high}, {y});
   b.graph.outputs = {y};
   const PlanCase sample(b.graph);
   REQUIRE_EQ(sample.ok(), true);
   CHECK_EQ(sample.reference_steps(), 0);
-  const float nan = __builtin_nanf("");
-  const float values[] = {-5, nan, 0.5f, 5}, bounds[][2] = {{nan, 1}, {-1, nan}, {nan, nan}, {2, 1}};
+  const float values[] = {-5, kNan, -0.0f, 0.0f, 0.5f, 5},
+              bounds[][2] = {{kNan, 1}, {-1, kNan}, {kNan, kNan}, {2, 1},
+                             {0.0f, 1}, {-0.0f, 1}, {-1, 0.0f},   {-1, -0.0f}};
   for (const auto &bound : bounds) {
-    Data inputs(3), found, expected;
+    Data inputs(3);
     const auto put = [](Vector<std::uint8_t> &to, const float *from, std::size_t count) {
       to.assign(reinterpret_cast<const std::uint8_t *>(from), reinterpret_cast<const std::uint8_t *>(from + count));
     };
-    put(inputs[0], values, 4), put(inputs[1], &bound[0], 1), put(inputs[2], &bound[1], 1);
-    REQUIRE_OK(sample.run(inputs, found));
-    REQUIRE_OK(sample.run_reference(inputs, expected));
-    CHECK(found == expected);
+    put(inputs[0], values, std::size(values)), put(inputs[1], &bound[0], 1), put(inputs[2], &bound[1], 1);
+    same_as_reference(sample, inputs, 0);
   }
 }
 
