@@ -439,8 +439,15 @@ __attribute__((unused)) static const qr_plugin_context_api context_table = {CONT
 __attribute__((unused)) static qr_plugin_code (*const run_slot)(qr_execution *, const qr_run_request *,
                                                                 const qr_error_sink *) = execution_run;
 __attribute__((unused)) static void (*const release_slot)(qr_backend *, qr_registration *) = memory_release;
-static const qr_plugin_execution_api execution_table = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, RUN_SLOT, NULL, execution_destroy, SUBMIT_SLOT, WAIT_SLOT};
+static const qr_plugin_execution_api execution_table = {sizeof(qr_plugin_execution_api),
+                                                        0,
+                                                        execution_create,
+                                                        RUN_SLOT,
+                                                        NULL,
+                                                        execution_destroy,
+                                                        SUBMIT_SLOT,
+                                                        WAIT_SLOT,
+                                                        NULL};
 static const qr_plugin_memory_api memory_table = {
     sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT, MAP_SLOT, NULL, NULL, NULL, NULL};
 

@@ -31,6 +31,11 @@ void same_as_reference(const PlanCase &sample, const Data &inputs, float toleran
   }
 }
 
+void spoil(Vector<std::uint8_t> &values) {
+  for (std::size_t i = 0; i + sizeof kNan <= values.size(); i += sizeof kNan)
+    std::memcpy(&values[i], &kNan, sizeof kNan);
+}
+
 // A tensor and what Transpose makes of it.
 i32 turned(OneNode &one, i32 x, const Vector<std::int64_t> &order) {
   const i32 made = one.shaped(qir::at(one.b.graph, x).dtype, {});
@@ -92,9 +97,6 @@ TEST_CASE("Gemm does not read what it multiplies by nothing") {
                 b = constants & 1 ? one.constant(DType::F32, {5, 6}) : one.input(DType::F32, {5, 6}),
                 c = constants & 2 ? one.constant(DType::F32, shape) : one.input(DType::F32, shape),
                 y = one.shaped(DType::F32, {4, 6});
-      const auto spoil = [](Vector<std::uint8_t> &values) {
-        for (std::size_t i = 0; i < values.size(); i += sizeof kNan) std::memcpy(&values[i], &kNan, sizeof kNan);
-      };
       if (constants & 2) spoil(one.b.data[c]);
       one.b.node(Op::Gemm, {a, b, c}, {y}).set("beta", 0.0f);
       one.b.gives({y});
