@@ -41,7 +41,17 @@ bool parse_extent(std::string_view text, Extent *out) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return parse_number(text, &out->low) && (out->high = out->low, true);
   return parse_number(text.substr(0, dots), &out->low) && parse_number(text.substr(dots + 2), &out->high) &&
-         out->low <= out->high && out->high <= qir::kMaxExtent;
+         out->low <= out->high;
+}
+
+// Where the next sign stands: a minus with a space or a number behind it, or a space before; "seq-len" is a name.
+std::size_t find_sign(std::string_view name) {
+  std::size_t at = name.find_first_of("+-");
+  for (; at < name.size(); at = name.find_first_of("+-", at + 1)) {
+    const char before = at > 0 ? name[at - 1] : ' ', behind = at + 1 < name.size() ? name[at + 1] : ' ';
+    if (name[at] == '+' || before == ' ' || behind == ' ' || (behind >= '0' && behind <= '9')) return at;
+  }
+  return name.size();
 }
 
 // The terms of a dimension's name: "past + 2*n - 1" is past, n twice, and -1.
@@ -53,7 +63,7 @@ std::optional<Sum> parse_sum(std::string_view name) {
   Sum sum;
   std::int64_t sign = 1;
   while (true) {
-    const std::size_t end = std::min(name.find_first_of("+-"), name.size());
+    const std::size_t end = find_sign(name);
     std::string_view term = trim(name.substr(0, end));
     const std::size_t times = term.find('*');
     std::int64_t factor = 1;
@@ -108,8 +118,12 @@ class Binder {
     for (const auto &[name, bound] : symbols_) {
       std::optional<Sum> sum = parse_sum(name);
       const auto is_known = [&](const auto &term) { return term.first != name && symbols_.contains(term.first); };
-      if (sum && std::ranges::all_of(sum->terms, is_known)) sums_.emplace(name, std::move(*sum));
+      if (!sum || !std::ranges::all_of(sum->terms, is_known)) continue;
+      sums_.emplace(name, std::move(*sum));
+      sums_in_order_.push_back(&name);
     }
+    // A name is longer than those in it: terms stand before what is their sum.
+    std::ranges::stable_sort(sums_in_order_, {}, [](const String *name) { return name->size(); });
   }
 
   Status entry(std::string_view text) {
@@ -136,7 +150,7 @@ class Binder {
 
   // All inputs, or one message with everything that is not bound.
   Result<BoundShapes> finish() {
-    follow_sums();
+    QR_RETURN_IF_ERROR(follow_sums());
     Vector<String> missing;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const Declared &input = *inputs_[i];
@@ -184,14 +198,20 @@ class Binder {
     return shape;
   }
 
+  Status take_range(const Extent &extent, std::string_view text) {
+    if (extent.is_number()) return {};
+    if (ranges_ == Ranges::Refused)
+      return bad(text, format("found the range %s, expected a number: the backend has a program for each shape, or "
+                              "there are other buckets",
+                              extent.text()));
+    if (extent.high > qir::kMaxExtent)
+      return bad(text, format("found the range %s, the limit is %lld", extent.text(), qir::kMaxExtent));
+    has_ranges_ = true;
+    return {};
+  }
+
   Status bind(const String &name, Extent extent, std::string_view text) {
-    if (!extent.is_number()) {
-      if (ranges_ == Ranges::Refused)
-        return bad(text, format("found the range %s, expected a number: the backend has a program for each shape, or "
-                                "there are other buckets",
-                                extent.text()));
-      has_ranges_ = true;
-    }
+    QR_RETURN_IF_ERROR(take_range(extent, text));
     Extent &bound = symbols_[name];
     if (bound.is_bound() && bound != extent)
       return bad(
@@ -200,20 +220,50 @@ class Binder {
     return {};
   }
 
-  // Dimensions that nobody bound and whose names say what they are.
-  void follow_sums() {
-    for (const auto &[name, sum] : sums_) {
-      Extent &bound = symbols_.find(name)->second;
-      std::int64_t number = sum.added;
-      bool is_number = !bound.is_bound();
-      for (const auto &[term, factor] : sum.terms) {
-        const std::int64_t extent = symbols_.find(term)->second.number();
-        std::int64_t part = 0;
-        is_number =
-            is_number && extent >= 0 && checked_mul(extent, factor, &part) && checked_add(number, part, &number);
-      }
-      if (is_number && number >= 0) bound = {number, number};
+  // What a dimension may be in a run, bound or not.
+  Extent extent_of(std::string_view name) const {
+    const Extent &bound = symbols_.find(name)->second;
+    if (bound.is_bound()) return bound;
+    return sums_.contains(name) ? Extent{0, qir::kMaxExtent} : kOpen;
+  }
+  // Of what the terms may be; nothing where that is past all numbers.
+  std::optional<Extent> interval_of(const Sum &sum) const {
+    Extent all{sum.added, sum.added};
+    for (const auto &[term, factor] : sum.terms) {
+      Extent extent = extent_of(term);
+      if (factor < 0) std::swap(extent.low, extent.high);
+      if (!checked_mul(extent.low, factor, &extent.low) || !checked_mul(extent.high, factor, &extent.high) ||
+          !checked_add(all.low, extent.low, &all.low) || !checked_add(all.high, extent.high, &all.high))
+        return std::nullopt;
     }
+    return all;
+  }
+  // A sum that runs have to keep to, though it may be bound to a number: one of its terms is theirs.
+  bool is_free_sum(std::string_view name) const {
+    const auto sum = sums_.find(name);
+    return ranges_ == Ranges::Taken && sum != sums_.end() &&
+           std::ranges::any_of(sum->second.terms, [&](const auto &term) {
+             return !symbols_.find(term.first)->second.is_number() || is_free_sum(term.first);
+           });
+  }
+
+  // Gives dimensions that nobody bound, and whose names say what they are, their numbers; what is bound has to be what
+  // some run can give.
+  Status follow_sums() {
+    for (const String *const name : sums_in_order_) {
+      const Sum &sum = sums_.find(*name)->second;
+      const std::optional<Extent> found = interval_of(sum);
+      if (!found) continue;
+      const bool is_number = std::ranges::all_of(
+          sum.terms, [&](const auto &term) { return symbols_.find(term.first)->second.is_number(); });
+      Extent &bound = symbols_.find(*name)->second;
+      if (!bound.is_bound()) {
+        if (is_number && found->low >= 0) bound = *found;
+      } else if ((is_number || ranges_ == Ranges::Taken) && (found->high < bound.low || found->low > bound.high)) {
+        return bad(*name, format("the dimension is bound to %s, and its terms give %s", bound.text(), found->text()));
+      }
+    }
+    return {};
   }
 
   Status bind_input(std::size_t index, std::string_view value, std::string_view text) {
@@ -224,8 +274,7 @@ class Binder {
       Extent extent;
       if (!parse_extent(value.substr(begin, end - begin), &extent))
         return bad(text, "expected dimensions with 'x' between them, such as 1x3x224x224 or 1x3x32x1..640");
-      if (!extent.is_number() && ranges_ == Ranges::Refused) return bind(input.name, extent, text);
-      has_ranges_ |= !extent.is_number();
+      QR_RETURN_IF_ERROR(take_range(extent, text));
       extents.push_back(extent);
       begin = end + 1;
     }
@@ -286,6 +335,8 @@ class Binder {
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       if (is_default(i)) continue;
       made.inputs.push_back({numbers_of(shapes_[i]), std::move(values_[i]), i < required_ ? 0 : i - required_});
+      for (std::size_t d = 0; d < shapes_[i].size() && made.inputs.back().values.empty(); ++d)
+        if (is_given_by_run(i, d)) made.inputs.back().shape[d] = qir::kUnknownDim;
       const qir::Shape &shape = made.inputs.back().shape;
       Vector<double> &values = made.inputs.back().values;
       if (values.empty()) continue;
@@ -300,25 +351,31 @@ class Binder {
     return made;
   }
 
+  bool is_given_by_run(std::size_t input, std::size_t axis) const {
+    const auto &names = inputs_[input]->dim_names;
+    return !shapes_[input][axis].is_number() || (axis < names.size() && is_free_sum(names[axis]));
+  }
+
   // Those of the run: by their names, the sums of others behind those; then those without a name.
   void list_dimensions(Vector<qir::Dimension> *out) const {
     HashMap<std::string_view, std::uint32_t> numbers;
-    for (const bool sums : {false, true}) {
-      for (const auto &[name, bound] : symbols_) {
-        const auto sum = sums_.find(name);
-        if (bound.is_number() || (sum != sums_.end()) != sums) continue;
-        const Extent extent = bound.is_bound() ? bound : sums ? Extent{0, qir::kMaxExtent} : kOpen;
-        numbers.emplace(name, static_cast<std::uint32_t>(out->size()));
-        qir::Dimension &dimension = out->emplace_back();
-        dimension.name = name, dimension.low = extent.low, dimension.high = extent.high;
-        if (sums) add_terms(sum->second, numbers, &dimension);
-      }
+    const auto add = [&](const String &name) {
+      const Extent extent = extent_of(name);
+      numbers.emplace(name, static_cast<std::uint32_t>(out->size()));
+      out->push_back({name, extent.low, extent.high, {}, {}, 0});
+    };
+    for (const auto &[name, bound] : symbols_)
+      if (!bound.is_number() && !sums_.contains(name)) add(name);
+    for (const String *const name : sums_in_order_) {
+      if (extent_of(*name).is_number() && !is_free_sum(*name)) continue;
+      add(*name);
+      add_terms(sums_.find(*name)->second, numbers, &out->back());
     }
     std::uint32_t place = 0;  // of the graph's inputs: one with a value is a constant
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       if (is_default(i) || !values_[i].empty()) continue;
       for (std::uint32_t d = 0; d < shapes_[i].size(); ++d) {
-        if (shapes_[i][d].is_number()) continue;
+        if (!is_given_by_run(i, d)) continue;
         const bool is_named = d < inputs_[i]->dim_names.size() && !inputs_[i]->dim_names[d].empty();
         if (!is_named) {
           const Extent extent = shapes_[i][d].is_bound() ? shapes_[i][d] : kOpen;
@@ -373,6 +430,7 @@ class Binder {
   Vector<Vector<double>> values_;
   HashMap<std::string_view, std::size_t> places_;  // of inputs
   OrderedMap<String, Extent> symbols_;
+  Vector<const String *> sums_in_order_;
   OrderedMap<String, Sum> sums_;  // of those whose names say what they are; views of the names in symbols_
 };
 

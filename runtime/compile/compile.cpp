@@ -101,6 +101,11 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
 Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
   const CallEvents::Phase phase(job.events, "import");
   const bool takes_ranges = !to && (job.plugin->devices()[job.device].features & QR_DEVICE_RANGES) != 0;
+  if (!to && !takes_ranges && job.model.is_container())
+    for (const qrm::GraphInfo &graph : job.model.container().metadata().graphs)
+      for (const qir::Shape &shape : graph.input_dims)
+        if (std::ranges::find(shape, qir::kUnknownDim) != shape.end())
+          return shapes_are_bound(job.model, "to a range, expected numbers: the backend has a program for each shape");
   return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
                               job.signal, job.progress, to);
 }

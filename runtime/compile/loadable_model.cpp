@@ -278,11 +278,7 @@ Result<Ref<LoadableModel>> LoadableModel::make_recompiled(CompileJob &job, Grade
 
 Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
   if (!job.model.is_container()) return make_new(job);
-  if (!job.settings.shapes.empty())
-    return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
-                          "option shape: %s is a container, whose shapes are bound already",
-                          job.model.describe().c_str())
-        .with("option", "shape");
+  if (!job.settings.shapes.empty()) return shapes_are_bound(job.model, "already");
   if (!job.settings.part.empty()) return make_again(job);  // no context is of a part
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(job));
   if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(job);

@@ -50,10 +50,7 @@ Status PortableGraphs::collect(const WantedShapes &shapes, const CallSignal &sig
     return {};
   }
 
-  if (!shapes.texts.empty())
-    return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
-                          "option shape: %s is a container, whose shapes are bound already", model_->describe().c_str())
-        .with("option", "shape");
+  if (!shapes.texts.empty()) return shapes_are_bound(*model_, "already");
   const qrm::ValidatedModel &container = model_->container();
   for (const qrm::GraphInfo &info : container.metadata().graphs) {
     if (!info.qir_segment)
@@ -110,6 +107,12 @@ Result<qir::Graph> PortableGraphs::read(std::size_t index) const {
   Vector<qir::Bytes> segments;
   for (const qr_plugin_bytes &segment : graph.segments) segments.push_back({segment.data, segment.size});
   return qir::read_structure({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
+}
+
+Status shapes_are_bound(const Model &model, const char *to) {
+  return Status::hinted(ErrorId::option_conflict, "bind shapes when compiling from the .onnx",
+                        "option shape: %s is a container, whose shapes are bound %s", model.describe().c_str(), to)
+      .with("option", "shape");
 }
 
 Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs) {

@@ -49,6 +49,9 @@ class PortableGraphs : public Counted<PortableGraphs> {
   Vector<PortableGraph> graphs_;
 };
 
+// Why a container is not compiled for other shapes, or not at all for a backend that takes no ranges.
+Status shapes_are_bound(const Model &model, const char *to);
+
 // Dimensions that differ between buckets are unknown; names of symbolic dimensions come from the model.
 Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs);
 

@@ -65,6 +65,9 @@ check("a plan outside of the range", run("run", made, two, "--shape", "batch=1..
 check("check of a range", run("check", made, "--shape", "batch=1..8"), 0)
 check("bench of a range", run("bench", made, "--shape", "batch=1..8", "-i", "x=" + four, "--iterations", "1"), 0)
 check("a range beside a bucket", run("run", made, two, "--shape", "batch=1..8", "--shape", "batch=9"), 3, "QR-O0009", "there are other buckets")
+for command in ("compile", "check", "run"):
+    more = {"compile": ("-o", made + ".qrm"), "check": (), "run": ("-i", "x=" + two)}[command]
+    check(f"a container's range on a backend that has none: {command}", run(command, ranged, "--backend", "null", *more), 3, "QR-C0103", "bound to a range, expected numbers", "bind shapes when compiling from the .onnx")
 check("a range on a backend that has none", run("compile", made, "--backend", "null", "--shape", "batch=1..8", "-o", ranged), 3, "QR-O0009", "a program for each shape")
 
 # ---- an input that has an initializer is an input of the run where --shape gives its shape

@@ -7,6 +7,7 @@
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/interpreter.h"
+#include "graph/dimensions.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"
@@ -305,6 +306,7 @@ TEST_CASE("dimensions are ranges where a backend takes them") {
   }
   CHECK(lowered({"n=5"}).graphs[0].dimensions.empty());
   CHECK_EQ(lowered({"n=4..1"}).errors.id, "QR-O0009");
+  CHECK(lowered({"n=1..1099511627777"}).errors.says("the limit is 1099511627776"));
   CHECK_EQ(lowered({"n=1..2,x=1..3x3"}).errors.id, "QR-O0009");
   CHECK(lowered({"n=1..2", "n=4"}).errors.says("there are other buckets"));
   CHECK_EQ(live_blocks, 0);
@@ -337,6 +339,70 @@ TEST_CASE("a dimension whose name says what it is follows from others") {
   CHECK_EQ(dimensions[1].added, 2);
   CHECK((dimensions[1].terms == Vector<qir::Dimension::Term>{{0, 2}}));
   CHECK_EQ(LoweredModel(model, {""}).errors.hint, "bind them with the option shape: past=N,seq=N");
+}
+
+namespace {
+
+// One input for each dimension, whose name it has.
+ModelText vectors(std::initializer_list<const char *> names) {
+  ModelText model(13);
+  for (const char *name : names) {
+    const std::string input = "in_" + std::to_string(model.proto.graph().input_size());
+    model.input(input.c_str(), {-1});
+    model.proto.mutable_graph()
+        ->mutable_input(model.proto.graph().input_size() - 1)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_param(name);
+    model.node("Relu", {input}, {"out_" + input});
+    model.output(("out_" + input).c_str(), {-1});
+  }
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("a sum that is bound to a number is kept to by the runs") {
+  const ModelText model = vectors({"past", "seq", "past + seq"});
+  const auto lowered = [&](const char *shape) { return LoweredModel(model, {shape}, nullptr, true); };
+  const LoweredModel bound = lowered("past=0..8,seq=1..2,past + seq=4");
+  REQUIRE_EQ(bound.code, 0);
+  const qir::Graph &graph = bound.graphs[0];
+  const auto check = [&](std::int64_t past, std::int64_t seq, std::int64_t all) {
+    const Vector<qir::Shape> shapes{{past}, {seq}, {all}};
+    return test::outcome(qir::check_dimensions(graph, shapes));
+  };
+  CHECK_EQ(check(3, 1, 4), "ok");
+  CHECK(check(3, 2, 5).find("expected 4..4") != std::string::npos);
+  CHECK(check(3, 2, 4).find("expected 'past' (3) + 'seq' (2)") != std::string::npos);
+  // What no run can give.
+  for (const char *none : {"past=0..8,seq=1..2,past + seq=100..200", "past=0..8,seq=1..2,past + seq=11",
+                           "past=2..8,seq=2,past + seq=0..3", "past=1,seq=2,past + seq=4", "past + seq=0"})
+    CHECK_EQ(lowered(none).errors.id, "QR-O0009");
+  CHECK_EQ(LoweredModel(model, {"past=1,seq=2,past + seq=4"}).errors.id, "QR-O0009");
+  CHECK_EQ(LoweredModel(model, {"past=1,seq=2,past + seq=3"}).code, 0);
+  CHECK(lowered("past=1,seq=2").graphs[0].dimensions.empty());
+}
+
+TEST_CASE("names of dimensions: sums of sums, and a minus in a name") {
+  const LoweredModel chain(vectors({"2*3*n", "3*n", "n"}), {}, nullptr, true);
+  REQUIRE_EQ(chain.code, 0);
+  const auto check = [&](std::int64_t six, std::int64_t three, std::int64_t one) {
+    const Vector<qir::Shape> shapes{{six}, {three}, {one}};
+    return qir::check_dimensions(chain.graphs[0], shapes);
+  };
+  CHECK_OK(check(12, 6, 2));
+  CHECK_EQ(check(13, 6, 2).id(), "QR-R0003");
+  CHECK_EQ(check(14, 7, 2).id(), "QR-R0003");
+  const auto terms = [](const char *name) {
+    const LoweredModel made(vectors({"seq", "len", name}), {}, nullptr, true);
+    return made.graphs[0].dimensions[2].terms.size() + made.graphs[0].dimensions[0].terms.size();
+  };
+  CHECK_EQ(terms("seq-len"), 0u);
+  CHECK_EQ(terms("seq - len"), 2u);
+  CHECK_EQ(terms("seq-1"), 1u);
 }
 
 TEST_CASE("of many unbound inputs three are named") {
