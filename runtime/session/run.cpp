@@ -219,7 +219,7 @@ Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
     return Status::errorf(ErrorId::run_shape, "input %s: size_bytes is %llu, expected %llu for %s %s", printable(name),
-                          tensor.size_bytes, needed, qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank))
+                          tensor.size_bytes, needed, qr_dtype_name(tensor.dtype), shape_text(buffer.dims, info.rank))
         .with("tensor", name);
   buffer.data = data ? const_cast<void *>(data) : g_nothing;  // no backend writes to an input
   return {};

@@ -91,9 +91,24 @@ static void test_an_input_behind_a_run_that_was_refused(void **state) {
   }
 }
 
+/* What is refused is named with the shape of the run, not with that of the program. */
+static void test_data_that_are_too_short(void **state) {
+  fixture f;
+  qr_tensor in = QR_TENSOR_INIT, y = QR_TENSOR_INIT;
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[2] = {&y, NULL};
+  (void)state;
+  open_fixture(&f, "cpu", "4");
+  in.dtype = QR_DTYPE_I64, in.rank = 2, in.dims[0] = SIDE, in.dims[1] = SIDE, in.const_data = f.x, in.size_bytes = 8;
+  FAILS("QR-R0003", "size_bytes is 8, expected 288 for i64 [6,6]",
+        qr_session_run(f.session, NULL, inputs, 1, outputs, 2));
+  close_fixture(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_an_input_behind_a_run_that_was_refused),
+      cmocka_unit_test(test_data_that_are_too_short),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
