@@ -184,7 +184,7 @@ class Execution : public HeapObject {
 
   Status set_option(std::string_view key, std::string_view value);  // QR-C0104 where the plugin has no such slot
   // Of a range; `most` is 0 where it is none.
-  qr_plugin_plans plans() const noexcept;
+  void plans(qr_plugin_plans *out) const noexcept;
   const std::shared_ptr<Context> &context() const noexcept { return context_; }
 
  private:

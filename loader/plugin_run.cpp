@@ -237,12 +237,10 @@ Status Execution::wait(std::uint64_t ticket, const qr_run_request &request) {
                           given_.data() + place * tensors().outputs.size());
 }
 
-QR_COLD qr_plugin_plans Execution::plans() const noexcept {
-  qr_plugin_plans plans = {};
-  plans.struct_size = sizeof plans;
+QR_COLD void Execution::plans(qr_plugin_plans *out) const noexcept {
+  out->struct_size = sizeof *out;
   const qr_plugin_execution_api &api = *context_->plugin_->table_->execution;
-  if (QR_HAS_SLOT(&api, plans)) api.plans(handle_, &plans);
-  return plans;
+  if (QR_HAS_SLOT(&api, plans)) api.plans(handle_, out);
 }
 
 QR_COLD Status Execution::set_option(std::string_view key, std::string_view value) {

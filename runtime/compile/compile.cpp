@@ -105,7 +105,7 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
     for (const qrm::GraphInfo &graph : job.model.container().metadata().graphs)
       for (const qir::Shape &shape : graph.input_dims)
         if (std::ranges::find(shape, qir::kUnknownDim) != shape.end())
-          return shapes_are_bound(job.model, "to a range, expected numbers: the backend has a program for each shape");
+          return shapes_are_bound(job.model, "to a range, expected numbers");
   return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
                               job.signal, job.progress, to);
 }

@@ -492,7 +492,8 @@ constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
                                                 execution_set_option,
                                                 execution_destroy,
                                                 kSubmits ? execution_submit : nullptr,
-                                                kSubmits ? execution_wait : nullptr};
+                                                kSubmits ? execution_wait : nullptr,
+                                                nullptr};
 
 // ---- the plugin ---------------------------------------------------------------------------------
 
