@@ -61,6 +61,8 @@ for backend in ("cpu", "cpu-reference"):
                 check(f"a range, {what}", run("run", *command, *given(two), *on), 0, "f32[2,3]")
                 check(f"outside of a range, {what}", run("run", *command, *given(four), *on), 3, "QR-R0003", "found 4 for dimension 'batch' (axis 0), expected 1..3")
 check("plans made ahead", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=1,2,8", "-O", "shape.plans=2"), 0, "y f32[2,3]")
+check("plans made ahead, with spaces", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare= batch = 2 ; batch=3"), 0, "y f32[2,3]")
+check("a plan that names a dimension twice", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=batch=2,batch=3"), 3, "shape.prepare", "dimension 'batch' once in a shape")
 check("a plan outside of the range", run("run", made, two, "--shape", "batch=1..8", "-O", "shape.prepare=9"), 3, "shape.prepare", "1..8")
 check("check of a range", run("check", made, "--shape", "batch=1..8"), 0)
 check("bench of a range", run("bench", made, "--shape", "batch=1..8", "-i", "x=" + four, "--iterations", "1"), 0)

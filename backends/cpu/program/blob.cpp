@@ -373,8 +373,9 @@ Status Loader::read_range(LoadedRegion &region) {
     std::memcpy(&row, at, sizeof row);
     at += sizeof row, left -= sizeof row;
     if (row.key_bytes > left) return bad("key of packed weights", row.key_bytes, "one inside the table");
-    const auto *const data = static_cast<const std::byte *>(packed.data) + row.offset;
-    if (!range_fits(row.offset, row.bytes, packed.size) || reinterpret_cast<std::uintptr_t>(data) % kAlign != 0)
+    const bool fits = range_fits(row.offset, row.bytes, packed.size);
+    const auto *const data = static_cast<const std::byte *>(packed.data) + (fits ? row.offset : 0);
+    if (!fits || reinterpret_cast<std::uintptr_t>(data) % kAlign != 0)
       return bad("offset of packed weights", row.offset, "a multiple of 64 inside their segment");
     region.shared->add(String(reinterpret_cast<const char *>(at), row.key_bytes), {data, row.bytes});
     at += row.key_bytes, left -= row.key_bytes;

@@ -29,11 +29,13 @@ String SharedWeights::name_of(qir::Bytes constant) const {
     append_number(&name, '+', static_cast<std::int64_t>(at - begin));
     return name;
   }
-  const std::lock_guard lock(mutex_);
-  if (const auto place = place_of(constant.data); place != computed_places_.end()) {
-    String name = place->second;
-    append_number(&name, '+', static_cast<std::int64_t>(at - reinterpret_cast<std::uintptr_t>(place->first)));
-    return name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto place = place_of(constant.data); place != computed_places_.end()) {
+      String name = place->second;
+      append_number(&name, '+', static_cast<std::int64_t>(at - reinterpret_cast<std::uintptr_t>(place->first)));
+      return name;
+    }
   }
   return format("#%016llx:%llu", static_cast<unsigned long long>(hash64(constant.data, constant.size)), constant.size);
 }
@@ -62,19 +64,29 @@ SharedBytes SharedWeights::computed_at(const void *data) const {
 }
 
 SharedBytes SharedWeights::keep_computed(const String &key, qir::Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = computed_.find(key); found != computed_.end()) return found->second;  // by another meanwhile
+  if (SharedBytes found = computed(key)) return found;
   auto block = quarry::make_shared<SharedBlock>(bytes.size);
   if (bytes.size > 0) std::memcpy(block->own(), bytes.data, bytes.size);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = computed_.find(key); found != computed_.end()) return found->second;  // by another meanwhile
   computed_.emplace(key, block);
   computed_places_.insert_or_assign(block->own(), key);  // (without it, it goes by what it is)
   return block;
 }
 
-void SharedWeights::keep(const String &key, SharedBytes block) {
+SharedBytes SharedWeights::packed_as(const String &key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(key);
+  return found == blocks_.end() ? nullptr : found->second;
+}
+
+SharedBytes SharedWeights::keep(const String &key, SharedBytes block) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(key);
+  if (found != blocks_.end() && found->second->bytes().size == block->bytes().size) return found->second;
   ++packed_;
-  if (key[0] == '#' && ++made_ > kMostMade) return;
-  blocks_.insert_or_assign(key, std::move(block));
+  if (key[0] != '#' || ++made_ <= kMostMade) blocks_.insert_or_assign(key, block);
+  return block;
 }
 
 void SharedWeights::add(String key, qir::Bytes bytes) {

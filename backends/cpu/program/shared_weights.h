@@ -43,27 +43,24 @@ class SharedWeights : public HeapObject {
   // it is. Every plan that makes it anew finds the same name.
   String name_of(qir::Bytes constant) const;
 
-  // `fill(void *)` writes them where there are none of that key and size: once, while others wait.
+  // `fill(void *)` writes them where there are none of that key and size. Nobody waits for it: neither a run with a
+  // deadline, nor a child of fork(), in which no thread would end it. Of two that are made at once the first is kept.
   template <class Fill>
   SharedBytes get(const String &key, std::uint64_t bytes, Fill &&fill) {
-    const std::lock_guard lock(mutex_);
-    const auto found = blocks_.find(key);
-    if (found != blocks_.end() && found->second->bytes().size == bytes) return found->second;
+    SharedBytes found = packed_as(key);
+    if (found && found->bytes().size == bytes) return found;
     auto block = quarry::make_shared<SharedBlock>(bytes);
     fill(block->own());
-    keep(key, block);
-    return block;
+    return keep(key, std::move(block));
   }
   // The same of weights whose size shows when they are packed: `pack()` gives a Result<Vector<std::uint8_t>>.
   template <class Pack>
   Result<SharedBytes> get(const String &key, Pack &&pack) {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = blocks_.find(key); found != blocks_.end()) return found->second;
+    if (SharedBytes found = packed_as(key)) return found;
     QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> packed, pack());
     auto block = quarry::make_shared<SharedBlock>(packed.size());
     if (!packed.empty()) std::memcpy(block->own(), packed.data(), packed.size());
-    keep(key, block);
-    return SharedBytes(std::move(block));
+    return keep(key, std::move(block));
   }
   // Of a container.
   void add(String key, qir::Bytes bytes);
@@ -74,13 +71,17 @@ class SharedWeights : public HeapObject {
   // The one that has this address in it, or nullptr.
   SharedBytes computed_at(const void *data) const;
 
-  // What is found out of weights: `look()` reads them once.
+  // What is found out of weights: `look()` reads them.
   template <class Look>
   std::uint32_t fact(const String &key, Look &&look) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = facts_.find(key); found != facts_.end()) return found->second;
+    }
+    const std::uint32_t fact = look();
     const std::lock_guard lock(mutex_);
-    const auto found = facts_.find(key);
-    if (found != facts_.end()) return found->second;
-    return facts_.emplace(key, look()).first->second;
+    facts_.emplace(key, fact);
+    return fact;
   }
 
   struct Entry {
@@ -94,11 +95,12 @@ class SharedWeights : public HeapObject {
  private:
   // Of constants that passes make there may be others in each plan: so many are kept.
   static constexpr std::size_t kMostMade = 4096;
-  void keep(const String &key, SharedBytes block);
+  SharedBytes packed_as(const String &key) const;  // nullptr: there are none
+  SharedBytes keep(const String &key, SharedBytes block);
   OrderedMap<const void *, String>::const_iterator place_of(const void *data) const;
 
   const Vector<qir::Bytes> segments_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // of the maps: held while one is read or written, never while weights are
   StringMap<SharedBytes> blocks_, computed_;
   OrderedMap<const void *, String> computed_places_;  // where each begins
   StringMap<std::uint32_t> facts_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of every kind are packed once for a range: plans share them, and a plan's own memory has none.
+#include <thread>
+
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu/run/dynamic_region.h"
 #include "base/float16.h"
@@ -236,4 +238,31 @@ TEST_CASE("packed integers of a container that lie about themselves") {
     REQUIRE_OK(run());
   }
   CHECK(found > 0);
+}
+
+namespace {
+
+void fill_with_sevens(void *to) { std::memset(to, 7, 64); }
+
+// What another thread asks for while "first" is being packed.
+void ask_meanwhile(cpu::SharedWeights &shared, void *room) {
+  (void)shared.get("second", 64, fill_with_sevens);
+  (void)shared.get("first", 64, fill_with_sevens);
+  CHECK_EQ(shared.fact("fact", [&] { return shared.fact("fact", [] { return 3u; }); }), 3);
+  CHECK(shared.keep_computed("third", {room, 64}) != nullptr);
+  (void)shared.name_of({room, 64});
+}
+
+}  // namespace
+
+// A thread that packs may take long, or not be there any more (in a child of fork()): whoever wants others, or the
+// same, goes on. With a lock around the packing this test would never end.
+TEST_CASE("nobody waits for another's packing") {
+  cpu::SharedWeights shared({});
+  const cpu::SharedBytes first = shared.get("first", 64, [&](void *to) {
+    std::memset(to, 1, 64);
+    std::thread([&] { ask_meanwhile(shared, to); }).join();
+  });
+  CHECK_EQ(static_cast<const std::uint8_t *>(first->bytes().data)[0], 7);  // that one was the first to be there
+  CHECK_EQ(shared.packed(), 2);
 }
