@@ -574,6 +574,8 @@ for kind, (low, high) in LIMITS.items():
         for title, dims, values in (("each another", (40,), other), ("a mask of few bits", (), [0x35]), ("a mask with its sign", (1, 1), [high - 0x1f if low == 0 else -0x20])):
             graph(f"{op} of {WORDS[kind]} by {title}", [*first, onnx_node(op, ["v", "m"], [out], name="bits"), *last], [("x", F32, (3, 40))], [("y", SEEN[kind], (3, 40))], *constants, packed("m", kind, dims, values), tolerance=1e-10, sqnr=90)
     graph(f"BitwiseNot of {WORDS[kind]}", [*first, onnx_node("BitwiseNot", ["v"], [out], name="bits"), *last], [("x", F32, (3, 40))], [("y", SEEN[kind], (3, 40))], *constants, tolerance=1e-10, sqnr=90)
+    for by in (2, 3, -3, 7, -8) if kind == I32 else ():
+        graph(f"Div of i32 to its limits by {by}", [*first, onnx_node("Div", ["v", "m"], ["y"])], [("x", F32, (3, 40))], [("y", I32, (3, 40))], *constants, packed("m", I32, (), [by]), tolerance=0)
     for direction in ("LEFT", "RIGHT"):
         for by in (0, 1, 5, 7, 30):
             if kind == I64 and direction == "LEFT":

@@ -487,27 +487,31 @@ Status cast(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// Toward zero: the library's own goes down.
+// Toward zero, which the library's own is of what is not negative. The least i32 has no size: it is moved by the
+// divisor, and its quotient by one.
 Status divide(Lowering &l, const qir::Node &node) {
   const Order order = common_order(l, node);
   const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
   if (l.drafted(a).dtype != DataType::I32) return binary(l, node);
   const std::int32_t y = l.result(node.outputs[0], order);
   const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs, std::int32_t like,
-                        DataType dtype) {
+                        DataType dtype = DataType::I32) {
     const std::int32_t made = l.between(node.outputs[0], "~", l.drafted(like).dims);
     l.drafted(made).dtype = dtype;
     return l.node(type, inputs, {made}), made;
   };
-  const std::int32_t zero = scalar_like(l, node.inputs[0], "zero", 0);
-  const auto size = [&](std::int32_t x) { return step("ElementWiseAbs", {x}, x, DataType::I32); };
-  const std::int32_t times = step("ElementWiseDivide", {size(a), size(b)}, y, DataType::I32),
-                     below = step("ElementWiseSubtract", {zero, times}, y, DataType::I32),
+  const auto number = [&](const char *name, float value) { return scalar_like(l, node.inputs[0], name, value); };
+  const std::int32_t zero = number("zero", 0), size = step("ElementWiseAbs", {b}, b),
+                     is_least = step("ElementWiseEqual", {a, number("least", -0x1p31f)}, a, DataType::Bool8),
+                     nearer = step("ElementWiseSelect", {is_least, step("ElementWiseAdd", {a, size}, y), a}, y),
+                     times = step("ElementWiseDivide", {step("ElementWiseAbs", {nearer}, y), size}, y),
+                     more = step("ElementWiseAdd", {times, number("one", 1)}, y),
+                     whole = step("ElementWiseSelect", {is_least, more, times}, y),
                      differs = step("ElementWiseXor",
                                     {step("ElementWiseLess", {a, zero}, a, DataType::Bool8),
                                      step("ElementWiseLess", {b, zero}, b, DataType::Bool8)},
                                     y, DataType::Bool8);
-  l.node("ElementWiseSelect", {differs, below, times}, {y});
+  l.node("ElementWiseSelect", {differs, step("ElementWiseSubtract", {zero, whole}, y), whole}, {y});
   return {};
 }
 

@@ -23,6 +23,8 @@ root = os.path.dirname(os.path.dirname(here))
 
 # Libraries that every machine of a manylinux tag has (PEP 600); what is linked beyond them goes into the wheel.
 EVERYWHERE = re.compile(r"lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+|z)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+")
+# The least glibc whose distributions have a libstdc++ of these symbols.
+GLIBCXX_NEEDS = {28: (2, 31), 29: (2, 34), 30: (2, 35), 31: (2, 38), 32: (2, 39)}
 # musl's own, which has all of these in one library, by its name and by Alpine's: all that every machine of a musllinux tag has (PEP 656).
 MUSL = re.compile(r"libc\.so|libc\.musl-\w+\.so\.1")
 # What musl has since a release after 1.2.2, which is that of the first systems with 1.2 (Alpine 3.13): with one of these a wheel needs more than musllinux_1_2 says.
