@@ -144,7 +144,7 @@ void execution_destroy(Execution *execution) {
 
 template <class Execution>
 void execution_plans(Execution *execution, qr_plugin_plans *out_plans) {
-  execution->tell_plans(out_plans);
+  execution->report_plans(out_plans);
 }
 
 // `submit` and `wait`: null where a thread of the host's is to wait.
@@ -154,7 +154,7 @@ constexpr qr_plugin_execution_api execution_slots(decltype(qr_plugin_execution_a
                                                   decltype(qr_plugin_execution_api::submit) submit = nullptr,
                                                   decltype(qr_plugin_execution_api::wait) wait = nullptr) {
   decltype(qr_plugin_execution_api::plans) plans = nullptr;
-  if constexpr (requires(Execution & execution) { execution.tell_plans(nullptr); }) plans = execution_plans<Execution>;
+  if constexpr (requires(Execution & execution) { execution.report_plans(nullptr); }) plans = execution_plans<Execution>;
   return {sizeof(qr_plugin_execution_api), 0, create, run, nullptr, execution_destroy<Execution>, submit, wait, plans};
 }
 

@@ -59,7 +59,7 @@ struct qr_context : HeapObject {
 
 struct qr_execution : HeapObject {
   qr_execution(qr_context *owner, std::size_t plans) : context(owner), execution(*owner->plan, plans) {}
-  void tell_plans(qr_plugin_plans *out) const noexcept { execution.tell_plans(out); }
+  void report_plans(qr_plugin_plans *out) const noexcept { execution.report_plans(out); }
   qr_context *context;
   cpu::Execution execution;
 };

@@ -183,14 +183,14 @@ bool bias_of(const Lowering &l, const Group &group, std::int64_t channels, float
     }
     const float factor = own ? scale : 1.0f;
     if (out->constants().empty() && count == channels && factor == 1) {
-      out->lie = values;
+      out->stored = values;
       continue;
     }
     const std::span<const float> before = out->constants();
     Vector<float> sums(before.begin(), before.end());
     sums.resize(static_cast<std::size_t>(channels), 0);
     for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += values[count == 1 ? 0 : c] * factor;
-    out->values = std::move(sums), out->lie = nullptr;
+    out->values = std::move(sums), out->stored = nullptr;
   }
   return true;
 }

@@ -17,13 +17,13 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 // One number a channel: constants; or a tensor that is known at run time, times `scale`, and constants that are added.
 struct Bias {
   Vector<float> values;
-  const float *lie = nullptr;  // instead of those: `channels` of them, as a tensor has them
+  const float *stored = nullptr;  // instead of those: `channels` of them, as a tensor has them
   std::int32_t tensor = qir::kAbsent;
   float scale = 1;
   // Groups of `each` channels, of which each comes `times` times.
   std::int64_t channels = 0, each = 1, times = 1;
   std::span<const float> constants() const noexcept {
-    return lie ? std::span(lie, static_cast<std::size_t>(channels)) : std::span<const float>(values);
+    return stored ? std::span(stored, static_cast<std::size_t>(channels)) : std::span<const float>(values);
   }
   bool empty() const noexcept { return constants().empty() && tensor == qir::kAbsent; }
 };

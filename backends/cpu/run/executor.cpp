@@ -55,7 +55,7 @@ Status Execution::prepare(std::string_view shapes) {
   return region_ && plan_.region->shared ? region_->prepare(shapes) : Status();
 }
 
-void Execution::tell_plans(qr_plugin_plans *out) const noexcept {
+void Execution::report_plans(qr_plugin_plans *out) const noexcept {
   if (!region_ || !plan_.region->shared) return;
   const dynamic::PlanFigures &figures = region_->figures();
   out->most = region_->plans_kept();

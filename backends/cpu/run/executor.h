@@ -27,7 +27,7 @@ class Execution : public HeapObject {
   static constexpr std::size_t kPlansOfRange = 16;  // the option shape.plans
   // Of a range: the plans of such shapes (the option shape.prepare).
   Status prepare(std::string_view shapes);
-  void tell_plans(qr_plugin_plans *out) const noexcept;
+  void report_plans(qr_plugin_plans *out) const noexcept;
   // As part of another's run, which has reported so many events.
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 
