@@ -154,7 +154,8 @@ constexpr qr_plugin_execution_api execution_slots(decltype(qr_plugin_execution_a
                                                   decltype(qr_plugin_execution_api::submit) submit = nullptr,
                                                   decltype(qr_plugin_execution_api::wait) wait = nullptr) {
   decltype(qr_plugin_execution_api::plans) plans = nullptr;
-  if constexpr (requires(Execution & execution) { execution.report_plans(nullptr); }) plans = execution_plans<Execution>;
+  if constexpr (requires(Execution & execution) { execution.report_plans(nullptr); })
+    plans = execution_plans<Execution>;
   return {sizeof(qr_plugin_execution_api), 0, create, run, nullptr, execution_destroy<Execution>, submit, wait, plans};
 }
 
