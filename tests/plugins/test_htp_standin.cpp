@@ -3,7 +3,6 @@
 // trouble.
 #include <sys/mman.h>
 
-#include <array>
 #include <chrono>
 #include <thread>
 
