@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/os/file.h"
+
 namespace tools {
 
 using quarry::os::FileInfo, quarry::os::FileKind, quarry::os::get_info;

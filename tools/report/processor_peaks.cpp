@@ -15,6 +15,8 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+
+#include "base/os/processor.h"
 #endif
 
 namespace tools {
