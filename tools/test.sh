@@ -5,10 +5,11 @@
 #   tools/test.sh                  what matters most: the release build for this processor and its tests, ONNX's backend tests of Debian's release, the real
 #                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 12 minutes on two
 #                                  cores, about 8 after tools/demo.sh)
-#   tools/test.sh --all            that for all instruction sets, the tests that take long (the suite `long`: kernels of gpu, stops, deep graphs), the core, cpu and
-#                                  cpu-reference under the address and undefined-behaviour sanitizers, the static builds, an installed tree, the packages as
-#                                  a newcomer has them (each snippet of the docs, in a clean root), the tests of ONNX's newest package, everything through
-#                                  containers too, sizes against their budgets (about half an hour)
+#   tools/test.sh --all            that for all instruction sets, the tests that take long (the suite `long`: kernels of gpu, stops, deep graphs), those of gpu and
+#                                  htp (the suite `devices`; all checks of htp in Qualcomm's emulator), the core, cpu and cpu-reference under the address and
+#                                  undefined-behaviour sanitizers, the static builds, an installed tree, the packages as a newcomer has them (each snippet of the
+#                                  docs, in a clean root), the tests of ONNX's newest package, everything through containers too, sizes against their budgets
+#                                  (about half an hour)
 #   tools/test.sh --ci             that, and what takes longest or finds least: gpu, htp and plugins under those sanitizers, threads under the thread
 #                                  sanitizer, aarch64 under qemu, kernels of gpu under Oclgrind, htp on its other architectures and on every
 #                                  one-operator model, exports beside ONNX Runtime, packages, the smallest program (about an hour;
@@ -80,7 +81,7 @@ make_in() {  # DIR [targets]
   ninja_in "$@"
 }
 build_release() {
-  # Tests of the suite `long` are built where they are run.
+  # Tests of the suites `long` and `devices` are built where they are run.
   release_build "$release_isas" true && meson configure "$build" "-Demulate_avx512=$emulate" >/dev/null && make_in "$build" all ${all:+meson-test-prereq}
 }
 build_in() {  # DIR [meson options]
@@ -163,15 +164,15 @@ htp_steps() {
   else
     skip "htp: options, profiles, threads" "there is no $shared/models (set QUARRY_SHARED)"
   fi
+  [ -n "$all" ] || return 0
   ! has_opencl || step "htp, gpu and cpu in one process" env QUARRY_QNN_PATH="$libraries" POCL_CACHE_DIR="$build/pocl-cache" \
     QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
   step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
   step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
-  step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries" $([ -n "$all" ] || echo --every 8)
+  step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries"
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
-  [ -n "$all" ] || return 0
   step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
   if [ -d "$shared/models" ]; then
     step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
@@ -301,7 +302,7 @@ if [ $failed -gt 0 ]; then
 fi
 # Each of these keeps one processor busy at a time. With --all the tests have the machine for themselves, as those that measure times of stops are among them.
 [ -z "$models" ] || [ -n "$all" ] || { beside device_steps; beside bindings_steps; beside program_steps; }
-step "tests of the release build" meson_tests "$build" --no-suite oclgrind $([ -n "$all" ] || echo --no-suite long)
+step "tests of the release build" meson_tests "$build" --no-suite oclgrind $([ -n "$all" ] || echo --no-suite long --no-suite devices)
 if [ -n "$models" ]; then
   if [ -n "$all" ]; then
     if newest_onnx; then
