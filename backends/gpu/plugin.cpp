@@ -119,6 +119,7 @@ struct qr_context : HeapObject {
 struct qr_execution : HeapObject {
   qr_execution(qr_context *owner, Unique<gpu::ModelExecution> &&made) : context(owner), execution(std::move(made)) {}
   void leave() noexcept { context->backend->remove(&qr_backend::executions, this); }
+  void report_plans(qr_plugin_plans *out) const noexcept { execution->report_plans(out); }
   qr_context *context;
   Unique<gpu::ModelExecution> execution;
 };
@@ -174,8 +175,8 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     qr_plugin_device_info info{};
     info.usable = entry.why_not.empty();
     info.memory_bytes = entry.device.memory_bytes;
-    info.features =
-        QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_IMPORTS_FD | QR_DEVICE_RECOVERS | QR_DEVICE_SUBMITS;
+    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_IMPORTS_FD | QR_DEVICE_RECOVERS |
+                    QR_DEVICE_SUBMITS | QR_DEVICE_RANGES;
     info.name = text(entry.name);
     info.target = text("opencl");
     info.why_not = text(entry.why_not);
@@ -228,6 +229,10 @@ gpu::HostRegion host_region(const qr_compile_request &request) {
              : gpu::HostRegion::Refused;
 }
 
+std::string_view prepared(const qr_compile_request &request) {
+  return plugin::option(request.options, request.option_count, "shape.prepare", "");
+}
+
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
@@ -236,7 +241,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const gpu::Target target = target_of(backend, *request);
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), plugin::segments_of(*request->graphs[0]),
-                                                             target, host_region(*request)));
+                                                             target, host_region(*request), 0, prepared(*request)));
     gpu::Plan &plan = compiled.plan;
     if (!gpu::is_refused(compiled)) {
       auto chosen = backend->machine().choose(
@@ -260,9 +265,11 @@ Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_
   const Vector<qir::Bytes> segments = plugin::segments_of(*request.graphs[0]);
   const gpu::Target target = target_of(backend, request);
   auto engine = backend->engine(request.device, request.options, request.option_count);
-  if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
+  if (engine.ok() && graph.dimensions.empty() &&
+      plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
     return gpu::compile_measured(graph, segments, target, host_region(request), **engine, stop);
-  QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_region(request)));
+  QR_ASSIGN_OR_RETURN(gpu::Compiled made,
+                      gpu::compile(std::move(graph), segments, target, host_region(request), 0, prepared(request)));
   if (engine.ok()) gpu::fit_tiles(made.plan, (*engine)->device());
   if (gpu::is_refused(made)) return made;
   QR_ASSIGN_OR_RETURN(const String note,
@@ -314,6 +321,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
         qr_plugin_plan plan{};
         plan.struct_size = sizeof plan;
         plan.weights_bytes = made.weights_bytes, plan.io_bytes = made.io_bytes;
+        plan.arena_bytes = compiled.range_arena_bytes;
         for (const std::uint64_t piece : made.plan.pieces) plan.arena_bytes += piece;
         plan.device_bytes = plan.weights_bytes + plan.arena_bytes + plan.io_bytes;
         return plugin::give_result(*result, gpu::write_blob(made), "opencl", made.device, plan);
@@ -388,12 +396,16 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     const auto option = [&](std::string_view key, std::string_view fallback) {
       return plugin::option(wanted.options, wanted.option_count, key, fallback);
     };
-    const gpu::RunOptions options{.priority = String(option("qnn_context_priority", "normal")),
-                                  .depth = wanted.queue_depth,
-                                  .record = option("gpu.record", "1") != "0"};
+    const gpu::RunOptions options{
+        .priority = String(option("qnn_context_priority", "normal")),
+        .depth = wanted.queue_depth,
+        .record = option("gpu.record", "1") != "0",
+        .plans = static_cast<std::size_t>(
+            std::strtoull(String(option("shape.plans", "16")).c_str(), nullptr, 10))};  // checked by the host
     QR_ASSIGN_OR_RETURN(Unique<gpu::ModelExecution> made,
                         gpu::ModelExecution::make(*context->loaded, context->region.get(), options,
                                                   context->backend->allocator.host()));
+    QR_RETURN_IF_ERROR(made->prepare(option("shape.prepare", "")));
     auto owned = quarry::make_unique<qr_execution>(context, std::move(made));
     context->backend->add(&qr_backend::executions, owned.get());
     *out_execution = owned.release();

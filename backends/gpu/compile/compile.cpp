@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu-reference/folder.h"
+#include "backends/dynamic/trial_shapes.h"
 #include "backends/gpu/lower/quantized.h"
 #include "base/checked.h"
 #include "base/stop.h"
@@ -134,11 +135,16 @@ class Positions {
   HashMap<std::int32_t, std::uint32_t> positions_;
 };
 
-Status write_region(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
+// Its constants are copied, but those of a range, which the segments of the model keep for the plans of all shapes.
+Status write_region(const qir::Graph &graph, const passes::Parts &parts, std::span<const qir::Bytes> segments,
+                    Compiled &out) {
   DynamicRegion &region = out.region;
   const passes::Part &first = parts.first, &second = parts.second;
   qir::ConstantPool pool;
-  QR_ASSIGN_OR_RETURN(region.qir, qir::write_graph(second.graph, pool));
+  region.is_range = !graph.dimensions.empty();
+  const auto pool_segment = static_cast<std::uint32_t>(region.is_range ? segments.size() + 1 : 0);
+  QR_ASSIGN_OR_RETURN(region.qir, qir::write_graph(second.graph, pool, pool_segment,
+                                                   region.is_range ? segments : std::span<const qir::Bytes>()));
   out.region_constants.resize(pool.size());
   if (pool.size() > 0) pool.write_to(out.region_constants.data());
   out.weights_bytes += pool.size();
@@ -178,8 +184,9 @@ void place_constants(const Constants &constants, std::span<const qir::Bytes> seg
   const auto stays = [&](const Constants::Entry &entry) {
     return entry.contents.size > kSmallConstant && segment_of(entry.contents) != segments.end();
   };
-  const bool keep =
-      std::ranges::any_of(constants.entries, [&](const auto &entry) { return read[entry.value] && stays(entry); });
+  const bool keep = out.region.is_range || std::ranges::any_of(constants.entries, [&](const auto &entry) {
+                      return read[entry.value] && stays(entry);
+                    });
   out.kept_segments = keep ? segments.size() : 0;
   for (const Constants::Entry &entry : constants.entries) {
     Value &value = out.plan.values[entry.value];
@@ -203,6 +210,39 @@ void place_constants(const Constants &constants, std::span<const qir::Bytes> seg
   }
 }
 
+// A plan for some shapes of a range says which nodes are refused, how nodes run and what memory a plan takes.
+Status try_shapes(const qir::Graph &graph, std::span<const qir::Bytes> segments, const Target &target,
+                  HostRegion host_region, std::string_view prepare, Compiled &out) {
+  QR_ASSIGN_OR_RETURN(dynamic::TrialShapes trials, dynamic::TrialShapes::make(graph, prepare));
+  Status failed;
+  for (bool is_done = false; !is_done;) {
+    qir::Graph bound;
+    qir::Store store;
+    QR_ASSIGN_OR_RETURN(const bool more, trials.next(bound, store));
+    if (!more) break;
+    Result<Compiled> tried = compile(std::move(bound), segments, target, host_region, out.refused.size());
+    QR_RETURN_IF_ERROR(stop_status("compile"));
+    if (!tried.ok()) {
+      failed = tried.take_status();
+      if (trials.all()) return failed;
+      continue;
+    }
+    failed = {};
+    const bool is_taken = !is_refused(*tried);
+    out.refused = std::move(tried->refused);
+    const auto texts = static_cast<std::uint32_t>(out.plan.names.size());
+    out.plan.names.insert(out.plan.names.end(), tried->plan.names.begin(), tried->plan.names.end());
+    out.plan.paths = std::move(tried->plan.paths);
+    for (NodePathRow &row : out.plan.paths) row.text += texts;
+    out.weights_bytes = tried->weights_bytes;
+    std::uint64_t arena = 0;
+    for (const std::uint64_t piece : tried->plan.pieces) arena += piece;
+    out.range_arena_bytes = std::max(out.range_arena_bytes, arena);
+    is_done = trials.all() ? !is_taken : is_taken;
+  }
+  return failed;
+}
+
 }  // namespace
 
 bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept {
@@ -211,8 +251,9 @@ bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept {
 }
 
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
-                         HostRegion host_region, std::size_t sources) {
+                         HostRegion host_region, std::size_t sources, std::string_view prepare) {
   Compiled out;
+  const bool is_range = !graph.dimensions.empty();
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
     for (const std::int32_t id : *ids) {
@@ -228,21 +269,26 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   Vector<NodePathRow> late(names.size());  // of nodes of the dynamic region
   qir::Store store;
   const bool chooses = std::ranges::any_of(graph.nodes, passes::is_control_flow);
-  passes::unfold_control_flow(graph, store, kMostSteps);
+  if (!is_range) passes::unfold_control_flow(graph, store, kMostSteps);
   QR_RETURN_IF_ERROR(stop_status("compile"));
+  const qir::Graph whole = is_range ? graph : qir::Graph();
   const bool has_region =
       std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
       std::ranges::any_of(graph.nodes, is_late);
   if (has_region) {
-    passes::Parts parts = passes::cut(graph, passes::plannable(graph, is_late));
+    // Of a range nothing is planned before a run gives its shapes.
+    passes::Parts parts =
+        passes::cut(graph, is_range ? Vector<bool>(graph.nodes.size()) : passes::plannable(graph, is_late));
     const qir::Graph &region = parts.second.graph;
-    Vector<bool> by_host = passes::telling(region);
-    if (!is_planned(region, passes::cut(region, by_host).second.graph)) by_host.assign(region.nodes.size(), true);
-    check_dynamic_region(region, by_host, host_region, out.refused);
-    for (std::size_t n = 0; n < region.nodes.size(); ++n)
-      if (region.nodes[n].source >= 0)
-        late[index_of(region.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
-    QR_RETURN_IF_ERROR(write_region(graph, parts, out));
+    if (!is_range) {
+      Vector<bool> by_host = passes::telling(region);
+      if (!is_planned(region, passes::cut(region, by_host).second.graph)) by_host.assign(region.nodes.size(), true);
+      check_dynamic_region(region, by_host, host_region, out.refused);
+      for (std::size_t n = 0; n < region.nodes.size(); ++n)
+        if (region.nodes[n].source >= 0)
+          late[index_of(region.nodes[n].source)].path = by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+    }
+    QR_RETURN_IF_ERROR(write_region(graph, parts, segments, out));
     graph = std::move(parts.first.graph);
   }
   Vector<passes::Composed> composed;
@@ -257,6 +303,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   QR_RETURN_IF_ERROR(assign_offsets(out.plan));
 
   place_constants(constants, segments, out);
+  if (is_range) QR_RETURN_IF_ERROR(try_shapes(whole, segments, target, host_region, prepare, out));
   return out;
 }
 

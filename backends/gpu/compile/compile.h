@@ -15,8 +15,10 @@ enum class HostRegion : std::uint8_t { Refused, Allowed };
 bool is_planned(const qir::Graph &region, const qir::Graph &rest) noexcept;
 
 // Where a node is refused, the plan is of no use. `sources`: the graph is a part of one of so many nodes, and its nodes
-// know theirs; 0: it is whole.
+// know theirs; 0: it is whole. `prepare`: of a range, the option shape.prepare; a plan of such shapes says which nodes
+// are refused.
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
-                         HostRegion host_region = HostRegion::Refused, std::size_t sources = 0);
+                         HostRegion host_region = HostRegion::Refused, std::size_t sources = 0,
+                         std::string_view prepare = {});
 
 }  // namespace quarry::gpu

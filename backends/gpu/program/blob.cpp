@@ -19,7 +19,8 @@ struct Header {
   std::uint64_t weights_bytes, io_bytes, source_hash, binary_hash, binary_bytes;
   std::uint64_t region_bytes;  // of its QIR; 0: there is none
   std::uint32_t values, operands, steps, numbers, code, names, paths, pieces, inputs, outputs, device;
-  std::uint32_t region_nodes, region_inputs, region_outputs, region_reads, region_writes, region_segment, reserved;
+  std::uint32_t region_nodes, region_inputs, region_outputs, region_reads, region_writes, region_segment,
+      region_is_range;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -180,7 +181,7 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
   header.paths = count(plan.paths), header.pieces = count(plan.pieces);
   header.inputs = count(plan.inputs), header.outputs = count(plan.outputs);
   header.region_bytes = region.qir.size(), header.region_nodes = count(region.sources),
-  header.region_segment = region.segment;
+  header.region_segment = region.segment, header.region_is_range = region.is_range;
   header.region_inputs = count(region.inputs), header.region_outputs = count(region.outputs);
   header.region_reads = count(region.reads), header.region_writes = count(region.writes);
   Writer writer;
@@ -251,7 +252,7 @@ Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
   if (blob.binary_bytes > 0 && (segments.empty() || segments.back().size != blob.binary_bytes))
     return bad("a binary of another size");
   QR_RETURN_IF_ERROR(read_io(header, io, plan, region));
-  region.segment = header.region_segment;
+  region.segment = header.region_segment, region.is_range = header.region_is_range != 0;
   QR_RETURN_IF_ERROR(check_region(plan, region, segments));
   for (const std::uint64_t piece : plan.pieces)
     if (piece == 0 || piece > (std::uint64_t{1} << 40)) return bad("a piece of memory of no size");

@@ -14,6 +14,7 @@ struct Compiled {
   DynamicRegion region;
   Vector<std::uint8_t> region_constants;  // the segment behind that, where there is a region
   std::uint64_t weights_bytes = 0, io_bytes = 0;
+  std::uint64_t range_arena_bytes = 0;  // of a plan of a range: about, for nobody knows the shapes
 };
 
 // A node was refused.

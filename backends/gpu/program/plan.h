@@ -63,8 +63,8 @@ struct Plan {
   Vector<Io> inputs, outputs;
 };
 
-// The part of the graph behind the first data-dependent shape (backends/dynamic). Inputs and outputs
-// of the plan are then those of the part before it.
+// The part of the graph behind the first data-dependent shape, or whose shapes each run gives (backends/dynamic).
+// Inputs and outputs of the plan are then those of the part before it.
 struct DynamicRegion {
   Vector<std::uint8_t> qir;            // empty: there is none
   Vector<std::int32_t> sources;        // per node, in the graph that was given
@@ -75,6 +75,7 @@ struct DynamicRegion {
       reads;  // per input of the region: which of the model's, or behind those: which output of the plan
   Vector<std::uint32_t> writes;  // per output of the region: which of the model's
   std::uint32_t segment = 0;     // of its constants
+  bool is_range = false;         // of shapes: all of the model, with constants in the segments before that one too
 };
 inline constexpr std::uint32_t kRegionOnly = UINT32_MAX;
 

@@ -18,7 +18,7 @@ Status bad(const char *what) { return Status::error(ErrorId::backend_bad_blob, f
 class Planned final : public dynamic::PlannedRun {
  public:
   Status load(const LoadedContext &whole, Compiled &&made, std::span<const qir::Bytes> given, const RunOptions &options,
-              const qr_host &host, std::size_t sources) {
+              const qr_host &host, const LoadedRegion &of) {
     packed_ = std::move(made.packed), region_constants_ = std::move(made.region_constants);
     Blob blob;
     blob.plan = std::move(made.plan), blob.region = std::move(made.region);
@@ -28,11 +28,13 @@ class Planned final : public dynamic::PlannedRun {
     segments_.push_back({region_constants_.data(), region_constants_.size()});
     blob.region.segment = static_cast<std::uint32_t>(segments_.size() - 1);
     if (!blob.region.qir.empty()) {
-      QR_ASSIGN_OR_RETURN(region_, load_region(blob, segments_, sources));
+      QR_ASSIGN_OR_RETURN(region_, load_region(blob, segments_, of.sources));
     }
+    for (const std::uint64_t piece : blob.plan.pieces) bytes_ += piece;
     String note;
-    QR_ASSIGN_OR_RETURN(context_,
-                        LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note));
+    QR_ASSIGN_OR_RETURN(context_, LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note,
+                                                      nullptr, of.is_range ? &of.pool : nullptr));
+    Vector<std::uint8_t>().swap(packed_);  // is on the device; a device that was lost drops its plans
     results_.resize(context_->outputs().size());
     QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, region_.get(), options, host));
     return {};
@@ -50,8 +52,10 @@ class Planned final : public dynamic::PlannedRun {
     }
     return execution_->run(request);
   }
+  std::uint64_t bytes() const noexcept override { return bytes_; }
 
  private:
+  std::uint64_t bytes_ = 0;
   Vector<std::uint8_t> packed_, region_constants_;
   Vector<qir::Bytes> segments_;
   Vector<Vector<std::uint8_t>> results_;
@@ -65,7 +69,9 @@ class Planned final : public dynamic::PlannedRun {
 Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources) {
   const DynamicRegion &region = blob.region;
   auto loaded = quarry::make_unique<LoadedRegion>();
-  loaded->constants.push_back(segments[region.segment]);
+  loaded->is_range = region.is_range;
+  const std::span<const qir::Bytes> constants = segments.first(region.segment + std::size_t{1});
+  loaded->constants.assign(region.is_range ? constants.begin() : constants.end() - 1, constants.end());
   loaded->sources = sources;
   QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph({region.qir.data(), region.qir.size()},
                                                         loaded->constants.data(), loaded->constants.size()));
@@ -74,6 +80,7 @@ Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::
   for (const std::size_t from : region.reads)
     add(operands, from < region.inputs.size() ? region.inputs[from] : blob.plan.outputs[from - region.inputs.size()]);
   for (const std::size_t to : region.writes) add(results, region.outputs[to]);
+  if (region.is_range != !graph.dimensions.empty()) return bad("a range of shapes that is none");
   if (const char *what = dynamic::fit_to_blob(graph, region.sources, sources, operands, results)) return bad(what);
   QR_RETURN_IF_ERROR(dynamic::take_pieces(graph, loaded->pieces));
   loaded->planned = is_planned(graph, loaded->pieces.rest.part.graph);
@@ -91,7 +98,9 @@ Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context
   }
   if (!region) return made;
   const DynamicRegion &how = context.region();
-  made->rest_ = quarry::make_unique<dynamic::Execution>(region->pieces, static_cast<dynamic::Planner &>(*made));
+  made->rest_ = quarry::make_unique<dynamic::Execution>(
+      region->pieces, static_cast<dynamic::Planner &>(*made),
+      region->is_range ? options.plans : std::size_t{dynamic::Execution::kPlansKept});
   made->plan_inputs_.resize(plan.inputs.size()), made->plan_outputs_.resize(plan.outputs.size());
   made->region_inputs_.resize(how.reads.size()), made->region_outputs_.resize(how.writes.size());
   made->between_.resize(plan.outputs.size());
@@ -104,6 +113,14 @@ Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context
     made->between_[k].resize(std::max<std::uint64_t>(count ? packed_size(io.dtype, *count).value_or(0) : 0, 1));
   }
   return made;
+}
+
+void ModelExecution::report_plans(qr_plugin_plans *out) const noexcept {
+  if (!is_range()) return;
+  const dynamic::PlanFigures &figures = rest_->figures();
+  out->most = rest_->plans_kept();
+  out->kept = figures.kept, out->bytes = figures.bytes, out->weights_bytes = region_->pool.bytes();
+  out->hits = figures.hits, out->made = figures.made, out->dropped = figures.dropped;
 }
 
 Status ModelExecution::reopen() {
@@ -176,8 +193,9 @@ Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   QR_ASSIGN_OR_RETURN(Compiled made,
                       compile(std::move(graph), region_->constants, target_of(context_.engine().device()),
                               HostRegion::Allowed, region_->sources));
-  for (const Status &refused : made.refused)
+  for (Status &refused : made.refused)
     if (!refused.ok()) {
+      if (is_range()) return std::move(refused);
       plugin::log(host_, QR_LOG_WARN, "gpu",
                   "what depends on data-dependent shapes is run by the host: " + String(refused.message()));
       return Unique<dynamic::PlannedRun>();
@@ -185,9 +203,10 @@ Result<Unique<dynamic::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   auto planned = quarry::make_unique<Planned>();
   RunOptions inner = options_;
   inner.depth = 0;
-  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), region_->constants, inner, host_, region_->sources));
+  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), region_->constants, inner, host_, *region_));
   plugin::log(host_, QR_LOG_INFO, "gpu",
-              format("what depends on data-dependent shapes was planned for those of this run in %.0f ms",
+              format("%s was planned for the shapes of this run in %.0f ms",
+                     is_range() ? "the model" : "what depends on data-dependent shapes",
                      static_cast<double>(host_.clock_ns(host_.self) - begun) / 1e6));
   return Unique<dynamic::PlannedRun>(planned.release());
 }

@@ -12,9 +12,10 @@ namespace quarry::gpu {
 
 struct LoadedRegion : HeapObject {
   dynamic::Pieces pieces;
-  bool planned = false;
-  Vector<qir::Bytes> constants;  // their segment
+  bool planned = false, is_range = false;
+  Vector<qir::Bytes> constants;  // the segments that they lie in
   std::size_t sources = 0;       // nodes of the graph that was compiled
+  mutable ConstantPool pool;     // of a range's plans
 };
 // Of a blob that has one.
 Result<Unique<LoadedRegion>> load_region(const Blob &blob, std::span<const qir::Bytes> segments, std::size_t sources);
@@ -29,6 +30,9 @@ class ModelExecution final : public HeapObject, private dynamic::Planner {
                  const qr_host &host)
       : context_(context), region_(region), options_(options), host_(host) {}
   Status run(const qr_run_request &request);
+  // Of a range: makes the plans of such shapes (the option shape.prepare).
+  Status prepare(std::string_view shapes) { return is_range() ? rest_->prepare(shapes) : Status(); }
+  void report_plans(qr_plugin_plans *out) const noexcept;
   Status reopen();  // behind a device that was lost and is open again
 
   // Runs end in the order in which they were submitted. Without a region they go to the device as they come; with one,
@@ -40,6 +44,7 @@ class ModelExecution final : public HeapObject, private dynamic::Planner {
   bool drop(std::uint64_t ticket);
 
  private:
+  bool is_range() const noexcept { return region_ && region_->is_range; }
   bool wants_plan(std::int64_t) const override { return region_->planned; }
   Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
   Status run_with_region(const qr_run_request &request);

@@ -17,6 +17,7 @@ struct RunOptions {
   String priority = "normal";
   std::uint64_t depth = 0;  // so many submitted runs may be under way
   bool record = true;       // kernels, where the driver can
+  std::size_t plans = 16;   // of a range: so many are kept (the option shape.plans)
 };
 
 class Execution : public HeapObject {
