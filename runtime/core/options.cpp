@@ -82,8 +82,8 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
 Status check_known_value(std::string_view key, std::string_view value) {
   Status first;
   for (std::size_t i = 0; i < option_row_count(); ++i) {
-    const OptionRow &row = option_row(i);
-    if (!stands_for(row, key)) continue;
+    const OptionRow row = option_row(i);
+    if (!stands_for(row.key, key)) continue;
     Status status = check_option_value(key, row.values, value);
     if (status.ok()) return status;
     if (first.ok()) first = std::move(status);
@@ -126,7 +126,7 @@ Status OptionSet::unset(std::string_view key) {
 
 Result<std::string_view> OptionSet::get(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return std::string_view(found->second);
-  if (const OptionRow *row = find_option_row(key)) return std::string_view(row->default_value);
+  if (const std::optional<OptionRow> row = find_option_row(key)) return std::string_view(row->default_value);
   QR_ASSIGN_OR_RETURN(const BackendOption *own, runtime_->backend_option(key));
   return std::string_view(own->default_value);
 }
@@ -139,7 +139,7 @@ std::string_view OptionSet::given(std::string_view key) const noexcept {
 std::string_view OptionSet::in_force(std::string_view key) const noexcept {
   const auto found = values_.find(key);
   if (found != values_.end()) return found->second;
-  const OptionRow *row = find_option_row(key);
+  const std::optional<OptionRow> row = find_option_row(key);
   return row ? row->default_value : std::string_view();
 }
 

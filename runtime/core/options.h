@@ -2,6 +2,7 @@
 // The tables of options, checks of values, and sets of options.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "base/alloc.h"
@@ -17,10 +18,11 @@ class Runtime;
 // The rows that are known without opening a plugin (known_options.cpp): Quarry's own, then those of the backends of
 // this tree.
 std::size_t option_row_count() noexcept;
-const OptionRow &option_row(std::size_t index) noexcept;
-// The first of that key; "metadata.author" finds "metadata.*"; nullptr: none.
-bool stands_for(const OptionRow &row, std::string_view key) noexcept;
-const OptionRow *find_option_row(std::string_view key) noexcept;
+OptionRow option_row(std::size_t index) noexcept;
+// Whether a row of key `own` has `key`: "metadata.*" has "metadata.author".
+bool stands_for(std::string_view own, std::string_view key) noexcept;
+// The first that has it.
+std::optional<OptionRow> find_option_row(std::string_view key) noexcept;
 // Whether one of them is `backend`'s.
 bool is_known_option_of(std::string_view backend, std::string_view key) noexcept;
 void offer_option_keys(NearestWord &nearest) noexcept;

@@ -67,7 +67,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   const void *extension(std::string_view id) noexcept override {
     return id == "qr.malloc/1" && allocator_->pools() ? this : nullptr;
   }
-  bool knows_option(std::string_view key) noexcept override { return find_option_row(key) != nullptr; }
+  bool knows_option(std::string_view key) noexcept override { return find_option_row(key).has_value(); }
   void learn_options_locked(const loader::Plugin &plugin);
   const BackendOption *learned_locked(std::string_view key) const noexcept;
 

@@ -128,7 +128,7 @@ Result<Settings> resolve_settings(const OptionSet *options) {
       settings.metadata.push_back({name.substr(kMetadata.size()), value});
       continue;
     }
-    const OptionRow *row = find_option_row(name);
+    const std::optional<OptionRow> row = find_option_row(name);
     if (!row || !is_core_scope(row->scope)) settings.backend_keys.push_back({name, value});
   }
   return settings;
@@ -137,7 +137,7 @@ Result<Settings> resolve_settings(const OptionSet *options) {
 Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *options, const loader::Plugin &plugin) {
   PluginOptions out;
   for (const loader::OptionRow &row : plugin.options()) {
-    const OptionRow *ours = find_option_row(row.key);
+    const std::optional<OptionRow> ours = find_option_row(row.key);
     std::string_view value = row.default_value;
     if (options) {
       if (const auto found = options->values().find(row.key); found != options->values().end()) value = found->second;

@@ -50,7 +50,7 @@ SessionCore::SessionCore(const CompileJob &job, std::shared_ptr<DeviceState> dev
     foreign_.push_back({String(option.key), String(option.value)});
   if (!job.options) return;
   for (const auto &[key, value] : job.options->values())
-    if (const OptionRow *row = find_option_row(key);
+    if (const std::optional<OptionRow> row = find_option_row(key);
         row && is_core_scope(row->scope) && (key != "context.group" || !group_.empty()))
       given_.push_back({key, value});
 }
@@ -216,7 +216,7 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     return {};
   }
   bool at_run_time;
-  if (const OptionRow *known = find_option_row(key)) {
+  if (const std::optional<OptionRow> known = find_option_row(key)) {
     QR_RETURN_IF_ERROR(check_known_value(key, value));
     at_run_time = known->changes_at_run_time;
   } else {
