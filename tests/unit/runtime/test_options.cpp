@@ -19,17 +19,17 @@ std::string message(const Status &status) { return std::string(status.message())
 
 TEST_CASE("table is well formed") {
   for (std::size_t i = 0; i < option_row_count(); ++i) {
-    const OptionRow &row = option_row(i);
+    const OptionRow row = option_row(i);
     CHECK(!row.help.empty());
     CHECK(!row.scope.empty());
     // The default is one of the values; "" stands for "not set" where no word fits.
     if (!row.default_value.empty()) CHECK_OK(check_option_value(row.key, row.values, row.default_value));
     for (std::size_t j = 0; j < i; ++j) CHECK((option_row(j).key != row.key || option_row(j).scope != row.scope));
   }
-  CHECK(find_option_row("vtcm_mb") != nullptr);
-  CHECK(find_option_row("vtcm") == nullptr);
-  CHECK(find_option_row("metadata.author") != nullptr);
-  CHECK(find_option_row("metadata.") == nullptr);
+  CHECK(find_option_row("vtcm_mb").has_value());
+  CHECK_FALSE(find_option_row("vtcm").has_value());
+  CHECK(find_option_row("metadata.author").has_value());
+  CHECK_FALSE(find_option_row("metadata.").has_value());
 }
 
 TEST_CASE("words") {
