@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranges of shapes on the gpu backend: one session runs every shape, right beside the backend cpu, with weights in the
-// device's memory once.
+// device's memory once. And what a driver does to the process that it is opened in.
+#include <csignal>
+
 #include "tests/plugins/gpu_fixture.h"
 
 using namespace quarry::test;
@@ -76,6 +78,27 @@ std::string number(const std::string &text, const std::string &key) {
 }
 
 }  // namespace
+
+// The first case of this program: a driver sets its handlers once.
+TEST_CASE("the program's handlers of signals stay, whatever the driver sets") {
+  struct sigaction mine {
+  }, now{};
+  mine.sa_sigaction = [](int, siginfo_t *, void *) {};
+  mine.sa_flags = SA_SIGINFO | SA_RESTART;
+  constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTERM, SIGUSR2};
+  for (const int number : kSignals) REQUIRE_EQ(sigaction(number, &mine, nullptr), 0);
+  if (has_device()) {
+    qr::Runtime runtime;
+    qr::Session made = session(runtime, attention(), {{"shape", "n=1..300"}});
+    CHECK(near(ran(made, 5), wanted(runtime, 5)));
+  }
+  mine.sa_handler = SIG_DFL, mine.sa_flags = 0;
+  for (const int number : kSignals) {
+    REQUIRE_EQ(sigaction(number, &mine, &now), 0);
+    CHECK_NE(now.sa_flags & SA_SIGINFO, 0);
+    CHECK_EQ(now.sa_flags & SA_RESTART, SA_RESTART);
+  }
+}
 
 TEST_CASE("every length of a range, in one session: right, weights once, plans kept") {
   if (!has_device()) return;

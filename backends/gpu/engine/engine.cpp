@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/gpu/program/plan.h"
+#include "base/os/signal_handlers.h"
 
 namespace quarry::gpu {
 
@@ -21,6 +22,7 @@ Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Libra
     return Status::error(ErrorId::backend_limit,
                          format("gpu: %s: found buffers aligned to %u bytes, expected at most %llu",
                                 printable(device.name), device.alignment, kAlign));
+  const os::KeptSignalHandlers handlers;
   auto engine = quarry::make_shared<Engine>();
   engine->library_ = std::move(library);
   engine->device_ = device;
@@ -35,6 +37,7 @@ Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Libra
 
 // Without the compiler's warnings, which some drivers count on standard error.
 Result<opencl::Program> Engine::finish(cl_program made, const char *from) const {
+  const os::KeptSignalHandlers handlers;  // a driver's compiler begins here
   opencl::Program program(*library_, made);
   String how = device_.computes_dots() ? "-cl-std=CL3.0 -w" : "-cl-std=CL1.2 -w";
   if (device_.divides_exactly()) how += " -cl-fp32-correctly-rounded-divide-sqrt";

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/os/signal_handlers.h"
+
 namespace quarry::gpu {
 
 namespace {
@@ -18,6 +20,7 @@ bool holds(std::string_view text, std::string_view part) {
 }  // namespace
 
 Machine::Machine() {
+  const os::KeptSignalHandlers handlers;
   const auto none = [this](Status status) {
     Entry &entry = devices_.emplace_back();
     entry.name = "OpenCL device";
