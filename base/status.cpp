@@ -1,17 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/status.h"
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 
 namespace quarry {
 namespace {
 
-constexpr ErrorRow kErrorRows[] = {
-#define QR_ERROR(name, id, code, hint) {#name, id, code, hint},
+// Hints are one text with a NUL behind each: an array of pointers to them would be relocated when a library is loaded.
+constexpr char kHints[] =
+#define QR_ERROR(name, id, code, hint) hint "\0"
 #include "base/error_ids.inc"
 #undef QR_ERROR
+    ;
+struct Entry {
+  char id[9];
+  std::uint8_t code;
+  std::uint16_t hint = 0;  // where it begins
 };
+constexpr auto kErrors = [] {
+  std::array rows = {
+#define QR_ERROR(name, id, code, hint) Entry{id, std::uint8_t{code}},
+#include "base/error_ids.inc"
+#undef QR_ERROR
+  };
+  std::size_t at = 0;
+  for (Entry &row : rows) {
+    row.hint = static_cast<std::uint16_t>(at);
+    at += std::char_traits<char>::length(kHints + at) + 1;
+  }
+  return rows;
+}();
+static_assert(sizeof kHints <= UINT16_MAX);
 
 // The static out-of-memory payload. Its strings fit the small-string buffer or are never allocated, so it is built
 // without memory.
@@ -28,12 +49,9 @@ Status::Payload &oom_payload() noexcept {
 
 }  // namespace
 
-const ErrorRow &error_row(ErrorId id) noexcept { return kErrorRows[index_of(id)]; }
-std::size_t error_row_count() noexcept { return std::size(kErrorRows); }
-const ErrorRow *find_error_row(std::string_view id) noexcept {
-  for (const ErrorRow &row : kErrorRows)
-    if (id == row.id) return &row;
-  return nullptr;
+ErrorRow error_row(ErrorId id) noexcept {
+  const Entry &row = kErrors[index_of(id)];
+  return {row.id, row.code, kHints + row.hint};
 }
 
 const char *code_name(qr_code code) noexcept {
@@ -93,7 +111,7 @@ Status Status::foreign(qr_code code, std::string_view id, std::string_view messa
 }
 
 Status Status::error(ErrorId id, std::string_view message, std::string_view hint) noexcept {
-  const ErrorRow &row = error_row(id);
+  const ErrorRow row = error_row(id);
   return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
 }
 

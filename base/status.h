@@ -21,15 +21,12 @@ enum class ErrorId : std::uint16_t {
 };
 
 struct ErrorRow {
-  const char *name;  // "unknown_option"
-  const char *id;    // "QR-C0102"
+  const char *id;  // "QR-C0102"
   qr_code code;
   const char *hint;  // the general hint; a call site may give a better one
 };
-const ErrorRow &error_row(ErrorId id) noexcept;
-std::size_t error_row_count() noexcept;
+ErrorRow error_row(ErrorId id) noexcept;
 const char *code_name(qr_code code) noexcept;  // "INVALID_ARGUMENT"; "UNKNOWN" for a number that is none
-const ErrorRow *find_error_row(std::string_view id) noexcept;  // nullptr: no row has that id
 
 class [[nodiscard]] Status {
  public:

@@ -6,7 +6,7 @@
 namespace quarry::onnx_import {
 
 void Reasons::add(ErrorId id, std::string_view where, std::string_view what) {
-  const ErrorRow &row = error_row(id);
+  const ErrorRow row = error_row(id);
   String text(where);
   if (!text.empty()) text += ": ";
   text += what;

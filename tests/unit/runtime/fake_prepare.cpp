@@ -78,7 +78,7 @@ void describe(qr_prepare_io *io, const char *name, DType dtype) {
 }
 
 void set_error(const qr_error_sink *errors, ErrorId id, const char *message) {
-  const ErrorRow &row = error_row(id);
+  const ErrorRow row = error_row(id);
   errors->set(errors->self, row.code, plugin_string(row.id), plugin_string(message), plugin_string(row.hint));
 }
 
