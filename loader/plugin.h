@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/alloc.h"
@@ -149,7 +150,8 @@ class Context : public HeapObject, public std::enable_shared_from_this<Context> 
 
   // `queue_depth`: so many runs will be submitted at a time; 0: none.
   Result<Unique<Execution>> create_execution(std::uint32_t graph, const qr_plugin_option *options,
-                                             std::uint64_t option_count, std::uint64_t queue_depth);
+                                             std::uint64_t option_count, std::uint64_t queue_depth,
+                                             std::span<qr_plugin_appended> appended = {});
   // By what the nodes of a graph run, by index; a node that the plugin says nothing of is unsupported here. Empty: the
   // plugin has no such slot.
   Status nodes(std::uint32_t graph, std::uint32_t node_count, Vector<Verdict> &out);

@@ -98,9 +98,11 @@ QR_COLD Status Context::read_side(std::uint64_t graph, bool is_output, std::uint
 }
 
 QR_COLD Result<Unique<Execution>> Context::create_execution(std::uint32_t graph, const qr_plugin_option *options,
-                                                            std::uint64_t option_count, std::uint64_t queue_depth) {
+                                                            std::uint64_t option_count, std::uint64_t queue_depth,
+                                                            std::span<qr_plugin_appended> appended) {
   const qr_plugin_execution_api &api = *plugin_->table_->execution;
-  const qr_execution_request request{sizeof request, graph, options, option_count, queue_depth};
+  const qr_execution_request request{sizeof request, graph,           options,        option_count,
+                                     queue_depth,    appended.data(), appended.size()};
   qr_execution *handle = nullptr;
   ErrorCollector errors(*plugin_);
   QR_RETURN_IF_ERROR(errors.finish("execution.create", api.create(handle_, &request, &handle, errors.sink())));

@@ -16,6 +16,7 @@ struct ProcessorBackend {
   explicit ProcessorBackend(const qr_host *host) noexcept : allocator(host) {
     processor_name(device_name, sizeof device_name);
   }
+  static constexpr std::uint64_t kFeatures = 0;  // beside what all have
   HostAllocator allocator;
   char device_name[128] = {};
 };
@@ -42,7 +43,7 @@ qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_p
     info.name = text(backend->device_name);
     info.target = text(QR_PLUGIN_BUILD_ARCH);
     info.memory_bytes = os::memory_bytes();
-    info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_RANGES;
+    info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_RANGES | Backend::kFeatures;
     give(info, out_info);
     return {};
   });

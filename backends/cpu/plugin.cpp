@@ -11,6 +11,7 @@
 #include "backends/cpu/compile/compile.h"
 #include "backends/cpu/lower/coverage.h"
 #include "backends/cpu/program/blob.h"
+#include "backends/cpu/run/dynamic_region.h"
 #include "backends/cpu/run/executor.h"
 
 using namespace quarry;
@@ -30,6 +31,7 @@ static_assert(cpu::kBlobVersion == 12, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
+  static constexpr std::uint64_t kFeatures = QR_DEVICE_APPENDS;
 
   // What `quarry ops` says of an operator, as a text that lives as long as the backend.
   const String &note_of(qir::Op op) {
@@ -58,7 +60,8 @@ struct qr_context : HeapObject {
 };
 
 struct qr_execution : HeapObject {
-  qr_execution(qr_context *owner, std::size_t plans) : context(owner), execution(*owner->plan, plans) {}
+  qr_execution(qr_context *owner, std::size_t plans, std::span<const cpu::Appended> appended)
+      : context(owner), execution(*owner->plan, plans, appended) {}
   void report_plans(qr_plugin_plans *out) const noexcept { execution.report_plans(out); }
   qr_context *context;
   cpu::Execution execution;
@@ -260,6 +263,21 @@ constexpr qr_plugin_context_api kContext = plugin::context_slots<qr_context>(con
 
 // ---- execution ----------------------------------------------------------------------------------
 
+// Pairs of a range that its plans append to; the host learns which.
+Vector<cpu::Appended> take_appended(const cpu::LoadedPlan &plan, const qr_execution_request *request) {
+  Vector<cpu::Appended> out;
+  const qr_execution_request given = request ? plugin::incoming(*request) : qr_execution_request{};
+  for (std::uint64_t i = 0; i < given.appended_count; ++i) {
+    qr_plugin_appended &one = given.appended[i];
+    if (!plan.region || !plan.region->shared) continue;
+    const auto found =
+        cpu::appended_in(plan, {one.input, one.output, one.axis, static_cast<std::int64_t>(one.capacity)});
+    if (found) out.push_back(*found);
+    one.taken = found.has_value();
+  }
+  return out;
+}
+
 qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
@@ -269,7 +287,7 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     std::size_t plans = cpu::Execution::kPlansOfRange;
     const std::string_view wanted = option("shape.plans");  // checked by the host
     std::from_chars(wanted.data(), wanted.data() + wanted.size(), plans);
-    Unique<qr_execution> execution(new qr_execution(context, plans));
+    Unique<qr_execution> execution(new qr_execution(context, plans, take_appended(*context->plan, request)));
     QR_RETURN_IF_ERROR(execution->execution.prepare(option("shape.prepare")));
     *out_execution = execution.release();
     return {};

@@ -15,8 +15,6 @@ namespace quarry::dynamic {
 
 namespace {
 
-qir::Shape shape_of(const qr_io_buffer &io) { return qir::Shape(io.dims, io.dims + io.rank); }
-
 // Which shapes it is that there is no plan for.
 Status of_shapes(Status failed, const qir::Graph &graph, std::span<const qir::Shape> shapes) {
   if (failed.code() == QR_CANCELLED || failed.code() == QR_DEADLINE_EXCEEDED) return failed;
@@ -135,23 +133,24 @@ bool Execution::wants_plan() const {
   return planner_.wants_plan(elements);
 }
 
-Result<Vector<qir::Shape>> Execution::shapes_of_run() const {
-  Vector<qir::Shape> shapes;
+// Into `shapes_`, whose memory serves each run.
+Status Execution::take_shapes() {
+  shapes_.resize(rest_inputs_.size());
   for (std::size_t i = 0; i < rest_inputs_.size(); ++i) {
     const qr_io_buffer &input = rest_inputs_[i];
     const qir::Tensor &tensor = at(pieces_.rest.part.graph, pieces_.rest.part.graph.inputs[i]);
-    shapes.push_back(shape_of(input));
-    const auto count = element_count(shapes.back().data(), shapes.back().size());
+    shapes_[i].assign(input.dims, input.dims + input.rank);
+    const auto count = element_count(input.dims, input.rank);
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
     if (!bytes || input.size_bytes < *bytes || (!input.data && *bytes != 0))
-      return Status::error(ErrorId::run_no_data, format("tensor '%s': found %llu bytes, expected those of shape %s",
-                                                        printable(tensor.name), input.data ? input.size_bytes : 0,
-                                                        shape_text(shapes.back().data(), shapes.back().size())));
+      return Status::error(ErrorId::run_no_data,
+                           format("tensor '%s': found %llu bytes, expected those of shape %s", printable(tensor.name),
+                                  input.data ? input.size_bytes : 0, shape_text(input.dims, input.rank)));
   }
-  return shapes;
+  return {};
 }
 
-Result<PlannedRun *> Execution::plan_for(Vector<qir::Shape> &&shapes) {
+Result<PlannedRun *> Execution::plan_for(const Vector<qir::Shape> &shapes) {
   const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
   if (found != plans_.end()) {
     std::rotate(found, found + 1, plans_.end());
@@ -161,13 +160,13 @@ Result<PlannedRun *> Execution::plan_for(Vector<qir::Shape> &&shapes) {
   QR_RETURN_IF_ERROR(qir::check_dimensions(pieces_.rest.part.graph, shapes));
   Result<Unique<PlannedRun>> planned = make_plan(shapes);
   if (!planned.ok()) return of_shapes(planned.take_status(), pieces_.rest.part.graph, shapes);
-  Unique<PlannedRun> made = std::move(*planned);
+  Planned made{shapes, std::move(*planned)};
   plans_.reserve(plans_.size() + 1);
   if (plans_.size() >= plans_kept_) drop_first();
   figures_.made.fetch_add(1, std::memory_order_relaxed);
   figures_.kept.fetch_add(1, std::memory_order_relaxed);
-  figures_.bytes.fetch_add(made ? made->bytes() : 0, std::memory_order_relaxed);
-  plans_.push_back({std::move(shapes), std::move(made)});
+  figures_.bytes.fetch_add(made.run ? made.run->bytes() : 0, std::memory_order_relaxed);
+  plans_.push_back(std::move(made));
   return plans_.back().run.get();
 }
 
@@ -198,7 +197,7 @@ Status Execution::prepare(std::string_view text) {
   QR_ASSIGN_OR_RETURN(const Vector<Vector<std::int64_t>> wanted, prepared_shapes(graph, text));
   for (const Vector<std::int64_t> &numbers : wanted) {
     std::optional<Vector<qir::Shape>> shapes = qir::bound_shapes(graph, numbers);
-    if (shapes) QR_RETURN_IF_ERROR(plan_for(std::move(*shapes)).take_status());
+    if (shapes) QR_RETURN_IF_ERROR(plan_for(*shapes).take_status());
   }
   return {};
 }
@@ -237,10 +236,10 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
   start(rest, rest_inputs_, rest_outputs_);
   PlannedRun *planned = nullptr;
   if (wants_plan()) {
-    QR_ASSIGN_OR_RETURN(Vector<qir::Shape> shapes, shapes_of_run());
+    QR_RETURN_IF_ERROR(take_shapes());
     const plugin::StopToken stop(request.signal, host);
     const StopScope scope(stop);
-    QR_ASSIGN_OR_RETURN(planned, plan_for(std::move(shapes)));
+    QR_ASSIGN_OR_RETURN(planned, plan_for(shapes_));
   }
   if (planned) {
     qr_run_request inner = request;

@@ -91,8 +91,8 @@ class Execution : public HeapObject {
   Status run_part(reference::Execution &execution, const Vector<qr_io_buffer> &inputs, Vector<qr_io_buffer> &outputs,
                   const qr_run_request &request, const qr_host &host, std::uint64_t *events);
   bool wants_plan() const;
-  Result<Vector<qir::Shape>> shapes_of_run() const;
-  Result<PlannedRun *> plan_for(Vector<qir::Shape> &&shapes);
+  Status take_shapes();
+  Result<PlannedRun *> plan_for(const Vector<qir::Shape> &shapes);
   Result<Unique<PlannedRun>> make_plan(std::span<const qir::Shape> shapes);
   void drop_first() noexcept;
 
@@ -102,7 +102,8 @@ class Execution : public HeapObject {
   reference::Execution telling_, rest_;
   Vector<reference::IoBuffer> reads_, writes_;  // of the part that runs
   Vector<qr_io_buffer> telling_inputs_, telling_outputs_, rest_inputs_, rest_outputs_;
-  Vector<Planned> plans_;  // the one used last is the last
+  Vector<qir::Shape> shapes_;  // of a run
+  Vector<Planned> plans_;      // the one used last is the last
   // The plan whose results are given out: in its memory they stay until another run has ended well. `dropped_`: it had
   // to make room.
   const PlannedRun *giver_ = nullptr;

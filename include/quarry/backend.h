@@ -510,13 +510,27 @@ typedef struct qr_io_buffer {
   int64_t dims[QR_PLUGIN_MAX_RANK];
 } qr_io_buffer;
 
+/* since 0.2. An output that is the input with entries behind it, along an axis. Where the plugin takes that, the data
+ * of both are one block in each run, with room for `capacity` entries: an entry has its place whatever the length is,
+ * index i in front of the axis begins behind i * capacity entries. The input's dims have the entries that there are,
+ * and no run changes those. An output of more entries than `capacity` is QR-R0005. */
+typedef struct qr_plugin_appended {
+  uint32_t input;
+  uint32_t output;
+  uint32_t axis;
+  uint32_t taken; /* 0; the plugin sets 1 */
+  uint64_t capacity;
+} qr_plugin_appended;
+
 typedef struct qr_execution_request {
   uint32_t struct_size;
   uint32_t graph;                  /* which of the context's */
   const qr_plugin_option *options; /* the backend's own keys, checked, defaults filled in */
   uint64_t option_count;
   /* since 0.2 */
-  uint64_t queue_depth; /* so many submitted runs may be under way; 0: none will be submitted */
+  uint64_t queue_depth;         /* so many submitted runs may be under way; 0: none will be submitted */
+  qr_plugin_appended *appended; /* of a device with QR_DEVICE_APPENDS; the same for each execution of a graph */
+  uint64_t appended_count;
 } qr_execution_request;
 #define QR_EXECUTION_REQUEST_FIRST_SIZE 24u
 

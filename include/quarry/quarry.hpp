@@ -27,6 +27,7 @@
 #include <quarry/macros_off.hpp>
 #include <quarry/callbacks.hpp>
 #include <quarry/result.hpp>
+#include <quarry/state.hpp>
 #include <quarry/target.hpp>
 #include <quarry/tensor.hpp>
 
@@ -532,6 +533,9 @@ class Session : public Handle<qr_session, qr_session_destroy> {
     return Status(qr_session_recover(get(), &call));
   }
   Result<Text> try_report() const noexcept { return detail::make<Text>(qr_session_report, get()); }
+  // What the next run goes on from; an error where the session keeps nothing (option "state").
+  Result<State> try_state() noexcept { return detail::make<State>(qr_session_state, get()); }
+  Status try_set_state(State &state) noexcept { return Status(qr_session_set_state(get(), state.get())); }
 #if QR_HAS_EXCEPTIONS
   explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
       : Session(try_create(model, options, signal).value()) {}
@@ -568,6 +572,8 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   void set_option(std::string_view key, std::string_view value) { check(try_set_option(key, value)); }
   void recover(Signal *signal = nullptr) { check(try_recover(signal)); }
   std::string report() const { return try_report().value().str(); }
+  State state() { return try_state().value(); }
+  void set_state(State &state) { check(try_set_state(state)); }
 #endif
 };
 

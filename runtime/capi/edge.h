@@ -16,6 +16,7 @@
 #include "runtime/profile/profile.h"
 #include "runtime/session/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/session/state.h"
 
 namespace quarry::capi {
 
@@ -29,6 +30,7 @@ QR_HANDLE(qr_runtime, Runtime)
 QR_HANDLE(qr_options, OptionSet)
 QR_HANDLE(qr_model, Model)
 QR_HANDLE(qr_session, Session)
+QR_HANDLE(qr_state, State)
 QR_HANDLE(qr_memory, Memory)
 QR_HANDLE(qr_signal, Signal)
 QR_HANDLE(qr_profile, Profile)

@@ -24,10 +24,9 @@ Status check_count(const char *function, ErrorId id, const char *what, uint64_t 
 
 Status check_arguments(const char *function, const Session &session, const qr_tensor *const *inputs,
                        uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count) {
-  QR_RETURN_IF_ERROR(
-      check_count(function, ErrorId::run_input_count, "input", input_count, session.core().inputs().size()));
-  QR_RETURN_IF_ERROR(
-      check_count(function, ErrorId::run_output_count, "output", output_count, session.core().outputs().size()));
+  const StatePlan &callers = session.core().state();
+  QR_RETURN_IF_ERROR(check_count(function, ErrorId::run_input_count, "input", input_count, callers.inputs.size()));
+  QR_RETURN_IF_ERROR(check_count(function, ErrorId::run_output_count, "output", output_count, callers.outputs.size()));
   if (input_count && !inputs) return null_argument(function, "inputs");
   if (output_count && !outputs) return null_argument(function, "outputs");
   for (uint64_t i = 0; i < input_count; ++i) {
@@ -45,13 +44,22 @@ Status read_run_options(const char *function, const qr_run_options *options, qr_
   return check_flags(function, "qr_run_options", run.flags, 0);
 }
 
+// The caller does not see what the session keeps: the tensor's number in the model.
+Status number_of(const char *function, const Session &session, bool is_output, uint64_t index, uint64_t *out) {
+  const StatePlan &callers = session.core().state();
+  const Vector<std::uint32_t> &numbers = is_output ? callers.outputs : callers.inputs;
+  if (index >= numbers.size()) return index_out_of_range(function, "index", index, numbers.size());
+  *out = numbers[index];
+  return {};
+}
+
 // A tensor of the signature with the shape of one bucket.
 Status bucket_tensor(const char *function, const Session &session, bool is_output, uint64_t bucket, uint64_t index,
                      qr_tensor_info *out_info) {
   const Vector<qrm::TensorInfo> &signature = is_output ? session.core().outputs() : session.core().inputs();
   const Vector<SessionBucket> &buckets = session.core().loaded().buckets;
   if (bucket >= buckets.size()) return index_out_of_range(function, "bucket", bucket, buckets.size());
-  if (index >= signature.size()) return index_out_of_range(function, "index", index, signature.size());
+  QR_RETURN_IF_ERROR(number_of(function, session, is_output, index, &index));
   QR_RETURN_IF_ERROR(
       check_struct(function, "qr_tensor_info", out_info, QR_TENSOR_INFO_FIRST_SIZE, sizeof(qr_tensor_info)));
   const loader::GraphTensors &tensors = buckets[bucket].tensors();
@@ -121,16 +129,17 @@ qr_status *qr_session_clone(qr_session *session, const qr_call_options *call, qr
 }
 
 uint64_t qr_session_input_count(const qr_session *session) {
-  return session ? object(session)->core().inputs().size() : 0;
+  return session ? object(session)->core().state().inputs.size() : 0;
 }
 uint64_t qr_session_output_count(const qr_session *session) {
-  return session ? object(session)->core().outputs().size() : 0;
+  return session ? object(session)->core().state().outputs.size() : 0;
 }
 
 qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
   QR_RETURN_IF_NULL(session);
   QR_RETURN_IF_NULL(out_info);
-  return guard(object(session), [&] {
+  return guard(object(session), [&]() -> Status {
+    QR_RETURN_IF_ERROR(number_of("qr_session_input", *object(session), false, index, &index));
     return give_tensor_info("qr_session_input", "index", object(session)->core().inputs(), index, out_info);
   });
 }
@@ -138,7 +147,8 @@ qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor
 qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
   QR_RETURN_IF_NULL(session);
   QR_RETURN_IF_NULL(out_info);
-  return guard(object(session), [&] {
+  return guard(object(session), [&]() -> Status {
+    QR_RETURN_IF_ERROR(number_of("qr_session_output", *object(session), true, index, &index));
     return give_tensor_info("qr_session_output", "index", object(session)->core().outputs(), index, out_info);
   });
 }
@@ -209,6 +219,10 @@ qr_status *qr_session_submit(qr_session *session, const qr_submit_options *optio
       QR_RETURN_IF_ERROR(check_flags(kSubmit, "qr_submit_options", how.flags, 0));
     }
     QR_RETURN_IF_ERROR(check_arguments(kSubmit, *self, inputs, input_count, outputs, output_count));
+    if (self->state())
+      return Status::error(ErrorId::state_unsupported,
+                           "qr_session_submit: the session keeps state (option state), expected one that keeps none",
+                           "call qr_session_run: each run reads what the one before it left");
     QR_ASSIGN_OR_RETURN(const uint64_t ticket, self->queue().submit(how, inputs, outputs));
     if (out_ticket) *out_ticket = ticket;
     return {};

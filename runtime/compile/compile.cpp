@@ -10,6 +10,7 @@
 #include "graph/edit/graph_part.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
+#include "runtime/model/state_pairs.h"
 
 namespace quarry {
 namespace {
@@ -98,6 +99,26 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
   return status;
 }
 
+// State that grows begins empty, which no dimension does that nobody binds.
+Status add_state_ranges(const CompileJob &job, bool takes_ranges, String *text, Vector<std::string_view> *shapes) {
+  auto pairs = find_state(job.settings.state, job.model.inputs(), job.model.outputs());
+  if (!pairs.ok()) return job.settings.part.empty() ? pairs.take_status() : Status();  // (of a part others may be)
+  if (shapes->empty()) split_shapes(job.model.shapes(), *shapes);
+  if (shapes->size() > 1) return {};
+  text->assign(shapes->empty() ? std::string_view() : (*shapes)[0]);
+  const String added = state_ranges(*pairs, job.model.inputs(), *text, job.settings.state_capacity);
+  if (added.empty()) return {};
+  if (!takes_ranges)
+    return Status::errorf(ErrorId::state_unsupported,
+                          "option state: backend %s has a program for each shape, expected one that takes ranges, "
+                          "%s among them",
+                          String(job.plugin->id()), added.substr(1))
+        .with("backend", job.plugin->id());
+  *text += std::string_view(added).substr(text->empty());
+  shapes->assign(1, *text);
+  return {};
+}
+
 Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
   const CallEvents::Phase phase(job.events, "import");
   const bool takes_ranges = !to && (job.plugin->devices()[job.device].features & QR_DEVICE_RANGES) != 0;
@@ -106,8 +127,14 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
       for (const qir::Shape &shape : graph.input_dims)
         if (std::ranges::find(shape, qir::kUnknownDim) != shape.end())
           return shapes_are_bound(job.model, "to a range, expected numbers");
-  return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
-                              job.signal, job.progress, to);
+  if (to || job.settings.state.empty() || job.model.is_container())
+    return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
+                                job.signal, job.progress, to);
+  String text;
+  Vector<std::string_view> shapes = job.settings.shapes;
+  QR_RETURN_IF_ERROR(add_state_ranges(job, takes_ranges, &text, &shapes));
+  return PortableGraphs::make(Ref<const Model>(&job.model), {shapes, takes_ranges}, job.settings.part, job.signal,
+                              job.progress, to);
 }
 
 Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {

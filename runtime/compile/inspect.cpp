@@ -6,6 +6,7 @@
 #include "runtime/core/prepare_library.h"
 #include "runtime/core/runtime.h"
 #include "runtime/model/model.h"
+#include "runtime/model/state_pairs.h"
 
 namespace quarry {
 namespace {
@@ -175,6 +176,8 @@ Result<String> Model::inspect(const CallSignal &signal) const {
     write_tensors(json, "outputs", outputs_);
     json.key("onnx").raw(text_of(facts));
   }
+  if (const auto state = find_state("auto", inputs(), outputs()); state.ok() && !state.value().empty())
+    write_pairs(json.key("state"), state.value(), inputs(), outputs());
   return json.end_object().take();
 }
 

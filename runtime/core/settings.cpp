@@ -92,6 +92,8 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   settings.device = number(options->in_force("device_id"));
   settings.device_given = !options->given("device_id").empty();
   split_shapes(options->in_force("shape"), settings.shapes);
+  settings.state = options->in_force("state");
+  settings.state_capacity = number(options->in_force("state.capacity"));
   split_list(options->in_force("graph.head"), settings.part.head);
   split_list(options->in_force("graph.tail"), settings.part.tail);
   split_list(options->in_force("graph.watch"), settings.part.watch);

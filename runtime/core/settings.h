@@ -30,10 +30,12 @@ struct Settings {
   std::uint32_t device = 0;
   bool device_given = false;
   Vector<std::string_view> shapes;  // one text per bucket
-  qir::Part part;                   // of the graph; empty: all of it
-  PoolSettings pool;                // of the session's threads
-  std::string_view pool_name;       // empty: the session has its own
-  std::string_view group;           // of contexts; empty: none
+  std::string_view state;           // "auto", or pairs of input and output; empty: none
+  std::uint32_t state_capacity = 0;
+  qir::Part part;              // of the graph; empty: all of it
+  PoolSettings pool;           // of the session's threads
+  std::string_view pool_name;  // empty: the session has its own
+  std::string_view group;      // of contexts; empty: none
   std::uint32_t queue_depth = 2;
   bool warm_up = false;
   bool keep_graph = true;

@@ -40,6 +40,9 @@ void *callers_data(const qr_tensor &tensor) noexcept {
   return tensor.flags & QR_TENSOR_OF_SESSION ? nullptr : tensor.data;
 }
 
+// Of the session's state, where a run finds room for what only it knows the size of.
+bool is_state(const qr_tensor &tensor) noexcept { return tensor.flags & kOfState; }
+
 bool has_room(const qr_tensor &tensor) noexcept { return tensor.memory || callers_data(tensor); }
 
 // Gives zero-sized data an address.
@@ -254,6 +257,7 @@ Status Session::bind_output(RunFrame &frame, std::size_t index, const qr_tensor 
   // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the
   // caller's.
   if (!info.is_static) {
+    if (is_state(*tensor)) buffer.data = tensor->data, buffer.size_bytes = tensor->size_bytes;
     if (!tensor->memory) return {};
     QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor, callers_data(*tensor), info.dtype));
     if (memory_of(*tensor)->data()) return {};
@@ -501,8 +505,12 @@ Status Session::run(const CallSignal &signal, Profile *profile, const qr_tensor 
                     qr_tensor *const *outputs) {
   const RunQueue::Alone alone(queue_, "qr_session_run", RunQueue::Until::Empty, signal);
   QR_RETURN_IF_ERROR(alone.status());
-  QR_RETURN_IF_ERROR(bind_run(frame_, signal, profile, inputs, outputs, Room::OfSession));
-  QR_RETURN_IF_ERROR(finish_run(frame_, execute(frame_), outputs));
+  if (state_) {
+    QR_RETURN_IF_ERROR(run_on_state(signal, profile, inputs, outputs));
+  } else {
+    QR_RETURN_IF_ERROR(bind_run(frame_, signal, profile, inputs, outputs, Room::OfSession));
+    QR_RETURN_IF_ERROR(finish_run(frame_, execute(frame_), outputs));
+  }
   if (!retired_.empty()) retired_.clear();
   return {};
 }

@@ -12,6 +12,9 @@
 
 namespace quarry {
 
+// A tensor's flag: it is of the state that the session keeps. No caller may set it.
+inline constexpr std::uint32_t kOfState = 1u << 31;
+
 struct RunFrame {
   RunFrame(std::size_t input_count, std::size_t output_count, const qr_thread_pool &callers, ThreadPool &own)
       : inputs(input_count), outputs(output_count), read(input_count), written(output_count), threads(callers, own) {}

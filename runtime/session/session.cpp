@@ -8,6 +8,7 @@
 #include "base/new_file.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
+#include "runtime/session/state.h"
 
 namespace quarry {
 namespace {
@@ -69,6 +70,7 @@ Result<Ref<SessionCore>> SessionCore::make(CompileJob &job, Ref<LoadableModel> l
   if (device->lost()) QR_RETURN_IF_ERROR(device->recover(job.signal));  // there may be no session left to ask for it
   QR_ASSIGN_OR_RETURN(Unique<LoadedModel> loaded, load_contexts(job, std::move(loadable), signature));
   auto core = Ref<SessionCore>::make(job, std::move(device), std::move(loaded));
+  QR_RETURN_IF_ERROR(core->plan_state(job.settings));
   if (signature.wants_recompilation()) {
     QR_ASSIGN_OR_RETURN(core->recompilation_, Recompilation::start(signature, job.options));
   }
@@ -96,6 +98,10 @@ Session::Session(SessionCore &core)
       rooms_(core.outputs().size()),
       queue_(*this) {
   executions_.resize(loaded_->buckets.size());
+  if (core.keeps_state()) {
+    state_ = Ref<State>::make(core);
+    all_inputs_.resize(core.inputs().size()), all_outputs_.resize(core.outputs().size());
+  }
   if (core.profiling() != ProfileLevel::Off && !core.profiling_path().empty())
     events_ = make_unique<EventLog>(core.runtime().process());
 }
@@ -113,7 +119,9 @@ Session::~Session() {
 
 // What cannot run fails here and not in the first run. Executions of further buckets wait until they are used: each has
 // an arena.
-Status Session::start_first_execution() { return executions_.empty() ? Status() : execution(0).take_status(); }
+Status Session::start_first_execution(bool of_all) {
+  return executions_.empty() ? Status() : execution(0, of_all).take_status();
+}
 
 // To what was compiled meanwhile: executions of it are made as they are needed, with the options that were set since.
 Status Session::change_over(const CallSignal &signal) {
@@ -135,7 +143,7 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   auto session = Ref<Session>::make(*core);
   {
     const CallEvents::Phase phase(job->events, "create execution");
-    QR_RETURN_IF_ERROR(session->start_first_execution());
+    QR_RETURN_IF_ERROR(session->start_first_execution(true));
   }
   if (core->warms_up()) {
     const CallEvents::Phase phase(job->events, "warm up");
@@ -159,7 +167,7 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   session->foreign_ = foreign_;
   {
     const CallEvents::Phase phase(events, "create execution");
-    QR_RETURN_IF_ERROR(session->start_first_execution());
+    QR_RETURN_IF_ERROR(session->start_first_execution(false));
   }
   if (core_->warms_up()) {
     const CallEvents::Phase phase(events, "warm up");
@@ -168,15 +176,21 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   return session;
 }
 
-Result<loader::Execution *> Session::execution(std::size_t bucket) {
+Result<loader::Execution *> Session::execution(std::size_t bucket, bool of_all) {
   if (!executions_[bucket]) {
     Vector<qr_plugin_option> options;
     for (const SessionCore::Pair &pair : core_->options())
       options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
+    Vector<qr_plugin_appended> appended;
+    for (const StatePair &pair : core_->state().pairs)
+      if (pair.stays)
+        appended.push_back(
+            {pair.input, pair.output, static_cast<std::uint32_t>(pair.axis), 0, core_->state().capacity});
     const SessionBucket &from = loaded_->buckets[bucket];
     QR_ASSIGN_OR_RETURN(
         Unique<loader::Execution> made,
-        from.context->create_execution(from.graph, options.data(), options.size(), core_->queue_depth()));
+        from.context->create_execution(from.graph, options.data(), options.size(), core_->queue_depth(), appended));
+    if (of_all) core_->set_appended(appended);
     for (const SessionCore::Pair &pair : changed_) QR_RETURN_IF_ERROR(made->set_option(pair.key, pair.value));
     executions_[bucket] = std::move(made);
   }
@@ -342,6 +356,7 @@ Result<String> Session::report() const {
       .field("device_lost", core_->device().lost());
   write_memory(json, loaded_->plan);
   write_plans(json);
+  if (state_) write_state(json);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();

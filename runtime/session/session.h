@@ -5,12 +5,21 @@
 #include "quarry/session.h"
 #include "runtime/compile/recompile.h"
 #include "runtime/core/device.h"
+#include "runtime/model/state_pairs.h"
 #include "runtime/session/queue.h"
 #include "runtime/session/run_frame.h"
 
 namespace quarry {
 
 class Memory;
+class State;
+
+// What the option state is of a model: what runs keep, and what is left to the caller to give and take.
+struct StatePlan {
+  Vector<StatePair> pairs;
+  std::uint64_t capacity = 0;             // of those that grow, in entries
+  Vector<std::uint32_t> inputs, outputs;  // the caller's, by their numbers in the model
+};
 
 // What a session and its clones share; immutable but for loaded().
 class SessionCore : public Counted<SessionCore> {
@@ -24,6 +33,12 @@ class SessionCore : public Counted<SessionCore> {
   const loader::Plugin &plugin() const noexcept { return *plugin_; }
   const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->loadable->inputs(); }
   const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->loadable->outputs(); }
+  const StatePlan &state() const noexcept { return state_; }
+  bool keeps_state() const noexcept { return !state_.pairs.empty(); }
+  // What the first execution of all took; before there is any state.
+  void set_appended(std::span<const qr_plugin_appended> appended) noexcept;
+  // A sum of the model's signature and constants, the same whatever shapes, backend and file they came by.
+  std::uint64_t identity() const noexcept;
   // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before
   // that.
   const LoadedModel &loaded() const noexcept {
@@ -57,6 +72,8 @@ class SessionCore : public Counted<SessionCore> {
   const String &group() const noexcept { return group_; }
 
  private:
+  Status plan_state(const Settings &settings);
+
   Ref<Runtime> runtime_;
   std::shared_ptr<loader::Plugin> plugin_;
   Unique<LoadedModel> first_;
@@ -70,7 +87,9 @@ class SessionCore : public Counted<SessionCore> {
   String profiling_path_;
   String group_;
   Vector<Pair> options_, foreign_, given_;
-  Unique<Recompilation> recompilation_;  // last, so that its thread ends first
+  StatePlan state_;
+  mutable std::atomic<std::uint64_t> identity_{0};  // 0: nobody has asked
+  Unique<Recompilation> recompilation_;             // last, so that its thread ends first
 };
 
 class Session : public Counted<Session> {
@@ -91,6 +110,10 @@ class Session : public Counted<Session> {
   Status recover(const CallSignal &signal);
   Result<String> report() const;
   RunQueue &queue() noexcept { return queue_; }
+
+  // Where the core keeps state: what the next run goes on from; else null.
+  State *state() const noexcept { return state_.get(); }
+  Status set_state(State &state);
 
   // The steps of a run, for the queue. `prepare` binds the tensors and makes the request; what it changes of the
   // session is the caller's to guard. `outputs` of a queued run must have room.
@@ -129,9 +152,10 @@ class Session : public Counted<Session> {
     std::atomic<const loader::Execution *> of{nullptr};
   };
 
-  Status start_first_execution();
+  Status start_first_execution(bool of_all);  // of the core: what it takes of the state is asked
+  Status warm_up_buckets(const LoadedModel &loaded, const CallSignal &signal, Profile *profile);
   __attribute__((cold, noinline)) Status change_over(const CallSignal &signal);
-  Result<loader::Execution *> execution(std::size_t bucket);
+  Result<loader::Execution *> execution(std::size_t bucket, bool of_all = false);
   Status choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const;
   Status no_bucket(const qr_tensor *const *inputs) const;
   Status bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor);
@@ -144,7 +168,10 @@ class Session : public Counted<Session> {
   Status check_rooms(RunFrame &frame, qr_tensor *const *outputs) const;
   void give_output(const RunFrame &frame, std::size_t index, qr_tensor &tensor);
   Status set_in_all(std::string_view key, std::string_view value);
-  void write_paths(class JsonWriter &json) const;
+  Status run_on_state(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
+                      qr_tensor *const *outputs);
+  void write_state(JsonWriter &json) const;
+  void write_paths(JsonWriter &json) const;
   void write_profile() noexcept;
 
   Ref<SessionCore> core_;
@@ -154,7 +181,10 @@ class Session : public Counted<Session> {
   Vector<SessionCore::Pair> changed_;          // by set_option, in order
   Vector<SessionCore::Pair> foreign_;          // likewise, for other backends
   std::shared_ptr<ThreadPool> pool_;
-  RunFrame frame_;           // of run()
+  RunFrame frame_;  // of run()
+  Ref<State> state_;
+  Vector<const qr_tensor *> all_inputs_;  // of run(), where there is state: the caller's tensors and those of the state
+  Vector<qr_tensor *> all_outputs_;
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<OutputRoom> rooms_;
   Unique<EventLog> events_;  // of the option profiling_level, where a file will have them

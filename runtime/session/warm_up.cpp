@@ -4,15 +4,24 @@
 #include <cstring>
 
 #include "runtime/session/run_frame.h"
-#include "runtime/session/session.h"
+#include "runtime/session/state.h"
 
 namespace quarry {
 
 Status Session::warm_up(const CallSignal &signal, Profile *profile) {
   QR_ASSIGN_OR_RETURN(const LoadedModel *const loaded, core_->runnable(signal));
-  const std::size_t inputs = core_->inputs().size(), tensors = inputs + core_->outputs().size();
+  if (!state_) return warm_up_buckets(*loaded, signal, profile);
+  const Ref<State> kept = std::exchange(state_, Ref<State>::make(*core_));  // the runs' zeros go into another
+  Status status = warm_up_buckets(*loaded, signal, profile);
+  state_ = kept;
+  return status;
+}
+
+Status Session::warm_up_buckets(const LoadedModel &loaded, const CallSignal &signal, Profile *profile) {
+  const Vector<std::uint32_t> &numbers = core_->state().inputs;
+  const std::size_t inputs = numbers.size(), tensors = inputs + core_->state().outputs.size();
   std::uint64_t largest = 0;
-  for (const SessionBucket &bucket : loaded->buckets)
+  for (const SessionBucket &bucket : loaded.buckets)
     for (const loader::TensorInfo &input : bucket.tensors().inputs) largest = std::max(largest, input.bytes);
   // The tensors, pointers to them, and zeros. Inputs are only read, so that the same zeros are data of them all;
   // outputs are the session's own, whose memory is made too.
@@ -24,12 +33,12 @@ Status Session::warm_up(const CallSignal &signal, Profile *profile) {
     tensor[i].struct_size = sizeof(qr_tensor);
     places[i] = tensor + i;
   }
-  for (const SessionBucket &bucket : loaded->buckets) {
+  for (const SessionBucket &bucket : loaded.buckets) {
     // A range has no shape to run: the option shape.prepare says what the backend makes ahead.
     const auto is_range = [](const loader::TensorInfo &input) { return !input.is_static; };
     if (std::ranges::any_of(bucket.tensors().inputs, is_range)) continue;
     for (std::size_t i = 0; i < inputs; ++i) {
-      const loader::TensorInfo &input = bucket.tensors().inputs[i];
+      const loader::TensorInfo &input = bucket.tensors().inputs[numbers[i]];
       tensor[i].dtype = static_cast<qr_dtype>(input.dtype);
       tensor[i].rank = input.rank;
       static_assert(sizeof tensor->dims == sizeof input.dims);

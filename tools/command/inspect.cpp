@@ -52,6 +52,15 @@ void print_pairs(const char *title, const Json &pairs) {
     print("  %s = %s\n", key, value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
 }
 
+// Pairs that a session can keep (the option state).
+void print_state(const Json &info) {
+  if (!info.contains("state")) return;
+  print("state (-O state=auto)\n");
+  for (const Json &pair : info["state"])
+    print("  %s -> %s, %s\n", pair.value("input", ""), pair.value("output", ""),
+          pair["axis"].is_null() ? std::string("keeps its size") : "grows along axis " + pair["axis"].dump());
+}
+
 void print_onnx(const Json &info) {
   const Json &onnx = info["onnx"];
   print("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?"),
@@ -59,6 +68,7 @@ void print_onnx(const Json &info) {
   if (onnx.contains("parameters")) print("  %s parameters\n", onnx["parameters"].dump());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
+  print_state(info);
   print("operators\n");
   print_operators(onnx.value("operators", Json::object()));
   print_pairs("metadata", onnx.value("metadata", Json::object()));
@@ -89,6 +99,7 @@ void print_container(const Json &info) {
         info.value("source", "").empty() ? "" : " from ", info.value("source", ""));
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
+  print_state(info);
   print("graphs\n");
   for (const Json &graph : info["graphs"]) {
     std::string dims;
@@ -125,6 +136,7 @@ void print_container(const Json &info) {
 void print_context(const Json &info) {
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
+  print_state(info);
   print("context\n");
   print_about(info["about"], 2);
 }

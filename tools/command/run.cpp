@@ -30,7 +30,7 @@ struct RunFlags {
   ImageFlags image;
   ProfileFlags profile;
   DrawFlags draw;
-  std::string model, labels, save;
+  std::string model, labels, save, state;
   std::vector<std::string> files, inputs;
   int top = 5;
   bool softmax = false, picture = false, zeros = false, json = false;
@@ -268,6 +268,9 @@ class Runs {
     return one;
   }
 
+  // What the session keeps, as its report says; null: nothing.
+  nlohmann::json state() const { return nlohmann::json::parse(session_.report()).value("state", nlohmann::json()); }
+
  private:
   std::vector<TensorData> load(const RunFiles &files, const std::vector<std::vector<int64_t>> &shapes) const {
     std::vector<TensorData> data;
@@ -319,9 +322,18 @@ int run(const RunFlags &flags) {
   std::vector<std::string> labels = load_labels(flags.labels);
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
+  if (!flags.state.empty()) options.set("state", flags.state);
   const qr::Model model(runtime, model_source(flags.model), &options);
   const Buckets buckets(model, flags.session.shapes);
-  const std::vector<qr::TensorInfo> &declared = buckets.inputs();
+  qr::Profile profile(runtime);
+  qr::Profile *const profiled = flags.profile.wanted() ? &profile : nullptr;
+  // What the session keeps is no input of its runs: it says which are. Their shapes are left to the runs.
+  qr::Session session;
+  if (const bool keeps_state = !options.value("state").empty(); keeps_state) {
+    for (const std::string &text : flags.session.shapes) options.set("shape", text);
+    session = qr::Session::try_create(model, &options, nullptr, profiled).value();
+  }
+  const std::vector<qr::TensorInfo> declared = session ? session.inputs() : buckets.inputs();
   const std::vector<RunFiles> runs = plan_runs(flags, declared);
   if (flags.draw.wanted() && runs.size() > 1)
     throw UsageError(
@@ -329,15 +341,20 @@ int run(const RunFlags &flags) {
         "run `quarry run` once for each");
   std::vector<std::vector<std::vector<int64_t>>> shapes;
   for (const RunFiles &files : runs) shapes.push_back(run_shapes(files, declared, flags.image));
-  if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
-  qr::Profile profile(runtime);
-  qr::Profile *const profiled = flags.profile.wanted() ? &profile : nullptr;
-  Runs all(flags, std::move(labels), buckets, qr::Session::try_create(model, &options, nullptr, profiled).value(), runs,
-           profiled);
+  if (!session) {
+    if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
+    session = qr::Session::try_create(model, &options, nullptr, profiled).value();
+  }
+  Runs all(flags, std::move(labels), buckets, std::move(session), runs, profiled);
   nlohmann::json results = nlohmann::json::array();
   for (size_t r = 0; r < runs.size(); ++r) results.push_back(all.run(runs[r], shapes[r]));
+  const nlohmann::json state = all.state();
+  if (!flags.json && !state.is_null())
+    print("state: %zu pairs, length %s of %s, %s\n", state["pairs"].size(), state["length"].dump(),
+          state["capacity"].dump(), bytes_text(state["bytes"].get<uint64_t>()));
   if (flags.json) {
     nlohmann::json report = {{"runs", std::move(results)}};
+    if (!state.is_null()) report["state"] = state;
     if (profiled) report["profile"] = ProfileFlags::json(profile);
     print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }
@@ -365,6 +382,11 @@ void register_run(CLI::App &app, Action &action) {
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   command->add_flag("--zeros", flags->zeros, "Fill the inputs that no file is given for with zeros");
+  command
+      ->add_option("--state", flags->state,
+                   "Keeps state from each run to the next: pairs INPUT:OUTPUT with commas between, or auto, by their "
+                   "names (as -O state=TEXT)")
+      ->type_name("TEXT");
   flags->session.add_to(*command);
   flags->image.add_to(*command);
   command->add_option("--labels,-l", flags->labels, "Names of the classes, one a line")->type_name("FILE");

@@ -85,7 +85,7 @@ Status add_region(const qir::Graph &graph, const passes::Parts &parts, const Vec
   return {};
 }
 
-void list_io(const qir::Graph &graph, CompiledPlan &out) {
+void list_io(const qir::Graph &graph, std::span<const Appended> appended, CompiledPlan &out) {
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {
@@ -94,6 +94,7 @@ void list_io(const qir::Graph &graph, CompiledPlan &out) {
       out.io_bytes += bytes_of(tensor);
     }
   }
+  for (const Appended &one : appended) out.plan.outputs[one.output].shape[one.axis] = one.capacity;
 }
 
 // What is large and lies in a segment stays there, the rest is packed. Only what a step reads.
@@ -170,7 +171,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   out.plan.isa = options.isa;
   out.winograd = options.winograd, out.weights = options.weights;
   out.f32_gemm = options.f32_gemm;
-  list_io(graph, out);
+  list_io(graph, options.appended, out);
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) out.weights_bytes += tensor.data.size;
   if (options.sources == 0) qir::number_sources(graph);

@@ -116,7 +116,8 @@ void assign_offsets(Plan &plan) {
   Vector<std::uint32_t> order;
   for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
     Value &value = plan.values[v];
-    if (value.storage != StorageKind::Arena && value.storage != StorageKind::Output) continue;
+    if ((value.storage != StorageKind::Arena && value.storage != StorageKind::Output) || value.offset == kNoPlace)
+      continue;
     if (value.storage == StorageKind::Output) {
       lifetimes[v].last = static_cast<std::uint32_t>(plan.steps.size());
       if (!lifetimes[v].used()) lifetimes[v].first = 0;

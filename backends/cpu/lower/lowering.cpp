@@ -32,6 +32,10 @@ Status Lowering::run() {
     const auto bytes = packed_size(t.dtype, count_of(t.shape));
     if (!bytes)
       return Status::error(ErrorId::run_shape, format("input '%s' is larger than memory can be", printable(t.name)));
+    if (const Appended *const appended = appended_to(i)) {
+      define_appended(*appended);
+      continue;
+    }
     const std::uint32_t value = new_value(*bytes);
     plan_.values[value] = {StorageKind::Input, static_cast<std::uint32_t>(i), 0, *bytes};
     define(id, View{static_cast<std::int32_t>(value), 0, t.shape, cpu::row_major(t.shape)});
@@ -44,11 +48,57 @@ Status Lowering::run() {
   return finish_outputs();
 }
 
+const Appended *Lowering::appended_to(std::size_t input) const {
+  const auto found = std::ranges::find(options_.appended, input, &Appended::input);
+  return found == options_.appended.end() ? nullptr : &*found;
+}
+
+// Input and output are views of one block.
+void Lowering::define_appended(const Appended &appended) {
+  const std::int32_t in = graph_.inputs[appended.input], out = graph_.outputs[appended.output];
+  Dims dims = tensor(in).shape;
+  dims[appended.axis] = appended.capacity;
+  const std::uint32_t value = new_value(static_cast<std::uint64_t>(count_of(dims)) * width(in));
+  plan_.values[value].storage = StorageKind::Output;
+  plan_.values[value].index = appended.output;
+  plan_.values[value].offset = kNoPlace;
+  const View block{static_cast<std::int32_t>(value), 0, dims, cpu::row_major(dims)};
+  define(in, sliced(block, appended.axis, 0, tensor(in).shape[appended.axis]));
+  blocks_.push_back({appended.output, sliced(block, appended.axis, 0, tensor(out).shape[appended.axis])});
+}
+
+const View *Lowering::block_of(std::int32_t id) const {
+  for (const auto &[output, block] : blocks_)
+    if (graph_.outputs[output] == id) return &block;
+  return nullptr;
+}
+
+// Outputs that are appended to otherwise, whole, when nothing reads the blocks any more.
+void Lowering::finish_appended() {
+  Vector<View> from;
+  for (const auto &[output, block] : blocks_) {
+    const std::int32_t id = graph_.outputs[output];
+    View made = any(id);
+    const Value &value = plan_.values[index_of(made.value)];
+    const bool is_there = made.value == block.value && made.offset == 0 && made.strides == block.strides;
+    if (!is_there && value.offset == kNoPlace && value.storage == StorageKind::Output) {  // a part of some block
+      const View apart = new_row_major(made.dims, width(id));
+      copy(made, apart, width(id), id);
+      made = apart;
+    }
+    from.push_back(std::move(made));
+  }
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i].value != blocks_[i].second.value)
+      copy(from[i], blocks_[i].second, width(graph_.outputs[blocks_[i].first]), graph_.outputs[blocks_[i].first]);
+}
+
 // Values that a step makes for an output are written where the caller wants them; else they are copied there.
 Status Lowering::finish_outputs() {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     const std::int32_t id = graph_.outputs[i];
     current_ = nullptr;
+    if (std::ranges::any_of(blocks_, [i](const auto &block) { return block.first == i; })) continue;
     const View from = row_major(id);
     Value &made = plan_.values[index_of(from.value)];
     const std::uint64_t bytes = *packed_size(tensor(id).dtype, count_of(tensor(id).shape));
@@ -67,6 +117,7 @@ Status Lowering::finish_outputs() {
     source.offset *= static_cast<std::int64_t>(each ? each : 1);
     copy(source, View{static_cast<std::int32_t>(value), 0, source.dims, source.strides}, 1, id);
   }
+  finish_appended();
   return {};
 }
 

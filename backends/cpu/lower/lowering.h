@@ -76,6 +76,8 @@ class Lowering {
   View dense_layout(std::int32_t id) const;  // how dense() would lie, without a value
   const Vector<View> &forms(std::int32_t id) const { return forms_[index_of(id)]; }
   bool is_planar(std::int32_t id) const;  // all forms are row-major
+  // Where an output that is appended to (Appended) is to lie in the end; null: it is none.
+  const View *block_of(std::int32_t id) const;
   bool is_joined(std::int32_t id) const { return slots_[index_of(id)].concat != qir::kAbsent; }
   // How elementwise_output() and beside() would lie, without values.
   View elementwise_layout(const Dims &dims, std::span<const std::int32_t> operands) const;
@@ -160,6 +162,9 @@ class Lowering {
   };
   void add_reference_step(const qir::Node &node, ReferenceParts parts, StepNote note, std::string_view shapes);
   Status lower_reference(const qir::Node &node);  // the last resort
+  const Appended *appended_to(std::size_t input) const;
+  void define_appended(const Appended &appended);
+  void finish_appended();
   Status finish_outputs();
   // Reports to `paths_` and profiles the steps made since there were `before`.
   void report_steps(const Group &group, std::size_t before);
@@ -188,9 +193,10 @@ class Lowering {
     std::int64_t channel = 0;
   };
   Vector<Slot> slots_;
-  Vector<Vector<View>> forms_;    // per tensor
-  Vector<std::int32_t> defined_;  // whose they are, in the order in which they were made
-  Vector<std::uint32_t> met_;     // per tensor: the last list that it was met in
+  Vector<Vector<View>> forms_;                   // per tensor
+  Vector<std::pair<std::size_t, View>> blocks_;  // numbers of outputs that are appended to, and where they lie
+  Vector<std::int32_t> defined_;                 // whose they are, in the order in which they were made
+  Vector<std::uint32_t> met_;                    // per tensor: the last list that it was met in
   std::uint32_t asked_ = 0, traces_ = 0;
   HashIndex names_;                     // offsets in plan_.names
   const qir::Node *current_ = nullptr;  // whose steps are being made

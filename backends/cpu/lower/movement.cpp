@@ -250,7 +250,13 @@ Result<Lowered> lower_concat(Lowering &l, const qir::Node &node) {
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), l.tensor(yi).shape.size(), &axis));
   View y;
-  if (!l.forms(yi).empty()) {
+  const View *const block = l.block_of(yi);
+  const auto begins = [&](const View &first) {
+    return first.value == block->value && first.offset == block->offset && first.strides == block->strides;
+  };
+  if (block && l.forms(yi).empty() && begins(l.any(node.inputs[0]))) {
+    l.define(yi, y = *block);  // the first part is there already
+  } else if (!l.forms(yi).empty()) {
     y = l.any(yi);  // some parts are there already
   } else {
     // As the largest part lies.

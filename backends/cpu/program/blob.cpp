@@ -291,7 +291,7 @@ Status Loader::read_values() {
         const auto bytes = io_bytes(plan_->outputs);
         if (!bytes || value.bytes != (plan_->region && plan_->region->gives(value.index) ? 0 : *bytes))
           return bad("bytes of output value", value.bytes, "those of the output");
-        if (value.bytes > 0 &&
+        if (value.bytes > 0 && value.offset != kNoPlace &&
             (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
           return bad("offset of output value", value.offset, "one inside the arena");
         break;

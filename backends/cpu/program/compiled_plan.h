@@ -2,6 +2,8 @@
 // A plan with all its memory placed, the parts of a blob beside it, and the choices that it was made with.
 #pragma once
 
+#include <span>
+
 #include "backends/cpu/program/plan.h"
 
 namespace quarry::cpu {
@@ -32,6 +34,13 @@ struct CompiledPlan {
   F32Gemm f32_gemm = F32Gemm::Auto;
 };
 
+// An input and an output of a graph that are one block, with room for `capacity` entries along the axis: the output
+// begins with the input's entries where they lie (qr_plugin_appended). In the plan the block is the output.
+struct Appended {
+  std::uint32_t input = 0, output = 0, axis = 0;
+  std::int64_t capacity = 0;
+};
+
 struct CompileOptions {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
@@ -44,7 +53,8 @@ struct CompileOptions {
   SharedWeights *shared = nullptr;  // of a plan of a range: what it packs is kept there
   // Of a range whose program is made: its plan was compiled in other shapes before, nobody asks it by what nodes run.
   bool again = false;
-  std::string_view prepare;  // of a range: the option shape.prepare
+  std::string_view prepare;            // of a range: the option shape.prepare
+  std::span<const Appended> appended;  // of a graph whose shapes are all known
 };
 
 }  // namespace quarry::cpu

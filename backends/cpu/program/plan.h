@@ -31,6 +31,9 @@ enum class StorageKind : std::uint32_t {
   Count
 };
 
+// Of an output that the caller gives room for in every run: its `offset`.
+inline constexpr std::uint64_t kNoPlace = UINT64_MAX;
+
 struct Value {
   StorageKind storage = StorageKind::Arena;
   std::uint32_t index = 0;  // of input, output or segment

@@ -8,11 +8,22 @@
 
 namespace quarry::cpu {
 
+// What a plan gives of an output that is appended to.
+struct AppendedShape {
+  std::uint32_t output, axis;
+  std::int64_t entries;
+  std::uint64_t bytes;
+};
+
+// A pair of the plan's inputs and outputs by the numbers that it has in the graph of a range which is planned. Nothing
+// where the output is not the input with something behind it.
+std::optional<Appended> appended_in(const LoadedPlan &plan, const Appended &pair);
+
 class DynamicExecution final : public HeapObject, private dynamic::Planner {
  public:
   // The dynamic region outlives the execution.
-  DynamicExecution(const LoadedRegion &region, std::size_t plans_kept)
-      : region_(region), execution_(region.pieces, *this, plans_kept) {}
+  DynamicExecution(const LoadedRegion &region, std::size_t plans_kept, std::span<const Appended> appended = {})
+      : region_(region), appended_(appended.begin(), appended.end()), execution_(region.pieces, *this, plans_kept) {}
   Status prepare(std::string_view shapes) { return execution_.prepare(shapes); }
   Status run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buffer> outputs, const qr_run_request &request,
              const qr_host &host, std::uint64_t *events) {
@@ -27,8 +38,10 @@ class DynamicExecution final : public HeapObject, private dynamic::Planner {
  private:
   bool wants_plan(std::int64_t elements) const override;
   Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
+  Status shapes_of(const qir::Graph &graph, Vector<AppendedShape> &out) const;
 
   const LoadedRegion &region_;
+  const Vector<Appended> appended_;
   dynamic::Execution execution_;
 };
 

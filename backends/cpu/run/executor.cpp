@@ -10,7 +10,7 @@
 
 namespace quarry::cpu {
 
-Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range)
+Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range, std::span<const Appended> appended)
     : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
   sharing_.expect(plan.notes);
   for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
@@ -26,7 +26,10 @@ Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range)
         operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset;
         break;
       case StorageKind::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
-      default: outputs_.push_back({o, value.index, operand.offset, value.offset}); break;
+      default:
+        outputs_.push_back({o, value.index, operand.offset, value.offset});
+        wants_room_ |= value.offset == kNoPlace;
+        break;
     }
   }
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -43,8 +46,8 @@ Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range)
   subgraph_inputs_.resize(most_inputs);
   subgraph_outputs_.resize(most_outputs);
   if (!plan.region) return;
-  region_ =
-      make_unique<DynamicExecution>(*plan.region, plan.region->shared ? plans_of_range : DynamicExecution::kPlansKept);
+  region_ = quarry::make_unique<DynamicExecution>(
+      *plan.region, plan.region->shared ? plans_of_range : DynamicExecution::kPlansKept, appended);
   region_inputs_.resize(plan.region->inputs.size());
   region_outputs_.resize(plan.region->outputs.size());
 }
@@ -150,6 +153,11 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
                            format("output '%s': found room for %llu bytes, expected %llu",
                                   printable(plan_.outputs[i].name), io.size_bytes, output_bytes_[i]));
   }
+  for (std::size_t i = 0; wants_room_ && i < outputs_.size(); ++i)
+    if (const qr_io_buffer &io = request.outputs[outputs_[i].index];
+        outputs_[i].arena_offset == kNoPlace && (!io.data || !io.wanted))
+      return Status::error(ErrorId::run_room, format("output '%s': found no room, expected that of what is appended to",
+                                                     printable(plan_.outputs[outputs_[i].index].name)));
   const plugin::StopToken stop(request.signal, host);
   const kernels::Threads threads = sharing_.begin(request.threads, host, request.signal ? &stop : nullptr);
   make_scratch(threads.workers);

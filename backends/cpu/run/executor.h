@@ -14,8 +14,9 @@ class DynamicExecution;
 class Execution : public HeapObject {
  public:
   // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which
-  // knows the threads.
-  explicit Execution(const LoadedPlan &plan, std::size_t plans_of_range = kPlansOfRange);
+  // knows the threads. `appended`: of a range (appended_in).
+  explicit Execution(const LoadedPlan &plan, std::size_t plans_of_range = kPlansOfRange,
+                     std::span<const Appended> appended = {});
   ~Execution();
   // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and
   // checked by the host.
@@ -65,6 +66,7 @@ class Execution : public HeapObject {
     std::uint64_t arena_offset;  // of an output that the caller gave no room
   };
   Vector<Patch> inputs_, outputs_;
+  bool wants_room_ = false;             // some output has no place in the arena (kNoPlace)
   Vector<std::uint64_t> output_bytes_;  // of the graph's outputs; of the dynamic region's 0
   Vector<Unique<reference::Execution>> subgraphs_;
   Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs

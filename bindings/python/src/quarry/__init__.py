@@ -22,6 +22,7 @@ from .quantize import Quantizer, quantize, quantize_options
 from .reports import Check, CheckedNode, Compatibility, NodePath, SessionReport
 from .runtime import Backend, Device, OptionInfo, Profile, Runtime, Signal, abi_version, default_runtime, version
 from .session import Bucket, MemoryPlan, Run, Session, plan
+from .state import State, StateTensor
 from .targets import Writer
 
 __version__ = version()
@@ -30,7 +31,7 @@ __all__ = [
     "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
     "DeviceLost", "Error", "Event", "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
     "NodePath", "NodeTime", "NodeTimes", "NotFound", "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader",
-    "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",
+    "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "State", "StateTensor", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",
     "bench", "check", "compile", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
 ]
 

@@ -21,6 +21,7 @@ from .model import CallOptions, Model, Progress, Source, TensorInfo, html_tensor
 from .node_times import NodeTimes
 from .reports import SessionReport
 from .runtime import OptionValue, Options, Profile, Runtime, Signal, all_options, home_of_signals, make_options, nanoseconds, of_onnx_runtime, option_text
+from .state import State
 from .tables import html_folded, html_table, html_title
 from .tensors import Array, ArrayLike, Tensors, from_buffer
 
@@ -440,6 +441,19 @@ class Session(SessionHandle):
         call = CallOptions(self.model.runtime, signal)
         with self._lock:
             call.call(lib.qr_session_recover, self._ptr, call.options)
+
+    @property
+    def state(self) -> State:
+        """What the next run goes on from, where the session keeps state (option "state"); a session may be given another one."""
+        out = ffi.new("qr_state **")
+        with self._lock:
+            check(lib.qr_session_state(self._ptr, out))
+        return State(self.model.runtime, out[0])
+
+    @state.setter
+    def state(self, state: State) -> None:
+        with self._lock:
+            check(lib.qr_session_set_state(self._ptr, pointer_of(state)))
 
     def report(self) -> SessionReport:
         """What the session is: backend, device, plan, options in force; see qr_session_report."""

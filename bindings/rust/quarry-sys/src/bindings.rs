@@ -131,6 +131,12 @@ pub struct qr_session {
 }
 
 #[repr(C)]
+pub struct qr_state {
+    _opaque: [u8; 0],
+    _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
+}
+
+#[repr(C)]
 pub struct qr_memory {
     _opaque: [u8; 0],
     _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
@@ -263,6 +269,8 @@ pub const QR_DEVICE_NO_FORK: u64 = 64;
 pub const QR_DEVICE_EXPORTS_FD: u64 = 128;
 /// the option "shape" takes ranges: one program for all of "seq=1..512"
 pub const QR_DEVICE_RANGES: u64 = 256;
+/// of state that grows a run writes the new entries alone (state.h)
+pub const QR_DEVICE_APPENDS: u64 = 512;
 
 /// ```text
 /// One row of the option table.
@@ -569,6 +577,24 @@ pub struct qr_submit_options {
     pub done: Option<unsafe extern "C" fn(self_: *mut c_void, ticket: u64, status: *mut qr_status)>,
 }
 pub const QR_SUBMIT_OPTIONS_FIRST_SIZE: u32 = 48;
+
+/// ```text
+/// What a pair is.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_state_info {
+    pub struct_size: u32,
+    pub axis: i32,
+    pub input: qr_string,
+    pub output: qr_string,
+    pub dtype: qr_dtype,
+    pub rank: u32,
+    pub dims: [i64; QR_MAX_RANK as usize],
+    pub capacity: u64,
+    pub bytes: u64,
+}
+pub const QR_STATE_INFO_FIRST_SIZE: u32 = 128;
 
 unsafe extern "C" {
     /// ```text
@@ -1609,6 +1635,144 @@ unsafe extern "C" {
     /// @since   0.1
     /// ```
     pub fn qr_session_destroy(session: *mut qr_session);
+
+    /// ```text
+    /// The state that the session's next run goes on from.
+    /// @param session    borrows.
+    /// @param out_state  gives: qr_state_destroy; it may outlive the session.
+    /// @thread  [exclusive:session]
+    /// @errors  FAILED_PRECONDITION (the session keeps none: option "state")
+    /// @since   0.3
+    /// ```
+    pub fn qr_session_state(session: *mut qr_session, out_state: *mut *mut qr_state) -> *mut qr_status;
+
+    /// ```text
+    /// Has the session's runs go on from another state, of this session or of a clone: of one beam among several, say.
+    /// @param session  borrows.
+    /// @param state    borrows: kept alive by the session. One session at a time runs it.
+    /// @thread  [exclusive:session]
+    /// @errors  INVALID_ARGUMENT (of another model, device or session)
+    /// @since   0.3
+    /// ```
+    pub fn qr_session_set_state(session: *mut qr_session, state: *mut qr_state) -> *mut qr_status;
+
+    /// ```text
+    /// The number of pairs; 0 for NULL.
+    /// @param state  borrows.
+    /// @thread  [thread-safe]
+    /// @errors  none
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_count(state: *const qr_state) -> u64;
+
+    /// ```text
+    /// What a pair is, and how large now.
+    /// @param state     borrows.
+    /// @param index     under qr_state_count; in the order of the model's inputs.
+    /// @param out_info  borrows: set its struct_size.
+    /// @thread  [exclusive:state]
+    /// @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_tensor(state: *const qr_state, index: u64, out_info: *mut qr_state_info) -> *mut qr_status;
+
+    /// ```text
+    /// How many entries the pairs that grow have along their axes: the tokens so far, of a decoder.
+    /// @param state       borrows.
+    /// @param out_length  0 where no pair grows.
+    /// @thread  [exclusive:state]
+    /// @errors  INVALID_ARGUMENT
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_length(state: *const qr_state, out_length: *mut u64) -> *mut qr_status;
+
+    /// ```text
+    /// Empties the state: pairs that grow have no entries, all others are zeros. Memory is kept.
+    /// @param state  borrows.
+    /// @thread  [exclusive:state]
+    /// @errors  INVALID_ARGUMENT
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_reset(state: *mut qr_state) -> *mut qr_status;
+
+    /// ```text
+    /// Forgets the entries from `length` on. What a pair of constant size was before is not known: a state that has one goes
+    /// back to 0 alone, or to a fork.
+    /// @param state   borrows.
+    /// @param length  in entries, at most qr_state_length; 0 is a reset.
+    /// @thread  [exclusive:state]
+    /// @errors  OUT_OF_RANGE (past the length), UNSUPPORTED (a pair that keeps its size)
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_rewind(state: *mut qr_state, length: u64) -> *mut qr_status;
+
+    /// ```text
+    /// A copy, which goes on by itself: qr_session_set_state has a session run it.
+    /// @param state      borrows.
+    /// @param out_state  gives: qr_state_destroy.
+    /// @thread  [exclusive:state]
+    /// @errors  RESOURCE_EXHAUSTED
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_fork(state: *const qr_state, out_state: *mut *mut qr_state) -> *mut qr_status;
+
+    /// ```text
+    /// Writes the state, the file "state", for qr_state_load: with a version, the model's identity and a sum.
+    /// @param state   borrows.
+    /// @param target  borrows: where it goes.
+    /// @param call    borrows: may be NULL.
+    /// @thread  [exclusive:state] [blocking]
+    /// @errors  INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE (the target's writer), CANCELLED,
+    ///          DEADLINE_EXCEEDED
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_save(state: *const qr_state, target: *const qr_target, call: *const qr_call_options) -> *mut qr_status;
+
+    /// ```text
+    /// Makes the state what was saved, by any session of the same model with the same pairs, whatever its backend and
+    /// capacity. Everything is checked first: on failure nothing has changed.
+    /// @param state  borrows.
+    /// @param data   borrows: what qr_state_save wrote; at any address.
+    /// @param size   in bytes.
+    /// @thread  [exclusive:state] [blocking]
+    /// @errors  CORRUPT (cut or damaged), INCOMPATIBLE (another version, another model, other pairs), RESOURCE_EXHAUSTED
+    ///          (more entries than state.capacity)
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_load(state: *mut qr_state, data: *const c_void, size: u64) -> *mut qr_status;
+
+    /// ```text
+    /// Copies out one tensor of the state, dense.
+    /// @param state       borrows.
+    /// @param index       under qr_state_count.
+    /// @param out_tensor  borrows: data and size_bytes are the caller's room; without data its type, shape and size_bytes
+    ///                    alone are set.
+    /// @thread  [exclusive:state]
+    /// @errors  OUT_OF_RANGE (index; too little room), INVALID_ARGUMENT, FAILED_PRECONDITION (no run has said its shape)
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_read(state: *const qr_state, index: u64, out_tensor: *mut qr_tensor) -> *mut qr_status;
+
+    /// ```text
+    /// Replaces one tensor of the state. One that grows may get another length: before the next run all have the same.
+    /// @param state   borrows.
+    /// @param index   under qr_state_count.
+    /// @param tensor  borrows: with data or const_data.
+    /// @thread  [exclusive:state]
+    /// @errors  OUT_OF_RANGE (index), INVALID_ARGUMENT (type or shape), RESOURCE_EXHAUSTED (more entries than
+    ///          state.capacity)
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_write(state: *mut qr_state, index: u64, tensor: *const qr_tensor) -> *mut qr_status;
+
+    /// ```text
+    /// Lets go of a state; a session that runs it keeps it. Accepts NULL.
+    /// @param state  takes.
+    /// @thread  [exclusive:state]
+    /// @errors  none
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_destroy(state: *mut qr_state);
 }
 
 /// Sizes and offsets as tests/abi/abi.txt has them: another layout does not compile.
@@ -1789,4 +1953,14 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_submit_options, profile) == 24);
     assert!(core::mem::offset_of!(qr_submit_options, self_) == 32);
     assert!(core::mem::offset_of!(qr_submit_options, done) == 40);
+    assert!(size_of::<qr_state_info>() == 128);
+    assert!(core::mem::offset_of!(qr_state_info, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_state_info, axis) == 4);
+    assert!(core::mem::offset_of!(qr_state_info, input) == 8);
+    assert!(core::mem::offset_of!(qr_state_info, output) == 24);
+    assert!(core::mem::offset_of!(qr_state_info, dtype) == 40);
+    assert!(core::mem::offset_of!(qr_state_info, rank) == 44);
+    assert!(core::mem::offset_of!(qr_state_info, dims) == 48);
+    assert!(core::mem::offset_of!(qr_state_info, capacity) == 112);
+    assert!(core::mem::offset_of!(qr_state_info, bytes) == 120);
 };

@@ -134,6 +134,7 @@ typedef struct qr_device_info {
 #define QR_DEVICE_NO_FORK 64ull          /* of no use in a forked child: calls there return FAILED_PRECONDITION */
 #define QR_DEVICE_EXPORTS_FD 128ull      /* qr_memory_export_fd works */
 #define QR_DEVICE_RANGES 256ull          /* the option "shape" takes ranges: one program for all of "seq=1..512" */
+#define QR_DEVICE_APPENDS 512ull         /* of state that grows a run writes the new entries alone (state.h) */
 
 /* Looks at every candidate plugin: opens the usable ones, runs no code of the others. The list is kept until the next
  * call.

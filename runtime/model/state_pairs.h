@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option state: which inputs and outputs of a model are what one run leaves to the next.
+#pragma once
+
+#include "base/status.h"
+#include "formats/qrm/qrm.h"
+
+namespace quarry {
+
+class JsonWriter;
+
+struct StatePair {
+  std::uint32_t input = 0, output = 0;  // numbers in the model's lists
+  std::int32_t axis = -1;               // along which the output is longer than the input; -1: they are alike
+  bool stays = false;                   // runs append to it: an entry never moves (qr_plugin_appended)
+  // Dimensions that the run says: those of the same name of an input that is no state.
+  struct Source {
+    std::uint32_t axis = 0, input = 0, input_axis = 0;
+  };
+  Vector<Source> sources;
+};
+
+// `wanted`: "auto", or "input:output" with commas between. In the order of the inputs. Of "auto": what goes by its name
+// and has the type, rank and known dimensions in common; none is no error here.
+Result<Vector<StatePair>> find_state(std::string_view wanted, const Vector<qrm::TensorInfo> &inputs,
+                                     const Vector<qrm::TensorInfo> &outputs);
+
+// What the option shape has to say beside `shapes`, its text, so that what grows begins empty:
+// ",past_sequence_length=0..2048". Empty where all is said.
+String state_ranges(const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs, std::string_view shapes,
+                    std::uint64_t capacity);
+
+// As a JSON array, for reports.
+void write_pairs(JsonWriter &json, const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs,
+                 const Vector<qrm::TensorInfo> &outputs);
+
+}  // namespace quarry

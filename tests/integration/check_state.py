@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""State that a session keeps, through the program: decoders and streaming models piece by piece, beside ONNX Runtime.
+
+check_state.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ort_session import make_session  # noqa: E402
+from program import check, finish, new_folder, require, run, shared  # noqa: E402
+
+folder = new_folder()
+rng = np.random.default_rng(4)
+
+
+class Network:
+    def __init__(self):
+        self.nodes, self.initializers, self.count = [], [], 0
+
+    def const(self, value):
+        self.count += 1
+        self.initializers.append(numpy_helper.from_array(np.asarray(value), f"k{self.count}"))
+        return f"k{self.count}"
+
+    def weights(self, *shape):
+        return self.const((rng.standard_normal(shape) / np.sqrt(shape[-2] if len(shape) > 1 else 1)).astype(np.float32))
+
+    def node(self, op, *inputs, outputs=None, **attributes):
+        self.count += 1
+        made = outputs or [f"t{self.count}"]
+        self.nodes.append(h.make_node(op, list(inputs), made, **attributes))
+        return made[0]
+
+    def save(self, name, inputs, outputs):
+        graph = h.make_graph(self.nodes, name, [h.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+                             [h.make_tensor_value_info(n, t, s) for n, t, s in outputs], self.initializers)
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9)
+        onnx.checker.check_model(model, full_check=True)
+        path = os.path.join(folder, name + ".onnx")
+        onnx.save(model, path)
+        return path
+
+
+def decoder(name, half=False):
+    """Two layers of attention with causal masks; caches as exporters write them: [batch, heads, past, size], joined along axis 2."""
+    n, heads, size, words = Network(), 3, 8, 40
+    kind = T.FLOAT16 if half else T.FLOAT
+    x = n.node("Gather", n.weights(words, heads * size), "input_ids")
+    inputs, outputs = [("input_ids", T.INT64, [1, "seq"])], [("logits", T.FLOAT, [1, "seq", words])]
+    new = n.node("Gather", n.node("Shape", "input_ids"), n.const(np.array(1)))
+    for layer in range(2):
+        def head_first(rows):
+            return n.node("Transpose", n.node("Reshape", rows, n.const(np.array([0, 0, heads, size]))), perm=[0, 2, 1, 3])
+
+        normal = n.node("LayerNormalization", x, n.const(np.ones(heads * size, np.float32)), axis=-1)
+        parts = [head_first(n.node("MatMul", normal, n.weights(heads * size, heads * size))) for _ in range(3)]
+        whole = []
+        for kv, part in zip(("key", "value"), parts[1:]):
+            past, present = f"past_key_values.{layer}.{kv}", f"present.{layer}.{kv}"
+            inputs.append((past, kind, [1, heads, "past_sequence_length", size]))
+            outputs.append((present, kind, [1, heads, "past_sequence_length + seq", size]))
+            part = n.node("Cast", part, to=T.FLOAT16) if half else part
+            n.node("Concat", past, part, outputs=[present], axis=2)
+            whole.append(n.node("Cast", present, to=T.FLOAT) if half else present)
+        total = n.node("Gather", n.node("Shape", whole[0]), n.const(np.array(2)))
+        zero, one = n.const(np.array(0)), n.const(np.array(1))
+        columns = n.node("Range", zero, total, one)
+        rows = n.node("Add", n.node("Range", zero, new, one), n.node("Sub", total, new))
+        hidden = n.node("Greater", n.node("Unsqueeze", columns, n.const(np.array([0]))), n.node("Unsqueeze", rows, n.const(np.array([1]))))
+        mask = n.node("Where", hidden, n.const(np.array(-1e9, np.float32)), n.const(np.array(0, np.float32)))
+        scores = n.node("Mul", n.node("MatMul", parts[0], n.node("Transpose", whole[0], perm=[0, 1, 3, 2])), n.const(np.array(size ** -0.5, np.float32)))
+        seen = n.node("MatMul", n.node("Softmax", n.node("Add", scores, mask), axis=-1), whole[1])
+        joined = n.node("Reshape", n.node("Transpose", seen, perm=[0, 2, 1, 3]), n.const(np.array([0, 0, heads * size])))
+        x = n.node("Add", x, n.node("MatMul", joined, n.weights(heads * size, heads * size)))
+    n.node("MatMul", x, n.weights(heads * size, words), outputs=["logits"])
+    return n.save(name, inputs, outputs), [rng.integers(0, words, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
+
+
+def streaming(name, kind):
+    """Frames through a convolution that keeps its last ones, and a recurrent layer."""
+    n, channels, width = Network(), 6, 5
+    joined = n.node("Concat", "conv_cache", "x", axis=2)
+    n.node("Slice", joined, n.const(np.array([-2])), n.const(np.array([2 ** 40])), n.const(np.array([2])), outputs=["conv_cache_out"])
+    steps = n.node("Transpose", n.node("Tanh", n.node("Conv", joined, n.weights(width, channels, 3))), perm=[2, 0, 1])
+    gates = {"LSTM": 4, "GRU": 3}[kind]
+    state = ["h", "c"] if kind == "LSTM" else ["h"]
+    made = ["rows", "hn", "cn"] if kind == "LSTM" else ["rows", "hn"]
+    n.node(kind, steps, n.weights(1, gates * width, width), n.weights(1, gates * width, width), "", "", *state, outputs=made, hidden_size=width)
+    n.node("Squeeze", "rows", n.const(np.array([1])), outputs=["y"])
+    inputs = [("x", T.FLOAT, ["batch", channels, "frames"]), ("conv_cache", T.FLOAT, ["batch", channels, 2])]
+    outputs = [("y", T.FLOAT, ["frames", "batch", width]), ("conv_cache_out", T.FLOAT, ["batch", channels, 2])]
+    for one in state:
+        inputs.append((one, T.FLOAT, [1, "batch", width]))
+        outputs.append((one + "n", T.FLOAT, [1, "batch", width]))
+    return n.save(name, inputs, outputs), [rng.standard_normal((2, channels, count)).astype(np.float32) for count in (4, 1, 2, 1, 7, 1)]
+
+
+def by_onnx_runtime(path, pieces, fixed=None):
+    """The first output of each piece, with the state carried by hand."""
+    session = make_session(path, optimised=False)
+    given = {i.name: i for i in session.get_inputs()}
+    first = next(iter(given))
+    names = [o.name for o in session.get_outputs()]
+
+    def renamed(name):
+        for a, b in (("past_key_values", "present"), ("past", "present")):
+            if a in name:
+                return name.replace(a, b)
+        return next(o for o in (name + "_out", name + "n", name + "N") if o in names)
+
+    fixed = fixed or {}
+    kept = {}
+    for name, info in given.items():
+        if name == first or name in fixed:
+            continue
+        dims = [d if isinstance(d, int) else 0 if "past" in d else pieces[0].shape[0] for d in info.shape]
+        kept[name] = np.zeros(dims, np.float16 if "16" in info.type else np.float32)
+    results = []
+    for piece in pieces:
+        found = dict(zip(names, session.run(None, {first: piece, **fixed, **kept})))
+        kept = {name: found[renamed(name)] for name in kept}
+        results.append(found[names[0]])
+    return results, sum(value.nbytes for value in kept.values())
+
+
+def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed=None, growing=True, tolerance=2e-4):
+    expected, kept_bytes = by_onnx_runtime(path, pieces, fixed)
+    files = []
+    for index, piece in enumerate(pieces):
+        files.append(os.path.join(folder, f"{name}_{index}.npy"))
+        np.save(files[-1], piece)
+    container = os.path.join(folder, name + ".qrm")
+    for backend in backends:
+        check(f"{name} on {backend}: compiled", run("compile", path, "-o", container, "--backend", backend, "-O", "state=auto", *flags), 0)
+        for source in (path, container):
+            out = new_folder()
+            bound = flags if source == path else ()
+            result = check(f"{name} on {backend}", run("run", source, "--state", "auto", "--backend", backend, *bound, "--save", out, "--json", *files), 0)
+            if result.returncode != 0:
+                continue
+            report = json.loads(result.stdout)
+            worst = 0
+            for one, right in zip(report["runs"], expected):
+                found = np.load(one["outputs"][0]["file"])
+                require(f"{name}: shape", found.shape == right.shape, f"{found.shape} {right.shape}")
+                worst = max(worst, float(np.abs(found - right).max() / max(1e-6, np.abs(right).max())))
+            require(f"{name} on {backend} from {os.path.basename(source)}", worst < tolerance, f"differs by {worst:.2e}")
+            length = sum(piece.shape[1] for piece in pieces) if growing else 0
+            require(f"{name}: length", report["state"]["length"] == length, str(report["state"]))
+            require(f"{name}: bytes", report["state"]["bytes"] >= kept_bytes, str(report["state"]))
+
+
+path, pieces = decoder("decoder")
+compare("decoder", path, pieces)
+check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")
+ids = os.path.join(folder, "decoder_0.npy")
+check("full", run("run", path, "--state", "auto", "-O", "state.capacity=8", ids, ids), 3, "QR-R0024", "state.capacity")
+check("what it is", run("run", path, "--state", "auto", ids, ids), 0, "state: 4 pairs, length 10 of 2048")
+check("refused", run("run", path, "--state", "auto", "--backend", "gpu", ids), 3, "QR-R0022", "cpu")
+check("no pairs", run("run", os.path.join(folder, "decoder.onnx"), "--state", "input_ids:logits", ids), 3, "QR-R0021")
+compare("halves", *decoder("halves", half=True), tolerance=5e-3)
+for kind in ("GRU", "LSTM"):
+    compare(kind.lower(), *streaming(kind.lower(), kind), growing=False)
+models = os.path.join(shared, "models")
+if os.path.isdir(models):
+    pieces = [rng.integers(1, 105, (1, count)) for count in (7, 1, 1, 2, 1)]
+    compare("babyllama", os.path.join(models, "babyllama105_kv_f32", "model.onnx"), pieces)
+    rate = {"sr": np.array(16000)}
+    pieces = [rng.standard_normal((1, 512)).astype(np.float32) for _ in range(4)]
+    compare("silero", os.path.join(models, "silero_vad_16k_op15", "model.onnx"), pieces, "--shape", "sr=[16000]", fixed=rate, growing=False, tolerance=2e-3)
+finish()
