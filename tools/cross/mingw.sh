@@ -19,7 +19,7 @@ write_if_new "$here/needs.ini" <<END
 [binaries]
 c = [${ccache}'$target-gcc-posix']
 cpp = [${ccache}'$target-g++-posix']
-pkg-config = 'pkg-config'
+pkgconfig = 'pkg-config'
 
 [properties]
 pkg_config_libdir = '$prefix/lib/pkgconfig'
