@@ -317,6 +317,6 @@ constexpr qr_prepare_api kApi = {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const qr_prepare_api *qr_prepare_query(uint32_t version) {
+extern "C" QR_PLUGIN_EXPORT const qr_prepare_api *qr_prepare_query(uint32_t version) {
   return version == QR_PREPARE_VERSION ? &kApi : nullptr;
 }

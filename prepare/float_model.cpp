@@ -12,6 +12,7 @@
 #include "prepare/export.h"
 #include "prepare/lower.h"
 #include "prepare/shapes.h"
+#include "quarry/backend.h"
 
 namespace quarry::prepare {
 namespace {
@@ -255,6 +256,6 @@ constexpr QuantizeServices kServices = {
 }  // namespace
 }  // namespace quarry::prepare
 
-extern "C" __attribute__((visibility("default"))) const quarry::prepare::QuantizeServices *qr_prepare_for_quantize() {
+extern "C" QR_PLUGIN_EXPORT const quarry::prepare::QuantizeServices *qr_prepare_for_quantize() {
   return &quarry::prepare::kServices;
 }

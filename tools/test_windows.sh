@@ -2,25 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds library, plugins and kernels for Windows x64 with mingw-w64 and runs under wine, without a display: what base/os promises on every system, a container
 # on the backend cpu-reference, plugins that are refused, and with --kernels the backend cpu and its kernels' tests (sse2 and avx2, a quarter of an hour).
-#   tools/test_windows.sh [--kernels] [BUILD_DIR]
+# With --onnx what reads ONNX, the quantiser, the backends cpu and htp too, beside Linux's: models imported, checked, compiled and quantised, ONNX's node tests on cpu
+# case by case, Qualcomm's emulator (tests/integration/check_windows.py; never run to its end yet: docs/windows.md).
+#   tools/test_windows.sh [--kernels] [--onnx] [BUILD_DIR]
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
-kernels=
+kernels='' onnx=''
 [ "${1-}" = --kernels ] && kernels=1 && shift
-build=${1:-${QUARRY_BUILD_DIR:-$root/build}-windows}
+[ "${1-}" = --onnx ] && onnx=1 && shift
+build=${1:-${QUARRY_BUILD_DIR:-$root/build}-windows${onnx:+-onnx}}
 case $build in /*) ;; *) build=$root/$build ;; esac
 install_packages windows || { echo "cannot install mingw-w64 and wine" >&2; exit 1; }
 # Headers that need no library, which mingw does not look for in /usr/include.
 headers=$build.headers
 mkdir -p "$headers"
 for one in xxhash.h flatbuffers doctest CLI nlohmann stb; do ln -sfn "/usr/include/$one" "$headers/$one"; done
-configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dprogram=enabled -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-isystem$headers" || exit 1
+with_onnx() {
+  install_packages cross && cross=$(tools/cross/mingw.sh) &&
+    configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --cross-file "$cross/needs.ini" --buildtype=minsize -Dwerror=true -Dgpu=disabled -Dkernel_isas=avx2,sse2
+}
+without_onnx() {
+  configure "$build" --cross-file tools/cross/x86_64-w64-mingw32.ini --buildtype=minsize -Dwerror=true -Dprepare=false -Dprogram=enabled -Dgpu=disabled -Dkernel_isas=avx2,sse2 "-Dcpp_args=-isystem$headers"
+}
+if [ -n "$onnx" ]; then with_onnx; else without_onnx; fi || exit 1
 ninja -C "$build" tests/unit/base/test-os-everywhere.exe tests/unit/base/os-child.exe tests/unit/base/test-alloc.exe tests/unit/base/test-hash-index.exe tests/unit/base/test-pattern.exe \
   tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu-reference/quarry-backend-cpu-reference.dll \
-  backends/null/quarry-backend-null.dll bindings/hello.exe tools/quarry.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} >"$build.ninja.log" 2>&1 ||
+  backends/null/quarry-backend-null.dll bindings/hello.exe tools/quarry.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} \
+  ${onnx:+prepare/libquarry-prepare-0.dll quantize/libquarry-quantize-0.dll backends/cpu/quarry-backend-cpu.dll backends/htp/quarry-backend-htp.dll} >"$build.ninja.log" 2>&1 ||
   { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
 
-export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="Z:$build/runtime"
+export WINEPREFIX="$build.wine" WINEDEBUG=-all WINEPATH="Z:$build/runtime${onnx:+;Z:$build/prepare;Z:$build/quantize}"
 unset DISPLAY
 export LC_ALL=C.UTF-8  # wine reads words of the command line by it
 failed=0
@@ -77,6 +88,12 @@ refused() {  # ID TEXT
 refused lacking 'it needs NOTTHERE.dll'
 refused plain 'this is no Quarry plugin'
 refused elf 'found a file that starts with 7f 45, expected a DLL'
+if [ -n "$onnx" ] && [ -x "$linux/tools/quarry" ]; then
+  libraries=$(tools/get_qnn.sh --machine x86_64 "$build.qnn-linux" 2>"$build.run.log") && dlls=$(tools/get_qnn.sh --machine x86_64 --system windows "$build.qnn" 2>"$build.run.log") ||
+    { libraries='' dlls=''; echo "htp: left out, Qualcomm's libraries cannot be fetched: $(tail -n 1 "$build.run.log")"; }
+  python3 tests/integration/check_windows.py "$build" "$linux" $dlls $libraries || failed=1
+elif [ -n "$onnx" ]; then echo "models, conformance, htp: left out, no program in $linux to compare with"
+fi
 if [ -n "$kernels" ]; then
   for isa in avx2 sse2; do windows "kernels, $isa" ' 0 failed' "$build/tests/kernels/test-kernels.exe" --isa "$isa"; done
 fi

@@ -16,6 +16,7 @@
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/program/grade.h"
 #include "backends/htp/program/inspect.h"
+#include "backends/htp/qnn/library_file.h"
 #include "backends/htp/run/shared_memory.h"
 #include "backends/htp/run/submitted.h"
 #include "base/os/file.h"
@@ -100,7 +101,7 @@ struct qr_backend {
     const std::lock_guard lock(mutex_);
     if (!memory_) {
       const String path = libraries_.empty() ? String() : libraries_.begin()->second->path();
-      memory_ = quarry::make_unique<htp::SharedMemory>(path.substr(0, path.rfind('/') + 1));
+      memory_ = quarry::make_unique<htp::SharedMemory>(qnn::folder_of(path));
     }
     return memory_->allocate(size, out);
   }

@@ -8,10 +8,13 @@ namespace quarry::os {
 
 // The form of the system's libraries.
 enum class LibraryForm : unsigned char { Elf, Pe };
+// What the file of a library "x" begins with by the system's custom; path.h has the ending.
 #if defined(_WIN32)
 inline constexpr LibraryForm kLibraryForm = LibraryForm::Pe;
+#define QR_LIBRARY_PREFIX ""
 #else
 inline constexpr LibraryForm kLibraryForm = LibraryForm::Elf;
+#define QR_LIBRARY_PREFIX "lib"
 #endif
 
 // Whether this is built for musl, which can open nothing that is linked with glibc.

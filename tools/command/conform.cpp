@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry conform: folders in the layout of ONNX's own tests, run on a backend: passed, failed, or refused with a
 // reason.
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include "base/os/path.h"
 #include "tools/conformance/compare.h"
 #include "tools/conformance/half_precision.h"
+#include "tools/conformance/name_pattern.h"
 #include "tools/conformance/onnx_operators.h"
 #include "tools/conformance/worker_pool.h"
 #include "tools/console/command.h"
@@ -394,9 +394,8 @@ std::vector<std::string> cases_of(const ConformFlags &flags) {
   }
   if (!flags.filters.empty())
     std::erase_if(cases, [&](const std::string &folder) {
-      return std::none_of(flags.filters.begin(), flags.filters.end(), [&](const std::string &filter) {
-        return fnmatch(filter.c_str(), last_part(folder).c_str(), 0) == 0;
-      });
+      return std::none_of(flags.filters.begin(), flags.filters.end(),
+                          [&](const std::string &filter) { return fits_name(filter, last_part(folder)); });
     });
   return cases;
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "backends/htp/program/grade.h"
+#include "backends/htp/qnn/library_file.h"
 #include "backends/htp/soc/soc.h"
 #include "base/os/library.h"
 #include "base/os/path.h"
@@ -28,10 +29,14 @@ String bundled_runtime() {
                        : "their own C++ library: " + found;
 }
 
-String architectures(const String &folder, const char *kind) {
+// The DSP's own are ELF files on every system.
+String skel_file(std::uint32_t arch) { return format("libQnnHtpV%uSkel.so", arch); }
+String stub_file(std::uint32_t arch) { return format(QR_QNN_FILE("QnnHtpV%uStub"), arch); }
+
+String architectures(const String &folder, String (*file_of)(std::uint32_t arch)) {
   String found;
   for (const std::uint32_t arch : {68u, 69u, 73u, 75u, 79u, 81u, 85u}) {
-    if (!is_there(format("%s/libQnnHtpV%u%s.so", folder, arch, kind))) continue;
+    if (!is_there(folder + "/" + file_of(arch))) continue;
     found += format("%sv%u", found.empty() ? "" : ", ", arch);
   }
   return found.empty() ? String("none here") : found;
@@ -46,11 +51,6 @@ String device_nodes() {
       found += format("%s%s%s", found.empty() ? "" : ", ", node,
                       os::allows(node, os::Access::ReadAndWrite) ? "" : " (no permission)");
   return found.empty() ? String("none of /dev/fastrpc-cdsp, /dev/adsprpc-smd") : found;
-}
-
-String folder_of(const String &path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == String::npos ? String(".") : path.substr(0, slash);
 }
 
 String places_text(const qnn::LibraryPlaces &places) {
@@ -72,7 +72,7 @@ String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool s
   if (!library)
     return os::kMusl ? "take a Quarry that is built for glibc, as Qualcomm's libraries are, on a system that has it"
                      : "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
-  if (!prepares) return "put the library that compiles beside libQnnHtp.so, or compile on another machine";
+  if (!prepares) return "put the library that compiles beside " QR_QNN_FILE("QnnHtp") ", or compile on another machine";
   if (qnn::Library::emulates())
     return "compile for the phone's SoC: -O soc_model=NAME (docs/htp.md); what runs here is the emulator";
   if (!nodes) return "run on a machine with a Snapdragon, as a user who may open its /dev/fastrpc-cdsp";
@@ -84,26 +84,26 @@ String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool s
 
 String report_device(const qnn::LibraryPlaces &places, const qnn::Library *library) {
   constexpr bool kEmulates = qnn::Library::emulates();
-  const String folder = library ? folder_of(library->path()) : places.environment;
-  const char *const prepare = kEmulates ? "libHtpPrepare.so" : "libQnnHtpPrepare.so";
+  const String folder = library ? qnn::folder_of(library->path()) : places.environment;
+  const char *const prepare = kEmulates ? QR_QNN_FILE("HtpPrepare") : QR_QNN_FILE("QnnHtpPrepare");
   const bool prepares = is_there(folder + "/" + prepare);
-  const String nodes = device_nodes(), skels = architectures(folder, "Skel");
+  const String nodes = device_nodes(), skels = architectures(folder, skel_file);
   String out;
   if (library) {
-    out += format("libQnnHtp.so: %s, %s, core %s, HTP %s, build %s\n", printable(library->path(), 1000),
+    out += format(QR_QNN_FILE("QnnHtp") ": %s, %s, core %s, HTP %s, build %s\n", printable(library->path(), 1000),
                   kEmulates ? "x86-64 with an emulator" : "aarch64", qnn::version_text(library->version().core),
                   qnn::version_text(library->version().backend), library->build_id());
     out += format("  its table: %zu of the %zu functions of this version; device configuration as %s HTP 5.47\n",
                   library->table_functions(), library->table_slots(),
                   library->device_config_is_wide() ? "since" : "before");
-    out += format("libQnnSystem.so: %s\n", qnn::version_text(library->system_version()));
+    out += format(QR_QNN_FILE("QnnSystem") ": %s\n", qnn::version_text(library->system_version()));
     out += "C++: " + bundled_runtime() + "\n";
     out += socs_text(*library) + "\n";
   } else {
-    out += "libQnnHtp.so: not usable from " + places_text(places) + "\n";
+    out += QR_QNN_FILE("QnnHtp") ": not usable from " + places_text(places) + "\n";
   }
   out += format("%s (compiles): %s\n", prepare, prepares ? "there" : "missing");
-  out += format("stubs: %s; skels: %s%s\n", architectures(folder, "Stub"), skels,
+  out += format("stubs: %s; skels: %s%s\n", architectures(folder, stub_file), skels,
                 kEmulates ? " (a device needs those of its architecture, the emulator none)" : "");
   const char *const path = std::getenv("ADSP_LIBRARY_PATH");
   out += format("device nodes: %s; ADSP_LIBRARY_PATH: %s\n", nodes, path ? printable(path, 300).c_str() : "not set");

@@ -1,91 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/qnn/library.h"
 
-#include <elf.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/htp/qnn/library_file.h"
 #include "backends/htp/qnn/log.h"
-#include "base/os_error.h"
-#include "base/os/file.h"
 #include "base/os/library.h"
 
 namespace quarry::qnn {
 
 namespace {
 
-constexpr char kHtpFile[] = "libQnnHtp.so", kSystemFile[] = "libQnnSystem.so", kIrFile[] = "libQnnIr.so";
-constexpr const char *kHowToGet =
-    os::kMusl ? "Qualcomm's libraries are linked with glibc, and this Quarry is built for musl: take a build for glibc "
-                "(the manylinux wheel), on a system that has it, for htp; cpu runs here"
-              : "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the "
-                "environment variable QUARRY_QNN_PATH";
-
-bool is_folder(const String &path) {
-  os::FileInfo info;
-  return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Folder;
-}
-bool is_file(const String &path) {
-  os::FileInfo info;
-  return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Regular;
-}
-String folder_of(const String &file) {
-  const std::size_t slash = file.rfind('/');
-  return slash == String::npos ? String() : file.substr(0, slash);
-}
-
-#if defined(__x86_64__)
-constexpr std::uint16_t kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint16_t kMachine = EM_AARCH64;
-#else
-constexpr std::uint16_t kMachine = EM_NONE;
-#endif
-
-const char *machine_name(std::uint16_t machine) {
-  return machine == EM_X86_64    ? "x86-64"
-         : machine == EM_AARCH64 ? "aarch64"
-         : machine == 164        ? "Hexagon"
-                                 : "another machine";
-}
-
-Status unfit(const String &path, const String &found, const String &expected, std::string_view hint = kHowToGet) {
-  return Status::error(ErrorId::backend_library,
-                       format("%s: found %s, expected %s", printable(path, 1000), found, expected), hint);
-}
-
-// The dynamic loader says little about a file of another kind; a look at its header says it in words.
-Status check_file(const String &path) {
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file) {
-    const int number = errno;
-    return Status::error(os_error_id(number, ErrorId::backend_library),
-                         format("%s: %s; expected libQnnHtp.so or another library of QNN, or the folder that has it",
-                                printable(path, 1000), os_error_text(number)),
-                         kHowToGet);
-  }
-  Elf64_Ehdr header{};
-  const std::size_t read = std::fread(&header, 1, sizeof header, file);
-  std::fclose(file);
-  const String expected = format("a shared library for %s", machine_name(kMachine));
-  if (read != sizeof header || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return unfit(path, "no ELF file", expected);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine)
-    return unfit(path, format("a file for %s", machine_name(header.e_machine)), expected,
-                 "each machine has libraries of its own; take those for this one");
-  return {};
-}
-
-Result<void *> open_file(const String &path) {
-  if (path.find('/') != String::npos) QR_RETURN_IF_ERROR(check_file(path));
-  if (void *const handle = os::open_library(path.c_str())) return handle;
-  return Status::error(ErrorId::backend_library,
-                       format("%s: the loader says: %s", printable(path, 1000), printable(os::library_error(), 1000)),
-                       kHowToGet);
-}
+constexpr char kHtpFile[] = QR_QNN_FILE("QnnHtp"), kSystemFile[] = QR_QNN_FILE("QnnSystem"),
+               kIrFile[] = QR_QNN_FILE("QnnIr");
 
 // How many slots of the table a core version has for certain.
 std::size_t slots_of(std::uint32_t core_minor) {
@@ -219,7 +148,7 @@ Result<Api> open_ir_library(const Library &beside, std::string_view path) {
   const Provider **list = nullptr;
   std::uint32_t count = 0;
   if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
-    return unfit(file, "no providers of the QNN interface", "libQnnIr.so");
+    return unfit(file, "no providers of the QNN interface", kIrFile);
   const Provider &provider = *list[0];
   if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Ir))
     return unfit(file,
@@ -231,7 +160,7 @@ Result<Api> open_ir_library(const Library &beside, std::string_view path) {
   std::memcpy(&api, &provider.api, std::min(slots_of(provider.version.core.minor) * sizeof(void *), sizeof(Api)));
   if (!api.logCreate || !api.logFree || !api.backendCreate || !api.backendFree || !api.contextCreate ||
       !api.contextFree || !api.graphCreate || !api.tensorCreateGraphTensor || !api.graphAddNode || !api.graphFinalize)
-    return unfit(file, "a table without functions that are needed", "libQnnIr.so");
+    return unfit(file, "a table without functions that are needed", kIrFile);
   return api;
 }
 

@@ -8,13 +8,14 @@
 
 #include "base/os/library.h"
 #include "base/os/mapping.h"
+#include "base/os/path.h"
 #include "base/os/shared_memory.h"
 #include "base/os_error.h"
 
 namespace quarry::htp {
 
 SharedMemory::SharedMemory(const String &folder) {
-  constexpr char kFile[] = "libcdsprpc.so";
+  constexpr char kFile[] = "libcdsprpc" QR_LIBRARY_SUFFIX;
   void *library = folder.empty() ? nullptr : os::open_library((folder + "/" + kFile).c_str());
   if (!library) library = os::open_library(kFile);
   if (!library) return;

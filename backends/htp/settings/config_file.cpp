@@ -8,6 +8,7 @@
 
 #include "backends/common/json.h"
 #include "backends/htp/settings/power.h"
+#include "base/os/console.h"
 #include "base/os_error.h"
 
 namespace quarry::htp {
@@ -197,7 +198,7 @@ Result<ConfigFile> ConfigFile::read(std::string_view path) {
   if (path.empty()) return ConfigFile();
   constexpr std::size_t kMost = 1 << 20;
   const String name(path);
-  std::FILE *const file = std::fopen(name.c_str(), "rb");
+  std::FILE *const file = os::open_stream(name.c_str());
   String text(kMost + 1, '\0');
   const int number = errno;
   if (file) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <iterator>
 
 namespace quarry::os {
 namespace {

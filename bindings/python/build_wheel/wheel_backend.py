@@ -9,6 +9,7 @@ x86_64-linux-musl, aarch64-linux-musl (tools/cross/zig/zig.sh). QUARRY_BUILD nam
 import base64
 import glob
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -32,7 +33,9 @@ MUSL_LATER = {"qsort_r": "1.2.3", "pthread_getname_np": "1.2.3", "statx": "1.2.5
 
 
 def run(*command, **kwargs):
-    done = subprocess.run(command, capture_output=True, text=True, **kwargs)
+    # pip points Python at what it installed for this build alone, and a meson in a venv of its own would not find its own.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -89,7 +92,9 @@ def installed_tree(config, work):
         if not os.path.exists(os.path.join(build, "build.ninja")):
             # Packed relocations need glibc 2.36, or musl 1.2.4; without, an older one will do.
             run(meson, "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false", *options)
-        run("ninja", "-C", build)
+        # What is installed, and no examples.
+        installed = [file for target in json.loads(run(meson, "introspect", "--targets", build)) if target["installed"] for file in target["filename"]]
+        run("ninja", "-C", build, *(os.path.relpath(file, build) for file in installed))
         run(meson, "install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", tree)
     return tree
 

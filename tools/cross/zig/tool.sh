@@ -17,6 +17,8 @@ for argument do
   shift
   case $argument in
     -Wl,--fatal-warnings) continue ;;
+    # What is precompiled has no times of headers in it, so that ccache knows it in the next folder.
+    c++-header) set -- "$@" "$argument" -Xclang; argument=-fno-pch-timestamp ;;
     -march=x86-64-v*) argument=-mcpu=x86_64_v${argument#-march=x86-64-v} ;;
     -march=armv8.2-a+dotprod+fp16) argument=-mcpu=generic+v8_2a+dotprod+fullfp16 ;;
   esac
