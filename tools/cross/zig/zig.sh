@@ -11,9 +11,8 @@ onnx=1
 [ "${1-}" != --no-onnx ] || { onnx=''; shift; }
 target=${1-}
 case $target in
-  x86_64-linux-musl | aarch64-linux-musl) system=linux strip=${target%%-*}-linux-gnu-strip ;;
-  x86_64-windows-gnu | aarch64-windows-gnu) system=windows strip=true ;;  # what it links for Windows has its symbols in files of their own
-  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64-linux-musl, aarch64-linux-musl, x86_64-windows-gnu or aarch64-windows-gnu" >&2; exit 2 ;;
+  x86_64-linux-musl | aarch64-linux-musl) ;;
+  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64-linux-musl or aarch64-linux-musl" >&2; exit 2 ;;
 esac
 machine=${target%%-*}
 begin_target "$target"
@@ -30,8 +29,7 @@ cmp -s "$root/tools/cross/zig/tool.sh" "$here/bin/tool.sh" || cp "$root/tools/cr
 for tool in cc c++ ar ranlib; do ln -sfn tool.sh "$here/bin/$tool"; done
 
 need_headers
-case $system in linux) cmake_system=Linux ;; *) cmake_system=Windows ;; esac
-[ -z "$onnx" ] || need_onnx "$cmake_system" "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
+[ -z "$onnx" ] || need_onnx Linux "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
 
 # Nothing that is built is run by the build: its loader need not be there.
 write_if_new "$here/cross.ini" <<END
@@ -42,7 +40,7 @@ cpp = [$ccache'$here/bin/c++']
 ar = '$here/bin/ar'
 ranlib = '$here/bin/ranlib'
 pkg-config = 'pkg-config'
-strip = '$strip'
+strip = '$machine-linux-gnu-strip'
 
 [properties]
 needs_exe_wrapper = true
@@ -54,7 +52,7 @@ cpp_args = ['-isystem', '$prefix/include']
 cpp_link_args = ['-L$prefix/lib']
 
 [host_machine]
-system = '$system'
+system = 'linux'
 cpu_family = '$machine'
 cpu = '$machine'
 endian = 'little'
