@@ -356,7 +356,8 @@ static void test_sessions_without(void **state) {
   close_fixture(&f);
 }
 
-/* Behind the first runs of its lengths a session allocates nothing; a state that runs out of memory is as it was. */
+/* Behind the first runs of its lengths a session on cpu allocates nothing (cpu-reference makes room for a range's
+ * shapes in each run); a state that runs out of memory is as it was. */
 static void test_memory(void **state) {
   size_t b;
   (void)state;
@@ -371,7 +372,7 @@ static void test_memory(void **state) {
       memset(&h, 0, sizeof h);
       made = f.counter.made;
       for (i = 0; i < 10; ++i) step(f.session, &h, 1 + i % 2, &seed);
-      if (round > 1) assert_int_equal(f.counter.made, made);
+      if (round > 1 && b == 0) assert_int_equal(f.counter.made, made);
       OK(qr_state_reset(f.state));
     }
     memset(&h, 0, sizeof h);

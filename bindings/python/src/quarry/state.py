@@ -93,7 +93,7 @@ class State(Handle):
         index, info = self._find(which)
         tensors = Tensors([_told(info)], "qr_tensor *[]")
         tensors.set_output(0, None, own=True)
-        check(lib.qr_state_read(self._ptr, index, tensors.items[0]))
+        check(lib.qr_state_read(self._ptr, index, tensors.pointers[0]))
         return tensors.result(0)
 
     def __setitem__(self, which: Union[int, str], value: ArrayLike) -> None:
@@ -101,7 +101,7 @@ class State(Handle):
         index, info = self._find(which)
         tensors = Tensors([_told(info)], "const qr_tensor *[]")
         tensors.set_input(0, value)
-        check(lib.qr_state_write(self._ptr, index, tensors.items[0]))
+        check(lib.qr_state_write(self._ptr, index, tensors.pointers[0]))
 
     def _find(self, which: Union[int, str]) -> Tuple[int, StateTensor]:
         found = self.tensors
