@@ -26,6 +26,7 @@ import numpy as np
 
 import oracle
 import neighbours
+import provider_suite
 import random_operators
 import shrink
 
@@ -35,13 +36,15 @@ LARGEST = 40000  # elements of a result
 
 def made(rows, name):
     """The case of a name, with its expected results; or a text that says why there is none."""
-    letter, seed, number, what = re.fullmatch(r"([ogw])(\d+)_(\d+)_(\w+)", name).groups()
+    letter, seed, number, what = re.fullmatch(r"([ogpw])(\d+)_(\d+)_(\w+)", name).groups()
     mixed = int(seed) * 1_000_003 + int(number)
     if letter == "g":
         import random_models
         case = random_models.short_graph(mixed)
     elif letter == "w":
         case = neighbours.among(rows, mixed, what)
+    elif letter == "p":
+        case = provider_suite.one(rows, mixed, int(number))
     else:
         case = random_operators.one(rows, mixed, what)
     if case is None:
@@ -254,6 +257,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--operators", type=int, default=1000, help="cases of one operator")
     parser.add_argument("--graphs", type=int, default=300, help="graphs of two to six nodes: of forms that passes look for, and as many of one operator among neighbours")
+    parser.add_argument("--suite", type=int, default=0, help="cases of the families that the suite of ONNX Runtime's QNN provider has (provider_suite.py)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", dest="first", type=int, default=0, help="the number of the first case and graph: a long run in parts")
     parser.add_argument("--way", choices=("both", "onnx", "container"), default="both", help="how cases reach the backend")
@@ -278,6 +282,7 @@ def main():
     cut = lambda count: range(given.first, given.first + count)
     names = [f"o{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in cut(given.operators)] + [f"g{given.seed}_{n:05d}_graph" for n in cut(given.graphs)]
     names += [f"w{given.seed}_{n:05d}_{operators[n % len(operators)]}" for n in cut(given.graphs)]
+    names += provider_suite.names(given.seed, given.first, given.suite)
     names = [given.only] if given.only else names
     cases = os.path.join(given.out, "cases")
     if not given.drawn:
