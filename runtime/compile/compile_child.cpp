@@ -40,8 +40,8 @@ Result<String> check_in_child(const Model &, const OptionSet &, const CallWatch 
 namespace {
 
 constexpr const char *kProgram = "quarry-compiler";
-// A child that is asked to stop gets this long to do so by itself, which also removes what it was writing.
-constexpr std::uint64_t kGraceNs = 500'000'000;
+// A child that is asked to stop gets this long to do so by itself; what it makes is written by this process.
+constexpr std::uint64_t kGraceNs = 40'000'000;
 
 Status failure(const char *what, int error) {
   return Status::errorf(os_error_id(error, ErrorId::compile_process), "the process that compiles: %s: %s", what,

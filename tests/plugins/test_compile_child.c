@@ -155,12 +155,16 @@ static void test_stop(void **state) {
     assert_true(now() - begun < 10);
     pthread_join(thread, NULL);
     qr_signal_reset(call.signal);
-    begun = now();
-    qr_signal_set_timeout(call.signal, 200000000);
-    fails(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path_of("x.qrm")), &call),
-          QR_DEADLINE_EXCEEDED, "QR-C0012");
-    qr_signal_set_timeout(call.signal, QR_NO_TIMEOUT);
-    assert_true(now() - begun < 10);
+    double least = 10;
+    for (int time = 0; time < 4; ++time) { /* of several, as others may work on the machine */
+      begun = now();
+      qr_signal_set_timeout(call.signal, 200000000);
+      fails(qr_model_compile(f->model, f->options, &(qr_target)QR_TARGET_AT(path_of("x.qrm")), &call),
+            QR_DEADLINE_EXCEEDED, "QR-C0012");
+      qr_signal_set_timeout(call.signal, QR_NO_TIMEOUT);
+      if (now() - begun < least) least = now() - begun;
+    }
+    assert_true(least < 0.26); /* at most 50 ms past the deadline, and what making a process takes */
     check_clean(0);
   }
   qr_signal_destroy(call.signal);
