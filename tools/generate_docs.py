@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the parts of docs/ that come from tables: options.md, operators.md (from the built program) and errors.md (from base/error_ids.inc).
+"""Writes the parts of docs/ that come from tables: options.md, operators.md (from the built program), errors.md (from base/error_ids.inc) and htp_document.md (from
+backends/htp/document.tsv).
 
     tools/generate_docs.py [--check] QUARRY_PROGRAM
 
@@ -70,6 +71,30 @@ def with_families(table):
     return "\n".join(lines) + "\n"
 
 
+STATES = {"here": "works here", "device": "by the interface", "own": "Quarry's own way", "refused": "refused"}
+
+
+def htp_document():
+    """Rows of the table by section: a key that is a word of code is written as one."""
+    out = ["# Qualcomm's HTP document, row by row", "",
+           "What the document of the HTP backend and the newest release of ONNX Runtime's QNN provider have, and what becomes of it here. *Works here*: on the emulator, tested. *By the interface*: "
+           "the calls and structures that it states, tested on a stand-in for the libraries; the emulator refuses it or has nothing to show. *Refused*: an error with the reason. "
+           "This page is made from `backends/htp/document.tsv` by `tools/generate_docs.py`; a key of the provider's library that is not in it fails a test. [Options](htp/options.md) says more of each option.", ""]
+    section = None
+    for number, line in enumerate(open(os.path.join(root, "backends/htp/document.tsv"), encoding="utf-8"), 1):
+        if line.startswith("#"):
+            continue
+        cells = line.rstrip("\n").split("\t")
+        if len(cells) != 4 or not all(cells) or cells[2] not in STATES:
+            sys.exit(f"backends/htp/document.tsv, line {number}: found {len(cells)} cells and state '{cells[2] if len(cells) > 2 else ''}', expected section, key, one of {', '.join(STATES)}, and how")
+        if cells[0] != section:
+            section = cells[0]
+            out += [f"## {section}", "", "| what | | how |", "|---|---|---|"] if out[-1] == "" else ["", f"## {section}", "", "| what | | how |", "|---|---|---|"]
+        word = lambda text: re.sub(r"(?<![\w`])([a-z]\w*[_.]\w+[\w.]*|[A-Z]+_[A-Z_0-9]+)(?![\w`(])", r"`\1`", text)
+        out.append(f"| {word(cells[1])} | {STATES[cells[2]]} | {word(cells[3])} |")
+    return "\n".join(out) + "\n"
+
+
 def main():
     check = "--check" in sys.argv
     quarry = [a for a in sys.argv[1:] if a != "--check"][0]
@@ -96,6 +121,7 @@ def main():
     write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`, with the family of each operator from `graph/ops/ops.inc`. native: by kernels or operations of the backend; decomposed: as operators that it has; by the reference: by the kernels of cpu-reference, within cpu; by the host: where data-dependent shapes are asked for (`gpu.tail=host`). Resize with align_corners and constant scales stretches to the length that the model states for its result (value_info or output), as PyTorch and ONNX Runtime do, else to scale times length, as ONNX has it.\n\n" +
           with_families(program(quarry, "ops", "--markdown")) +
           "\n## com.microsoft\n\nThese operators of ONNX Runtime's own domain are read too, as the ones above: " + ", ".join(microsoft()) + ".\n")
+    write("htp_document.md", htp_document())
     if check and stale:
         print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")
         sys.exit(1)

@@ -328,6 +328,10 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       return Status::error(ErrorId::bad_option_value,
                            "option htp.optrace_dir: found '', expected a folder for the files that the library writes "
                            "when htp.optrace is 1");
+    if (call.traces && !call.profile)
+      plugin::log(backend->allocator.host(), QR_LOG_WARN, "options",
+                  "htp.optrace=1: nothing measures this compilation, and so the library writes no trace of it: compile "
+                  "with a profile");
     QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled,
                         htp::compile(library, std::move(graphs), options, step, call));
     if (stop.stopped()) return stop.status("compile");
@@ -356,7 +360,7 @@ Result<htp::Blob> blob_of(const qr_blob &blob) {
 
 qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
-  return guard(backend->allocator, nullptr, [&]() -> Status {
+  return guard(backend->allocator, reason, [&]() -> Status {
     const auto grade = [&](std::int32_t value, const String &why) {
       plugin::give_grade(value, why, out_grade, *reason);
     };
@@ -367,8 +371,8 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
             format("blob: found version %u, expected %u", request->blob->version, htp::kBlobVersion));
     } else if (!blob.ok()) {
       grade(QR_PLUGIN_GRADE_RECOMPILE, String(blob.status().message()));
-    } else if (!library.ok()) {
-      grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(library.status().message()));
+    } else if (!library.ok()) {  // nothing is wrong with the blob
+      return library.take_status();
     } else {
       const auto option = [&](std::string_view key, std::string_view fallback) {
         return plugin::option(request->options, request->option_count, key, fallback);
@@ -405,6 +409,11 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> engine,
                         backend->engine(library, *soc, settings.flag("htp.signed_pd"), settings.text("op_packages")));
+    if (!view(request->group).empty() && !settings.flag("enable_htp_spill_fill_buffer") &&
+        !settings.flag("enable_vtcm_backup_buffer_sharing"))
+      plugin::log(backend->allocator.host(), QR_LOG_WARN, "options",
+                  "context.group: nothing is shared without enable_htp_spill_fill_buffer=1 or "
+                  "enable_vtcm_backup_buffer_sharing=1");
     htp::LoadedContext::Request loading{
         {}, std::move(settings), String(view(request->group)), &backend->groups, request->profile, {}};
     std::uint64_t met = 0;

@@ -15,6 +15,8 @@ constexpr struct {
   std::string_view stem, id;
 } kQnnLibraries[] = {{"QnnHtp", "htp"}, {"QnnCpu", "cpu"}, {"QnnGpu", "gpu"}, {"QnnSaver", "saver"}, {"QnnIr", "ir"}};
 
+constexpr std::string_view kLibraryPath = "htp.library_path";
+
 std::uint32_t number(std::string_view text) noexcept {  // of a value that was checked when it was set
   std::uint32_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -133,8 +135,23 @@ Result<Settings> resolve_settings(const OptionSet *options) {
     const std::optional<OptionRow> row = find_option_row(name);
     if (!row || !is_core_scope(row->scope)) settings.backend_keys.push_back({name, value});
   }
+  // The folder of QNN's library counts too.
+  const std::string_view library = options->given("backend_path");
+  if (backend_of_path(library) == kQnnLibraries[0].id && os::last_separator(library) != library.npos)
+    settings.backend_keys.push_back({kLibraryPath, library});
   return settings;
 }
+
+namespace {
+
+// The option, or the file of backend_path.
+std::string_view named_library(const Settings &settings) noexcept {
+  for (const KeyValue &given : settings.backend_keys)
+    if (given.key == kLibraryPath) return given.value;
+  return {};
+}
+
+}  // namespace
 
 Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *options, const loader::Plugin &plugin) {
   PluginOptions out;
@@ -145,6 +162,7 @@ Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *
       if (const auto found = options->values().find(row.key); found != options->values().end()) value = found->second;
       else if (ours && value.empty()) value = ours->default_value;
     }
+    if (row.key == kLibraryPath) value = named_library(settings);
     // A plugin may allow less than Quarry's table does.
     if (value != row.default_value)
       QR_RETURN_IF_ERROR(check_option_value(row.key, row.values, value).with("backend", plugin.id()));
@@ -156,6 +174,8 @@ Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *
 }
 
 Result<std::uint32_t> choose_device(const Settings &settings, const loader::Plugin &plugin, DeviceUse use) {
+  // Whether a device is usable was asked without the library that an option names: the backend says what it lacks.
+  if (!named_library(settings).empty()) use = DeviceUse::CompileOnly;
   const auto &devices = plugin.devices();
   const String id(plugin.id());
   if (settings.device_given) {

@@ -7,10 +7,11 @@ import json
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 
-from onnx_file import F32, onnx_file, onnx_node
+from onnx_file import F32, initializer, onnx_file, onnx_node
 from program import build, check, environment, finish, image, model, new_folder, npy, require, root, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -67,6 +68,20 @@ require("the same bytes", data("child.qrm") == data("raw.qrm"))
 environment.pop("QUARRY_QNN_PATH")
 check("the libraries where an option says", run("compile", path("own.bin"), *TRUST, "-O", "htp.library_path=" + sys.argv[3], "-o", path("no.qrm")), 0)
 check("no libraries", run("inspect", path("own.bin"), *TRUST, "-O", "htp.library_path=" + folder), 3, "QR-B00", folder)
+with open(os.path.join(sys.argv[3], "libQnnHtp.so"), "rb") as file:
+    part = file.read(3 << 20)
+with open(path("libQnnHtp.so"), "wb") as out:
+    out.write(part)
+check("a library that is cut off", run("run", model, "--zeros", *HTP, env={**environment, "QUARRY_QNN_PATH": folder}), 3, "libQnnHtp.so", "a file that ends before its segments do")
+check("and doctor says so", run("doctor", env={**environment, "QUARRY_QNN_PATH": folder}), 0, "a file that ends before its segments do")
+os.remove(path("libQnnHtp.so"))
+# Where the libraries are is said by an option alone, whatever the environment; what is missing is named, and not the container.
+check("a container", run("compile", model, *HTP, "-O", "soc_model=SM8650", "-O", "container.keep_graph=0", "-o", path("kept.qrm"), env={**environment, "QUARRY_QNN_PATH": sys.argv[3]}), 0)
+for elsewhere in ("", "/nowhere"):
+    check("the option alone, for a session", run("run", path("kept.qrm"), "--zeros", *HTP, "-O", "htp.library_path=" + sys.argv[3], env={**environment, "QUARRY_QNN_PATH": elsewhere}), 0)
+check("the folder of backend_path", run("run", path("kept.qrm"), "--zeros", "-O", "backend_path=" + os.path.join(sys.argv[3], "libQnnHtp.so"), env={**environment, "QUARRY_QNN_PATH": ""}), 0)
+result = check("an option that names nothing", run("run", path("kept.qrm"), "--zeros", *HTP, "-O", "htp.library_path=/nowhere", env={**environment, "QUARRY_QNN_PATH": ""}), 3, "QR-B0008", "/nowhere: No such file", "tools/get_qnn.sh")
+require("nothing is wrong with the container", "compile the model again" not in result.stderr, result.stderr)
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
 
 # From memory, by the C ABI: nothing lies beside it.
@@ -147,6 +162,31 @@ for kind in ("beside", "within"):
                                     stderr=subprocess.PIPE, text=True, timeout=120)
             require("ONNX Runtime's QNN provider gives the same from " + name, result.stdout.splitlines()[-1:] == ["equal"], result.stdout[-300:] + result.stderr[-800:])
 check("a folder that is not there", run("run", path("buckets.onnx"), inputs[1], *BUCKETS, *WRITE, "-O", "ep.context_file_path=" + path("none/x.onnx")), 3, "option ep.context_file_path", "none/x_1.onnx")
+
+# Of several graphs those alone that the file of backend extensions names.
+check("both in a container", run("compile", path("buckets.onnx"), *BUCKETS, "-o", path("two.qrm")), 0, "2 graphs")
+for listed in (["g"], ["g#1"], ["g", "g#1"]):
+    with open(path("enable.json"), "w") as out:
+        json.dump({"context_configs": {"enable_graphs": listed}, "graph_configs": [{"graph_name": listed[0], "graph_priority": "high"}]}, out)
+    for batch, name in ((1, "g"), (3, "g#1")):
+        enabled = name in listed
+        check(f"{name} of {listed}", run("run", path("two.qrm"), inputs[batch], *HTP, "-O", "htp.config_file=" + path("enable.json"), "--save", path("two")), 0 if enabled else 3,
+              *([] if enabled else [f"graph {name}: it is not loaded", "enable_graphs"]))
+        require("and right", not enabled or data("two/y.npy") == data(f"b{batch}/y.npy"))
+
+# Graphs that share weights are not loaded here, in any of their forms: the library would end the process.
+with open(path("shared.onnx"), "wb") as out:
+    out.write(onnx_file([onnx_node("Gemm", ["x", "w"], ["y"])], [("x", F32, ("batch", 64))], [("y", F32, ("batch", 32))],
+                        initializers=[initializer("w", F32, (64, 32), struct.pack("<2048f", *[(i % 37 - 18) / 64 for i in range(2048)]))]))
+SHARING = (*HTP, "-O", "soc_model=SM8650", "-O", "enable_htp_weight_sharing=1", "-O", "container.keep_graph=0")
+npy(path("x64.npy"), (1, 64))
+check("compile with weights that are shared", run("compile", path("shared.onnx"), *SHARING, "--shape", "batch=1", "--shape", "batch=3", "-o", path("shared.qrm")), 0, "2 graphs")
+run("compile", path("shared.onnx"), *SHARING, "--shape", "batch=1", "--shape", "batch=3", "-O", "ep.context_embed_mode=0", "-o", path("shares.onnx"))
+check("one graph alone", run("compile", path("shared.onnx"), *SHARING, "--shape", "batch=1", "-o", path("alone.qrm")), 0)
+check("which runs", run("run", path("alone.qrm"), path("x64.npy"), *HTP), 0)
+for name, how in (("shared.qrm", HTP), ("shares_1.onnx", TRUST), ("shares_htp.bin", TRUST)):
+    inputs_of = [path("x64.npy")] if name != "shares_htp.bin" else ["--zeros"]
+    check("refused: " + name, run("run", path(name), *inputs_of, *how), 3, "found 2 graphs that share", "bytes of weights", "compile without enable_htp_weight_sharing")
 
 # Their binary by itself: all graphs, distinguished by name; a part of it by the options that take parts of any model.
 several = about("beside_htp.bin")

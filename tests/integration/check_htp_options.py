@@ -6,6 +6,7 @@ check_htp_options.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -98,11 +99,30 @@ check("a package that is not there: the library's word", compiled("op_packages=M
 check("compile", compiled(), 0)
 check("a package that is not there, where is loaded", run("run", container, "--backend", "htp", "--zeros", "-O", "context.recompile=never", "-O", "op_packages=MyOp:/nowhere/libmine.so:Mine"), 3,
       "op_packages")
-for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "refuses to prepare a graph again"), ("htp_reused_io_limit_mb=3", "no configuration")):
+for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "no sections"), ("qnn_saver_path=/tmp/x", "no call is recorded")):
     key = option.split("=")[0]
     check("refused: " + key, run("run", container, "--backend", "htp", "--zeros", "-O", option), 3, "option " + key, "does not do", reason)
+check("more threads than there are", compiled("htp.hvx_threads=5"), 3, "htp.hvx_threads", "found 5 for SM8650", "at most 4")
+check("a key that the library's compiler does not know", compiled("htp.finalize_config=O=1,foo=3"), 3, "htp.finalize_config", "found key foo", "does not know")
 check("bf16 before v81", compiled("htp_bf16_enable=1"), 3, "htp_bf16_enable", "from v81 on")
 check("bf16 on a SoC without it: the library's word", compiled("htp_bf16_enable=1", soc="SM8850"), 3, "doesn't support BF16")
 check("nodes are not asked about", compiled("htp_bf16_enable=1", "skip_backend_op_validation=1", soc="SM8850"), 3, "tensorCreateGraphTensor", "BFLOAT16 is unsupported")
 check("an overflow that cannot be clamped", compiled("enable_htp_fp16_clamp_overflow=1", soc="SM8850"), 3, "enable_htp_fp16_clamp_overflow", "from v81 on", "131008")
+
+# ---- every key of ONNX Runtime's provider, as its library has them as words, is a row of the table of the document
+with open(os.path.join(libraries, "libonnxruntime_providers_qnn.so"), "rb") as file:
+    words = {word.decode() for word in re.findall(rb"(?<=\x00)[a-z][a-z0-9_.]{4,60}(?=\x00)", file.read())}
+beginnings = ("htp_", "qnn_", "qnn.", "enable_", "disable_", "vtcm_", "soc_", "rpc_", "dump_", "json_", "op_", "offload_", "skip_", "num_graph_", "extended_", "profiling_", "device_id", "backend_", "ep.", "session.",
+              "framework_", "genie_", "kvcache_", "is_multi_", "stop_", "share_")
+others = {"op_mappings", "op_types", "qnn_subgraphs", "soc_traces"}  # of files that it writes
+keys = {word for word in words if word.startswith(beginnings) and not word.endswith(".cc")} - others
+with open(os.path.join(os.path.dirname(__file__), "..", "..", "backends", "htp", "document.tsv"), encoding="utf-8") as file:
+    table = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+told = {key.strip() for row in table for key in row[1].split(",")}
+require("the provider's library has keys", len(keys) > 55, sorted(keys))
+require("each is in backends/htp/document.tsv", not keys - told, sorted(keys - told))
+known = {row["key"] for row in json.loads(run("options", "--json").stdout)} if not keys - told else set()
+unknown = {key for key in keys if key not in known}
+refused = {key.strip() for row in table if row[2] == "refused" for key in row[1].split(",")}
+require("what is no option is called refused", unknown <= refused, sorted(unknown - refused))
 finish()

@@ -69,7 +69,7 @@ for option, call, word in (("htp.io_memory_estimation=1", "contextCreateFromBina
                            ("htp_share_resource_optimization=1", "contextCreateFromBinaryListAsync", "1000 NotSupported"),
                            ("htp.hmx_timeout_us=5", "setPowerConfig of option 4", "13001 PowerArgument")):
     check("the emulator refuses " + option, ran(option), 3, option.split("=")[0].replace("htp.hmx_timeout_us", "setPowerConfig"), call, word)
-check("an option that nothing is done with", ran("htp_reused_io_limit_mb=3"), 3, "htp_reused_io_limit_mb", "does not do")
+check("an option that nothing is done with", ran("enable_dx12_shared_memory_allocator=1"), 3, "enable_dx12_shared_memory_allocator", "does not do")
 
 # ---- measured calls: the library's names and units, our tree
 for level, names, node in (("basic", ["QNN (execute) time=", "Accelerator (execute) time=", "QNN (load binary) time="], False),

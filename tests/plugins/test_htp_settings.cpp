@@ -2,6 +2,7 @@
 // Options of the htp backend and its file of backend extensions, as configurations on the stand-in for Qualcomm's
 // libraries; refusals, ours and the library's.
 #include <array>
+#include <filesystem>
 
 #include "backends/htp/qnn/function_table.h"
 #include "tests/plugins/standin_fixture.h"
@@ -41,6 +42,7 @@ TEST_CASE("options of graph, context and device become configurations") {
                     {"qnn_context_priority", "high"},
                     {"htp.file_read_memory_budget_mb", "25"},
                     {"htp.io_memory_estimation", "1"},
+                    {"htp_reused_io_limit_mb", "5"},
                     {"htp.init_acceleration", "1"},
                     {"htp.dsp_memory_profiling", "1"}});
   for (const char *line :
@@ -49,7 +51,7 @@ TEST_CASE("options of graph, context and device become configurations") {
         "  graph.custom 8=2",       "  graph.custom 4=1",       "  graph.custom 5=1",       "  graph.finalize some_key",
         "  context.custom 7=1,0",   "  context.custom 1=1,0",   "  context.custom 13=1,0",  "  context.custom 11=1,0",
         "  device.signed_pd=1",     "  context 1=200",          "  context.custom 3=25,0",  "  context.custom 6=1,0",
-        "  context.custom 8=1,0",   "  context.custom 4=1,0"}) {
+        "  context.custom 8=1,0",   "  context.custom 4=1,0",   "  context.custom 17=5,0"}) {
     CAPTURE(line);
     CHECK(standin.has(line));
   }
@@ -79,16 +81,45 @@ TEST_CASE("what the library would take and not do is refused") {
   refused("htp.finalize_config", "some_key", "'some_key' in some_key");
   refused("htp.finalize_config", "a=1,=2", "'=2'");
   refused("htp.finalize_config", "a=1,b=x", "'b=x'");
+  refused("htp.finalize_config", "a=1,unknown_one=2", "found key unknown_one, which this library's compiler");
   // Nor is anything given that nothing reads.
   for (const auto &[key, value, other] :
        {std::array{"htp.max_spill_fill_buffer", "100", "enable_htp_spill_fill_buffer"},
         std::array{"json_qnn_graph_dir", "/tmp", "dump_json_qnn_graph"},
         std::array{"dump_qnn_ir_dlc_dir", "/tmp", "dump_qnn_ir_dlc"},
         std::array{"framework_op_trace_dir", "/tmp", "enable_framework_op_trace"},
-        std::array{"htp.optrace_dir", "/tmp", "htp.optrace"}})
+        std::array{"htp.optrace_dir", "/tmp", "htp.optrace"},
+        std::array{"qnn_saver_path", "/tmp/x", "no call is recorded"}})
     refused(key, value, other);
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.file_read_memory_budget_mb", "1"}, {"disable_file_mapped_weights", "1"}});
+                 },
+                 QR_INVALID_ARGUMENT),
+             {"htp.file_read_memory_budget_mb and disable_file_mapped_weights", "a mapped file alone"}));
   refused("extended_udma", "1", "from v81 on");
   refused("enable_htp_weight_sharing", "1", "from v73 on", "SM8450");
+}
+
+TEST_CASE("each priority, and a mode that leaves clocks to the system") {
+  const Standin standin;
+  qr::Runtime runtime;
+  for (const auto &[word, number] : {std::pair{"low", 0},
+                                     {"normal_low", 50},
+                                     {"normal_high", 150},
+                                     {"high", 200},
+                                     {"high_plus", 300},
+                                     {"critical", 400},
+                                     {"critical_plus", 500}}) {
+    CAPTURE(word);
+    standin.begin_log();
+    session(runtime, {{"qnn_context_priority", word}});
+    CHECK(standin.has("  context 1=" + std::to_string(number)));
+  }
+  standin.begin_log();
+  qr::Session made = session(runtime, {{"htp_performance_mode", "system_settings"}});
+  CHECK(run(made));
+  CHECK_EQ(standin.count("vote"), 0u);
 }
 
 TEST_CASE("what the library's words mean stands before them, and a way out") {
@@ -127,7 +158,7 @@ TEST_CASE("a configuration that is refused is named, with the library's word") {
                  [&] {
                    session(runtime, {{"htp.io_memory_estimation", "1"}});
                  },
-                 QR_INTERNAL),
+                 QR_UNSUPPORTED),
              {"contextCreateFromBinary with htp.io_memory_estimation=1", "1000 NotSupported"}));
 }
 
@@ -175,10 +206,36 @@ TEST_CASE("the file of backend extensions") {
   with(R"({"groupContext": {"share_resources": true}})");
   CHECK_EQ(standin.count("contextCreateFromBinaryListAsync"), 1u);
 
-  const auto refused = [&](const char *text, std::initializer_list<const char *> parts) {
+  // What no option has a name for.
+  with(R"({"graphs": [{"vtcm_size": 4194304, "dlbc_weights": 1, "slc_alloc_enable": 1}],
+           "context_configs": {"is_persistent_binary": true, "memory_limit_hint": 7, "enable_graphs": ["test"],
+                               "graph_retention_order": ["test"], "spill_fill_buffer": 0, "weights_buffer": 0},
+           "graph_configs": [{"graph_name": "test", "graph_priority": "critical"}]})",
+       {{"soc_model", "SM8850"}});
+  for (const char *line : {"  graph.custom 10=4194304", "  graph.optimization 5=1", "  graph.optimization 7=1",
+                           "  context 7=1", "  context 6=7", "  context 10=test", "  graph 3=400"}) {
+    CAPTURE(line);
+    CHECK(standin.has(line));
+  }
+  CHECK_EQ(standin.count("  graph 3=400"), 2u);  // when it is made, and when it was loaded
+  CHECK_EQ(standin.count("graphSetConfig"), 1u);
+
+  const auto refused = [&](const char *text, std::initializer_list<const char *> parts, Pairs more = {}) {
     CAPTURE(text);
-    CHECK(says(failure([&] { with(text); }, QR_INVALID_ARGUMENT), parts));
+    CHECK(says(failure([&] { with(text, more); }, QR_INVALID_ARGUMENT), parts));
   };
+  refused(R"({"context_configs": {"memory_limit_hint": 1}})", {"memory_limit_hint alone", "is_persistent_binary"});
+  refused(R"({"context_configs": {"is_persistent_binary": true, "graph_retention_order": ["test"]}})",
+          {"graph_retention_order alone", "memory_limit_hint"});
+  refused(R"({"context_configs": {"enable_graphs": ["other"]}})", {"graph 'other'", "test"});
+  refused(R"({"context_configs": {"weights_buffer": 4096}})", {"weights_buffer: found 4096", "expected 0"});
+  refused(R"({"context_configs": {"is_persistent_binary": 1}})", {"is_persistent_binary: found 1"});
+  for (const char *const option :
+       {"disable_file_mapped_weights", "ep.share_ep_contexts", "htp.data_provider", "htp_share_resource_optimization"})
+    refused(R"({"context_configs": {"is_persistent_binary": true}})", {option, "one of them"}, {{option, "1"}});
+  refused(R"({"graph_configs": [{"graph_priority": "high"}]})", {"graph_name"});
+  refused(R"({"graph_configs": [{"graph_name": "test", "graph_priority": "top"}]})", {"found 'top'", "a priority"});
+  refused(R"({"graphs": [{"slc_alloc_enable": 2}]})", {"slc_alloc_enable: found 2", "0 or 1"});
   refused("{\"graphs\": [{\"vtcm\": 3}]}", {"line 1", "'vtcm' in graphs", "vtcm_mb"});
   refused(R"({"graphs": [{"graph_names": ["test"]}, {"graph_names": ["another"], "vtcm_mb": 2}]})",
           {"graph_names 'another'", "graphs of this model: test"});
@@ -201,4 +258,30 @@ TEST_CASE("the file of backend extensions") {
                  },
                  QR_INVALID_ARGUMENT),
              {"htp.config_file", "/nowhere/x.json"}));
+}
+
+// QNN has one copy of its libraries in a process.
+TEST_CASE("a second copy of the libraries is refused, and both are named") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string first = QR_STANDIN_FOLDER, folder = "/tmp/quarry-standin-copy-" + std::to_string(getpid()),
+                    link = folder + "-link";
+  std::filesystem::create_directory(folder);
+  for (const char *const file : {"libQnnHtp.so", "libQnnSystem.so"})
+    std::filesystem::copy_file(first + "/" + file, folder + "/" + file);
+  std::filesystem::rename(folder + "/libQnnHtp.so", folder + "/libRenamed.so");  // whatever its name
+  std::filesystem::create_directory_symlink(first, link);
+  for (const bool is_new : {false, true}) {  // of the same runtime, and of another
+    qr::Runtime another;
+    CHECK(says(failure(
+                   [&] {
+                     session(is_new ? another : runtime, {{"htp.library_path", folder + "/libRenamed.so"}});
+                   },
+                   QR_UNAVAILABLE),
+               {"libRenamed.so: found a second copy", (first + "/libQnnHtp.so").c_str(), "one copy in a process"}));
+  }
+  qr::Session made = session(runtime, {{"htp.library_path", link}});  // the same file by another way
+  CHECK(run(made));
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove(link);
 }

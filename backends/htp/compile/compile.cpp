@@ -390,6 +390,17 @@ Status describe_graph(Prepared &prepared, const qnn::GraphInfo *info, BlobGraph 
   return describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs);
 }
 
+// The library takes more threads than the SoC has vector units, and gives those.
+Status check_threads(const BlobGraph &graph, const CompileOptions &options) {
+  const std::uint64_t asked = options.settings.number("htp.hvx_threads", graph.name);
+  if (graph.hvx_threads == 0 || asked <= graph.hvx_threads) return {};
+  return Status::error(ErrorId::bad_option_value,
+                       format("option htp.hvx_threads: found %llu for %s, expected at most %llu, the vector units that "
+                              "the library has for it",
+                              static_cast<unsigned long long>(asked), soc_text(*options.soc),
+                              static_cast<unsigned long long>(graph.hvx_threads)));
+}
+
 std::uint64_t io_bytes_of(const Draft &draft) {
   std::uint64_t bytes = 0;
   for (const auto *list : {&draft.inputs, &draft.outputs})
@@ -422,7 +433,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     QR_ASSIGN_OR_RETURN(Unique<Prepared> one, Prepared::make(std::move(graphs[i]), options));
     for (Status &status : one->refused())
       if (!status.ok()) return std::move(status);
-    String &name = one->draft().name;  // names of graphs must differ in a context
+    String &name = one->draft().name;                            // names of graphs must differ in a context
+    if (call.traces && call.profile) name = file_name_of(name);  // by which the library names the file of its trace
     if (!names.emplace(name, true).second) name += format("#%zu", i);
     QR_RETURN_IF_ERROR(dump_draft(one->draft(), one->source_names(), options));
     QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
@@ -451,6 +463,7 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
     QR_RETURN_IF_ERROR(describe_graph(*one, info, graph));
     if (info) metadata->figures(draft.name, graph);
+    QR_RETURN_IF_ERROR(check_threads(graph, options));
     out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
     out.io_bytes = std::max(out.io_bytes, io_bytes_of(draft));
   }

@@ -113,11 +113,15 @@ Status write_dump(std::string_view option, std::string_view folder, const Draft 
 
 }  // namespace
 
-String dump_path(std::string_view folder, const Draft &draft, const Soc &soc, std::string_view ending) {
-  String name = draft.name;
+String file_name_of(std::string_view graph) {
+  String name(graph.substr(0, 100));
   for (char &letter : name)
     if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
-  return (folder.empty() ? String() : String(folder) + "/") + name.substr(0, 100) + "_" +
+  return name;
+}
+
+String dump_path(std::string_view folder, const Draft &draft, const Soc &soc, std::string_view ending) {
+  return (folder.empty() ? String() : String(folder) + "/") + file_name_of(draft.name) + "_" +
          (*soc.name ? String(soc.name) : format("soc%u", soc.number)) + String(ending);
 }
 

@@ -21,6 +21,8 @@ class UniqueNames {
   StringMap<bool> taken_;
 };
 
+// A graph's name as part of that of a file, in no other folder.
+String file_name_of(std::string_view graph);
 // A file for it: into `folder`, or the working folder, under the names of the graph and the SoC, which are others for
 // each.
 String dump_path(std::string_view folder, const Draft &draft, const Soc &soc, std::string_view ending);

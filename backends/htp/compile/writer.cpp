@@ -209,6 +209,13 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
   if (const qnn::Error error = api.graphCreate(context, draft_.name.c_str(), configs.list(), &graph))
     return qnn::call_failed("graphCreate " + printable(draft_.name) + " with " + configs.text(), error, &lines,
                             "leave out the option whose configuration the library does not take");
+  for (const String &key : configs.finalize_keys())
+    if (lines.contains("Option " + key + " not found"))
+      return Status::error(ErrorId::bad_option_value,
+                           format("option htp.finalize_config: found key %s, which this library's compiler does not "
+                                  "know (%s)",
+                                  printable(key), engine_.library().describe()),
+                           "leave the key out");
   lines.clear();
   QR_RETURN_IF_ERROR(add(api, graph, step));
   QR_RETURN_IF_ERROR(step(work() / 3, work(), "finalize"));

@@ -95,13 +95,26 @@ Status Engine::register_packages() {
   return {};
 }
 
+void Engine::keep(std::shared_ptr<ListedContext> listed) {
+  const std::lock_guard lock(listing_);
+  std::erase_if(listed_, [&](const std::shared_ptr<ListedContext> &one) {
+    if (!one->is_done()) return false;
+    if (const qnn::Handle orphan = one->orphan()) (void)library_->api().contextFree(orphan, nullptr);
+    return true;
+  });
+  listed_.push_back(std::move(listed));
+}
+
 void Engine::close() noexcept {
   const qnn::Api &api = library_->api();
   interrupter_.reset();
+  for (const std::shared_ptr<ListedContext> &one : listed_)
+    if (const qnn::Handle orphan = one->orphan()) (void)api.contextFree(orphan, nullptr);
   if (device_) (void)api.deviceFree(device_);
   if (backend_) (void)api.backendFree(backend_);
   if (log_) (void)api.logFree(log_);
   device_ = backend_ = log_ = nullptr;
+  listed_.clear();  // the library reports nothing any more
 }
 
 Status Engine::reopen() {

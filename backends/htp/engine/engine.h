@@ -4,8 +4,10 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 
 #include "backends/htp/engine/interrupter.h"
+#include "backends/htp/engine/listed_context.h"
 #include "backends/htp/engine/op_packages.h"
 #include "backends/htp/qnn/library.h"
 #include "backends/htp/qnn/log.h"
@@ -37,6 +39,8 @@ class Engine {
   // Runs on the library's own threads: until it has refused one.
   bool may_run_async() const noexcept { return library_->api().graphExecuteAsync && !refused_async_; }
   void refused_async() noexcept { refused_async_ = true; }
+  // Until the library has reported all of it.
+  void keep(std::shared_ptr<ListedContext> listed);
 
   // After the device was lost: what was made in the engine is gone and must be made again. Nobody else uses it now.
   Status reopen();
@@ -52,6 +56,8 @@ class Engine {
   qnn::Handle log_ = nullptr, backend_ = nullptr, device_ = nullptr;
   Unique<Interrupter> interrupter_;
   std::atomic<bool> refused_async_{false};
+  std::mutex listing_;
+  Vector<std::shared_ptr<ListedContext>> listed_;
 };
 
 }  // namespace quarry::htp

@@ -88,6 +88,17 @@ void Metadata::figures(std::string_view graph, BlobGraph &out) const noexcept {
   out.vtcm_bytes = blob.vtcm_mb > kMostMegabytes ? blob.vtcm_mb : std::uint64_t{blob.vtcm_mb} << 20;
 }
 
+std::uint64_t Metadata::shared_weights() const noexcept {
+  std::uint64_t most = 0;
+  for (const qnn::GraphInfo &graph : graphs()) {
+    qnn::HtpGraphBlobLong blob{};
+    if (graph.version < 3 || !graph.blob || graph.blob_bytes < sizeof blob) continue;
+    std::memcpy(&blob, graph.blob, sizeof blob);
+    most = std::max(most, blob.shared_weights);
+  }
+  return most;
+}
+
 Status Metadata::check(const BlobGraph &graph) const {
   const qnn::GraphInfo *const info = find(graph.name);
   if (!info)

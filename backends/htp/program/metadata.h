@@ -25,6 +25,8 @@ class Metadata {
   void maker(Blob &out) const;
   // What a graph takes of the device, into the fields of `out` that say so.
   void figures(std::string_view graph, BlobGraph &out) const noexcept;
+  // Bytes of weights that several graphs share; 0: none, or it does not say.
+  std::uint64_t shared_weights() const noexcept;
   // The blob says of each input and output what the binary does: the library takes buffers without a look at their
   // size.
   Status check(const BlobGraph &graph) const;

@@ -76,7 +76,16 @@ enum class TensorType : uint32_t {
 enum class TensorMem : uint32_t { Raw = 0, Registered = 1, Retrieve = 2, Undef = 0x7FFFFFFF };
 enum class ParamKind : uint32_t { Scalar = 0, Tensor = 1 };
 enum class Defined : uint32_t { Impl = 0, Yes = 1, Undef = 0x7FFFFFFF };
-enum class Priority : uint32_t { Low = 0, Normal = 100, NormalHigh = 150, High = 200 };
+enum class Priority : uint32_t {
+  Low = 0,
+  NormalLow = 50,
+  Normal = 100,
+  NormalHigh = 150,
+  High = 200,
+  HighPlus = 300,
+  Critical = 400,
+  CriticalPlus = 500
+};
 
 // ------------------------------------------------------------- quantization
 // real = scale * (stored + offset); so offset = -zero_point. Nothing checks that the zero

@@ -61,7 +61,8 @@ enum class HtpContextOpt : uint32_t {
   ShareOptType = 10,
   ExtendedUdma = 11,
   ConcurrentSharing = 12,
-  LoraWeightSharing = 13
+  LoraWeightSharing = 13,
+  ReusedIoLimit = 17
 };
 struct HtpContextConfig {  // ContextConfig.custom
   uint32_t option;
@@ -172,6 +173,12 @@ struct HtpGraphBlobV1 {
   uint32_t vtcm_mb, opt_level;
   uint8_t dlbc;
   uint64_t hvx_threads;
+};
+// Longer ones say how much of the weights is the context's, for several graphs.
+struct HtpGraphBlobLong {
+  HtpGraphBlobV1 first;
+  uint64_t other[8];
+  uint64_t shared_weights;
 };
 struct HtpContextBlobV1 {
   uint32_t version;

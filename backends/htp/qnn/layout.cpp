@@ -449,6 +449,8 @@ QNN_FIELD(HtpGraphBlobV1, vtcm_mb, 16, 4);
 QNN_FIELD(HtpGraphBlobV1, opt_level, 20, 4);
 QNN_FIELD(HtpGraphBlobV1, dlbc, 24, 1);
 QNN_FIELD(HtpGraphBlobV1, hvx_threads, 32, 8);
+static_assert(sizeof(HtpGraphBlobLong) == 112);
+QNN_FIELD(HtpGraphBlobLong, shared_weights, 104, 8);
 
 static_assert(sizeof(HtpContextBlobV1) == 8);
 QNN_FIELD(HtpContextBlobV1, version, 0, 4);

@@ -7,6 +7,7 @@
 
 #include "backends/htp/qnn/library_file.h"
 #include "backends/htp/qnn/log.h"
+#include "base/os/file.h"
 #include "base/os/library.h"
 
 namespace quarry::qnn {
@@ -31,6 +32,36 @@ Result<std::shared_ptr<const Library>> missing(const LibraryPlaces &places) {
                        format("%s: not found in %sthe system's library path", kHtpFile, looked), kHowToGet);
 }
 
+// The file of the HTP library that the process has open already, whoever opened it, under whatever name: one that says
+// of itself that it is backend 6. Empty: there is none.
+String loaded_library() {
+  Vector<String> files;  // they are asked when the loader does not walk its list any more
+  os::for_each_library(
+      [](void *self, std::string_view file) { static_cast<Vector<String> *>(self)->emplace_back(file); }, &files);
+  for (const String &file : files) {
+    void *const library = os::open_library(file.c_str());
+    void *const query = library ? os::find_symbol(library, "QnnInterface_getProviders") : nullptr;
+    if (!query) continue;
+    const Provider **list = nullptr;
+    std::uint32_t count = 0;
+    if (reinterpret_cast<GetProvidersFn>(query)(&list, &count) == kOk && count > 0 && list && list[0] &&
+        list[0]->backend_id == static_cast<std::uint32_t>(BackendId::Htp))
+      return os::file_of(query);
+  }
+  return {};
+}
+
+// QNN has one copy of its libraries in a process: on devices every call to a second one is refused (1009).
+Status check_alone(const String &path) {
+  const String loaded = loaded_library();
+  os::FileInfo there, here;
+  if (loaded.empty() || !os::get_info(loaded.c_str(), &there) || !os::get_info(path.c_str(), &here)) return {};
+  if (there.device == here.device && there.number == here.number) return {};
+  return unfit(
+      path, "a second copy of QNN's libraries beside " + printable(loaded, 1000) + ", which this process has open",
+      "one copy in a process", "name the same one by htp.library_path and QUARRY_QNN_PATH, or have a process for each");
+}
+
 }  // namespace
 
 LibraryPlaces library_places(std::string_view option) {
@@ -51,6 +82,7 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
     path = places.plugin_folder + "/" + kHtpFile;
     if (places.plugin_folder.empty() || !is_file(path)) path = kHtpFile;
   }
+  if (path != kHtpFile) QR_RETURN_IF_ERROR(check_alone(path));
   auto opened = open_file(path);
   if (!opened.ok()) return path == kHtpFile ? missing(places) : opened.take_status();
   auto library = std::allocate_shared<Library>(Alloc<Library>());
@@ -189,14 +221,43 @@ Status slot_missing(const Library &library, const char *slot, const char *option
                        "take a newer library, or leave the option out");
 }
 
+namespace {
+
+// What a call's failure means to the caller: what the device's processor lost, what there is no room for, what is not
+// done here, what is of another version. The rest is the library's own.
+ErrorId id_of(std::string_view call, Code code) {
+  switch (code) {
+    case Code::Communication:
+    case Code::CommunicationFatal: return ErrorId::device_lost;
+    // Of a graph the same number says that it could not be prepared.
+    case Code::Memory:
+      return call.starts_with("graphFinalize") ? ErrorId::backend_library_call : ErrorId::out_of_memory;
+    case Code::Resource:
+    case Code::MemoryMapping:
+    case Code::PowerMemory: return ErrorId::out_of_memory;
+    case Code::NotSupported:
+    case Code::Platform:
+    case Code::BackendNotSupported:
+    case Code::MemoryType:
+    case Code::ProfileNotSupported:
+    case Code::PowerNotSupported: return ErrorId::backend_limit;
+    case Code::Incompatible:
+    case Code::BinaryVersion:
+    case Code::BinarySuboptimal: return ErrorId::qrm_incompatible_context;
+    case Code::Loading: return ErrorId::backend_library;
+    case Code::NoHardware: return ErrorId::backend_no_device;
+    default: return ErrorId::backend_library_call;
+  }
+}
+
+}  // namespace
+
 Status call_failed(std::string_view call, Error error, const LogLines *lines, std::string_view hint) {
   const String said = lines ? lines->text() : String();
-  // The device's processor was restarted, or does not answer: everything on it is gone.
-  const bool lost = code_of(error) == Code::Communication || code_of(error) == Code::CommunicationFatal;
+  const ErrorId id = id_of(call, code_of(error));
   return Status::error(
-      lost ? ErrorId::device_lost : ErrorId::backend_library_call,
-      format("%s: error %s%s%s", String(call), error_text(error), said.empty() ? "" : "; the library says: ", said),
-      lost ? std::string_view() : hint);
+      id, format("%s: error %s%s%s", String(call), error_text(error), said.empty() ? "" : "; the library says: ", said),
+      id == ErrorId::device_lost ? std::string_view() : hint);
 }
 
 }  // namespace quarry::qnn

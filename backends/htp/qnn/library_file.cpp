@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/os/file.h"
 #include "base/os_error.h"
 
@@ -66,6 +67,30 @@ Head read_head(int fd) {
   return bytes[0] == 'M' && bytes[1] == 'Z' ? read_pe(fd, bytes) : Head();
 }
 
+std::uint64_t wide_at(const unsigned char *bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes, sizeof value);  // of this machine's order, as the file was found to be for it
+  return value;
+}
+
+// Whether an ELF file of 64 bits is cut off: the loader maps what its headers say, and the process ends where a page is
+// not there.
+bool ends_early(int fd) {
+  constexpr unsigned kLoad = 1, kSegmentBytes = 56;
+  unsigned char head[64] = {}, segment[kSegmentBytes] = {};
+  os::FileInfo info;
+  if (!os::get_info(fd, &info) || os::read_at(fd, head, sizeof head, 0) != 0) return true;
+  const std::uint64_t first = wide_at(head + 32);
+  for (std::uint64_t i = 0; i < number_at(head + 56); ++i) {
+    std::uint64_t at = 0;
+    if (!checked_add<std::uint64_t>(first, i * kSegmentBytes, &at) || !range_fits(at, kSegmentBytes, info.size) ||
+        os::read_at(fd, segment, sizeof segment, at) != 0)
+      return true;
+    if (number_at(segment) == kLoad && !range_fits(wide_at(segment + 8), wide_at(segment + 32), info.size)) return true;
+  }
+  return false;
+}
+
 // The dynamic loader says little about a file of another kind; a look at its head says it in words.
 Status check_file(const String &path) {
   const OpenFd file = os::open_file(path.c_str());
@@ -82,6 +107,8 @@ Status check_file(const String &path) {
   if (head.form == Form::Neither) return unfit(path, kForm == Form::Pe ? "no DLL" : "no ELF file", expected);
   if (head.form != kForm)
     return unfit(path, head.form == Form::Elf ? "an ELF file, as Linux has them" : "a DLL of Windows", expected);
+  if (head.machine == kMachine && head.form == Form::Elf && ends_early(file.get()))
+    return unfit(path, "a file that ends before its segments do", expected, "copy the library again");
   if (head.machine == kMachine) return {};
   return unfit(path, format("a file for %s", machine_name(head.machine)), expected,
                "each machine has libraries of its own; take those for this one");

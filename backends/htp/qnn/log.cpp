@@ -39,6 +39,10 @@ String LogLines::text(std::size_t most) const {
   return all;
 }
 
+bool LogLines::contains(std::string_view words) const noexcept {
+  return std::any_of(lines_.begin(), lines_.end(), [&](const String &line) { return line.find(words) != line.npos; });
+}
+
 void write_log(const char *pattern, std::uint32_t level, std::uint64_t, va_list arguments) {
   if (!t_lines || level > static_cast<std::uint32_t>(LogLevel::Warnings)) return;
   char line[2048];

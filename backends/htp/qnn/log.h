@@ -18,6 +18,7 @@ class LogLines {
 
   // At most so many warnings and errors, one after the other; empty: it said nothing.
   String text(std::size_t most = 4) const;
+  bool contains(std::string_view words) const noexcept;
   void clear() noexcept { lines_.clear(), errors_ = 0; }
 
  private:

@@ -11,20 +11,6 @@ namespace quarry::htp {
 
 namespace {
 
-// Hands the library pieces of a mapped binary as it asks for them.
-struct Provider {
-  std::span<const std::uint8_t> binary;
-  static qnn::Error provide(qnn::BinRequest request, qnn::BinRawReply *reply, void *self) {
-    const auto &binary = static_cast<const Provider *>(self)->binary;
-    if (request.offset > binary.size() || request.size > binary.size() - request.offset)
-      return static_cast<qnn::Error>(qnn::Code::ContextArgument);
-    reply->mem = const_cast<std::uint8_t *>(binary.data() + request.offset);
-    reply->start = 0, reply->aligned = request.size;
-    return qnn::kOk;
-  }
-  static qnn::Error release(qnn::BinRawMem, void *) { return qnn::kOk; }
-};
-
 constexpr char kOther[] =
     "the binary may be of a newer library than the one here, or for another device: compile the model again";
 constexpr char kRefused[] = "the library's word on what was asked for counts: leave out the option that it refuses";
@@ -39,7 +25,7 @@ LibraryContext::~LibraryContext() {
   const auto found = groups->groups.find(group);
   if (found != groups->groups.end() && found->second.first == handle) groups->groups.erase(found);
   else lock.unlock();
-  (void)engine->api().contextFree(handle, nullptr);
+  (void)engine->api().contextFree(handle, nullptr);  // and then what it was provided with
 }
 
 Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine, Blob blob, Request request) {
@@ -70,11 +56,20 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
     return made;
   }
   QR_ASSIGN_OR_RETURN(const Unique<Metadata> metadata, Metadata::read(made->engine_->library(), made->request_.binary));
+  if (const std::uint64_t shared = metadata->shared_weights(); shared > 0 && qnn::Library::emulates())
+    return Status::error(ErrorId::backend_limit,
+                         format("the binary: found %zu graphs that share %llu bytes of weights, expected graphs with "
+                                "weights of their own: the library for x86 loads none that share, and ends the process",
+                                metadata->graphs().size(), shared),
+                         "run it on a device; to run here, compile without enable_htp_weight_sharing");
   for (const BlobGraph &graph : made->blob_.graphs) {
     if (!graph.on_device) continue;
     QR_RETURN_IF_ERROR(metadata->check(graph));
     made->spill_bytes_ = std::max(made->spill_bytes_, graph.spill_bytes);
   }
+  Vector<std::string_view> names;
+  for (const BlobGraph &graph : made->blob_.graphs) names.push_back(graph.name);
+  QR_RETURN_IF_ERROR(check_switching(made->settings(), names));
   QR_ASSIGN_OR_RETURN(made->vtcm_, EmulatedVtcm::hold(made->engine_->soc(), EmulatedVtcm::For::Context));
   QR_RETURN_IF_ERROR(made->open());
   made->request_.profile = nullptr;
@@ -104,43 +99,6 @@ Status LoadedContext::enter_group(ContextGroup &out) {
   return {};
 }
 
-Status LoadedContext::create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs) {
-  const qnn::Api &api = engine_->api();
-  qnn::HtpContextConfig share{};
-  share.option = static_cast<std::uint32_t>(qnn::HtpContextOpt::ShareResources);
-  share.flag = true;
-  qnn::ContextConfig of_list{};
-  of_list.option = qnn::ContextOpt::Custom, of_list.custom = &share;
-  const qnn::ContextConfig *list_configs[] = {&of_list, nullptr};
-  struct Told {
-    qnn::Handle context = nullptr;
-    qnn::Error error = qnn::kOk;
-  } told;
-  qnn::CtxParams params{};
-  params.version = 1;
-  params.v1.config = configs, params.v1.bin = binary.data(), params.v1.bytes = binary.size();
-  params.v1.arg = &told;
-  params.v1.fn = [](qnn::Handle context, qnn::Handle, const char *, std::uint32_t what, void *arg, qnn::Error status) {
-    constexpr std::uint32_t kContext = 1;
-    Told &to = *static_cast<Told *>(arg);
-    if (what == kContext) to.context = context;
-    if (status != qnn::kOk) to.error = status;
-  };
-  const qnn::CtxParams *list[] = {&params, nullptr};
-  qnn::LogLines lines;
-  if (!api.contextCreateFromBinaryListAsync)
-    return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryListAsync", "htp_share_resource_optimization");
-  // It returns when all of the list are there, or have failed.
-  if (const qnn::Error error =
-          api.contextCreateFromBinaryListAsync(engine_->backend(), engine_->device(), list, list_configs, nullptr))
-    return qnn::call_failed("contextCreateFromBinaryListAsync (htp_share_resource_optimization=1)", error, &lines,
-                            kRefused);
-  if (told.error != qnn::kOk || !told.context)
-    return qnn::call_failed("contextCreateFromBinaryListAsync, reported of the context", told.error, &lines, kOther);
-  owner_->handle = told.context;
-  return {};
-}
-
 Status LoadedContext::create_from_binary() {
   ContextGroup group;
   // From here until the group has its first context, or this one is made beside it: nobody else enters or ends it.
@@ -148,7 +106,7 @@ Status LoadedContext::create_from_binary() {
   if (settings().flag("enable_htp_spill_fill_buffer") || settings().flag("enable_vtcm_backup_buffer_sharing"))
     QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "load"));
   QR_RETURN_IF_ERROR(enter_group(group));
-  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group);
+  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group, blob_.graphs.size());
   return settings().flag("ep.share_ep_contexts") ? share_or_create(configs, group) : create_from_binary(configs, group);
 }
 
@@ -186,7 +144,9 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
   owner_ = std::allocate_shared<LibraryContext>(Alloc<LibraryContext>(), engine_, request_.groups, request_.group);
   const String with = configs.text().empty() ? String() : " with " + configs.text();
   if (settings().flag("htp_share_resource_optimization")) {
-    QR_RETURN_IF_ERROR(create_by_list(binary, configs.list()));
+    const auto graphs = std::ranges::count_if(blob_.graphs, [](const BlobGraph &graph) { return graph.on_device; });
+    QR_ASSIGN_OR_RETURN(owner_->handle,
+                        ListedContext::create(*engine_, binary, static_cast<std::uint64_t>(graphs), configs.list()));
   } else {
     qnn::LogLines lines;
     ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"));
@@ -194,15 +154,15 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
     if (settings().flag("htp.data_provider")) {
       if (!api.contextCreateFromBinaryWithCallback)
         return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryWithCallback", "htp.data_provider");
-      Provider provider{binary};
-      qnn::BinCallback callback{};
-      callback.kind = callback.version = 1;
-      callback.raw = {Provider::provide, Provider::release, &provider};
+      const String &path = engine_->library().path();
+      owner_->provider = quarry::make_unique<DataProvider>(binary, path.substr(0, path.rfind('/') + 1));
+      const qnn::BinCallback callback = owner_->provider->callback();
       if (const qnn::Error error = api.contextCreateFromBinaryWithCallback(
               engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(),
               &owner_->handle, profiled.handle(), nullptr))
         return qnn::call_failed("contextCreateFromBinaryWithCallback (htp.data_provider=1)" + with, error, &lines,
                                 kRefused);
+      owner_->provider->finish();
     } else if (const qnn::Error error =
                    api.contextCreateFromBinary(engine_->backend(), engine_->device(), configs.list(), binary.data(),
                                                binary.size(), &owner_->handle, profiled.handle())) {
@@ -219,18 +179,36 @@ Status LoadedContext::open() {
   const qnn::Api &api = engine_->api();
   QR_RETURN_IF_ERROR(power_.begin());
   QR_RETURN_IF_ERROR(create_from_binary());
+  const Vector<std::string_view> enabled = settings().all("file.enable_graphs");
   for (const BlobGraph &graph : blob_.graphs) {
     qnn::LogLines lines;
     qnn::Handle handle = nullptr;
-    if (!graph.on_device) {
+    if (!graph.on_device || (!enabled.empty() && std::ranges::find(enabled, graph.name) == enabled.end())) {
       graphs_.push_back(nullptr);
       continue;
     }
     if (const qnn::Error error = api.graphRetrieve(context_, graph.name.c_str(), &handle))
       return qnn::call_failed("graphRetrieve " + printable(graph.name), error, &lines);
+    QR_RETURN_IF_ERROR(give_priority(handle, graph.name));
     graphs_.push_back(handle);
   }
   return power_.end();
+}
+
+// What htp.config_file says of one graph; those of the context are all alike otherwise.
+Status LoadedContext::give_priority(qnn::Handle graph, const String &name) {
+  const std::string_view word = settings().text("file.graph_priority", name);
+  const qnn::Api &api = engine_->api();
+  if (word.empty()) return {};
+  if (!api.graphSetConfig) return qnn::slot_missing(engine_->library(), "graphSetConfig", "htp.config_file");
+  qnn::GraphConfig config{};
+  config.option = qnn::GraphOpt::Priority, config.priority = read_priority(word);
+  const qnn::GraphConfig *list[] = {&config, nullptr};
+  qnn::LogLines lines;
+  if (const qnn::Error error = api.graphSetConfig(graph, list))
+    return qnn::call_failed(format("graphSetConfig %s with graph_priority=%s", printable(name), printable(word)), error,
+                            &lines, kRefused);
+  return {};
 }
 
 Status LoadedContext::set_priority(qnn::Priority priority) {

@@ -10,6 +10,7 @@
 #include "backends/htp/engine/emulated_vtcm.h"
 #include "backends/htp/engine/engine.h"
 #include "backends/htp/program/blob.h"
+#include "backends/htp/run/data_provider.h"
 #include "backends/htp/run/dynamic_region.h"
 #include "backends/htp/settings/config.h"
 #include "backends/htp/settings/power.h"
@@ -44,6 +45,7 @@ struct LibraryContext {
   ContextGroups *const groups;
   const String group;
   qnn::Handle handle = nullptr;
+  Unique<DataProvider> provider;  // what the library has of it stays until the context has ended
   // Memory that the library has a handle for.
   struct RegisteredAt {
     const plugin::ProcessorMemory *memory;
@@ -109,7 +111,7 @@ class LoadedContext : public HeapObject {
   Status create_from_binary();
   Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
   Status share_or_create(ContextConfigs &configs, const ContextGroup &group);
-  Status create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs);
+  Status give_priority(qnn::Handle graph, const String &name);
   Status enter_group(ContextGroup &out);
 
   std::shared_ptr<Engine> engine_;

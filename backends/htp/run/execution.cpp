@@ -255,6 +255,7 @@ Status Execution::execute(const qr_run_request &request, const plugin::StopToken
   const RunQueue::Turn turn(RunQueue::of_process(), queue_priority(), stop, may_stop);
   if (!turn.ok()) return stop.status("run");
   if (context_.generation() != generation) return lost_while_waiting();
+  QR_RETURN_IF_ERROR(check_enabled());
   QR_RETURN_IF_ERROR(context_.power().begin(power_));
   Status ran = call_library(request, stop);
   Status lowered = context_.power().end(power_);  // after a run that failed, too
@@ -275,6 +276,14 @@ Status Execution::call_library(const qr_run_request &request, const plugin::Stop
   QR_RETURN_IF_ERROR(outcome_of("graphExecute", error, stop, &lines));
   profiled.tell("graphExecute", &graph_.nodes);
   return {};
+}
+
+Status Execution::check_enabled() const {
+  if (handle()) return {};
+  return Status::error(
+      ErrorId::backend_limit,
+      format("graph %s: it is not loaded, expected one of enable_graphs of htp.config_file", printable(graph_.name)),
+      "add it to enable_graphs, or leave the list out");
 }
 
 Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {

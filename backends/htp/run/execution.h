@@ -56,6 +56,7 @@ class Execution : public HeapObject {
   LoadedContext &context() noexcept { return context_; }
   const BlobGraph &graph() const noexcept { return graph_; }
   qnn::Handle handle() const noexcept { return context_.graph(index_); }
+  Status check_enabled() const;  // by htp.config_file; with the turn
   const RunPower &power() const noexcept { return power_; }
   bool traces() const noexcept { return traces_; }
   bool registers_memory() const noexcept { return registers_memory_; }

@@ -2,6 +2,7 @@
 #include "backends/htp/run/profile.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/common/plugin_support.h"
 #include "base/clock.h"
@@ -16,10 +17,19 @@ namespace {
 constexpr std::uint32_t kBasic = 1, kDetailed = 2, kLinting = 7001, kOptrace = 2;
 // Of these the parts are nodes; an event of a node.
 constexpr std::uint32_t kNode = 404, kMicroseconds = 1, kCycles = 3;
+// Facts of a node at the level of linting: how long the main thread waited before it, and by what it ran, in bits.
+constexpr std::uint32_t kWait = 5001, kResources = 5004;
 
 const char *unit_name(std::uint32_t unit) {
   static constexpr const char *kUnits[] = {"", "us", "bytes", "cycles", "count", "object", ""};
   return unit < std::size(kUnits) ? kUnits[unit] : "";
+}
+
+String resources_of(std::uint64_t bits) {
+  String named;
+  for (const auto &[bit, name] : {std::pair{1u, "HVX"}, {2u, "HMX"}, {4u, "DMA"}})
+    if (bits & bit) named += String(named.empty() ? "" : ", ") + name;
+  return named.empty() ? String("none") : named;
 }
 
 // "conv_1:OpId_21 (cycles)" is node "conv_1", "Input OpId_2 (cycles)" none of the model's.
@@ -71,6 +81,17 @@ Vector<std::uint64_t> ProfiledCall::parts_of(std::uint64_t id) const {
   return Vector<std::uint64_t>(ids, ids + count);
 }
 
+// Operations that ran meanwhile, by name.
+String ProfiledCall::names_of(const Vector<std::uint64_t> &events) const {
+  String names;
+  for (const std::uint64_t id : events) {
+    qnn::EventData data{};
+    if (engine_.api().profileGetEventData(id, &data) != qnn::kOk || !data.ident) continue;
+    names += (names.empty() ? "" : ", ") + printable(data.ident);
+  }
+  return names;
+}
+
 // Parts have durations and no begins: they are laid one after the other, from `at` on.
 void ProfiledCall::report_part(std::uint64_t id, std::uint64_t parent, const Vector<BlobNode> *nodes,
                                std::uint64_t &at) {
@@ -79,12 +100,25 @@ void ProfiledCall::report_part(std::uint64_t id, std::uint64_t parent, const Vec
   const PartName part(data.ident ? data.ident : "");
   const bool is_node = data.type == kNode;
   Vector<qr_plugin_counter> counters;
+  Vector<qr_plugin_attribute> attributes;
+  if (!part.op_id.empty()) attributes.push_back({text("op_id"), text(part.op_id)});
+  Vector<std::pair<String, String>> facts;  // what attributes point to
+  std::uint64_t wait = 0;
   for (const std::uint64_t fact : parts_of(id)) {
     qnn::EventData more{};
-    if (engine_.api().profileGetEventData(fact, &more) == qnn::kOk && more.ident)
-      counters.push_back({text(more.ident), text(unit_name(more.unit)), more.value});
+    if (engine_.api().profileGetEventData(fact, &more) != qnn::kOk || !more.ident) continue;
+    if (more.type == kResources) {
+      facts.emplace_back("resources", resources_of(more.value));
+      continue;
+    }
+    if (more.type == kWait) wait = more.value;
+    counters.push_back({text(more.ident), text(unit_name(more.unit)), more.value});
+    if (String names = names_of(parts_of(fact)); !names.empty())
+      facts.emplace_back(String(more.ident) + " with", std::move(names));
   }
-  const qr_plugin_attribute op_id{text("op_id"), text(part.op_id)};
+  for (const auto &[key, value] : facts) attributes.push_back({text(key), text(value)});
+  // The main thread's line: it waits, then it works.
+  if (data.unit == kCycles) at += wait;
   qr_plugin_event event{};
   event.struct_size = sizeof event;
   event.level = QR_PLUGIN_PROFILE_DETAILED;
@@ -105,7 +139,7 @@ void ProfiledCall::report_part(std::uint64_t id, std::uint64_t parent, const Vec
     }
   }
   event.counters = counters.data(), event.counter_count = counters.size();
-  event.attributes = &op_id, event.attribute_count = part.op_id.empty() ? 0 : 1;
+  event.attributes = attributes.data(), event.attribute_count = attributes.size();
   sink_->event(sink_->self, &event);
 }
 

@@ -28,6 +28,7 @@ class ProfiledCall {
  private:
   void report_part(std::uint64_t id, std::uint64_t parent, const Vector<BlobNode> *nodes, std::uint64_t &at);
   Vector<std::uint64_t> parts_of(std::uint64_t id) const;
+  String names_of(const Vector<std::uint64_t> &events) const;
 
   const Engine &engine_;
   const qr_profile_sink *sink_;

@@ -38,6 +38,7 @@ Status SubmittedRuns::prepare(Run &run) {
   LoadedContext &context = execution_.context();
   if (run.stop->stopped()) return run.stop->status("run");
   if (context.generation() != run.generation) return lost_while_waiting();
+  QR_RETURN_IF_ERROR(execution_.check_enabled());
   run.access.emplace(*run.request);
   QR_RETURN_IF_ERROR(run.binding.take(context, execution_.registers_memory(), *run.request));
   run.profiled.emplace(context.engine(), run.request->profile, execution_.traces());

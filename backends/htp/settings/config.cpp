@@ -19,13 +19,12 @@ struct IdleOption {
 constexpr IdleOption kIdle[] = {
     {"enable_htp_monolithic_lstm", "an LSTM is unrolled, which the library computes rightly"},
     {"enable_htp_graph_splitting",
-     "a graph is prepared as a whole; one that no session has room for is refused where it ends, to be cut there"},
+     "a graph is prepared as a whole: pieces that the library made of it were not run rightly; cut it (quarry cut)"},
     {"enable_block_quant_weight_optimization",
      "weights with scales for blocks stay so wherever the library computes them rightly"},
-    {"htp_reused_io_limit_mb", "the library has no configuration for it"},
+    {"qnn_saver_path", "no call is recorded; dump_json_qnn_graph and dump_qnn_ir_dlc write what is compiled"},
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
-    {"qnn.lora_config",
-     "the library refuses to prepare a graph again with other weights; compile one for each adapter"},
+    {"qnn.lora_config", "no sections of binaries are applied; compile a model for each adapter"},
     {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},
@@ -42,6 +41,15 @@ constexpr struct {
     {"dump_qnn_ir_dlc_dir", "dump_qnn_ir_dlc", {}},
     {"framework_op_trace_dir", "enable_framework_op_trace", {}},
     {"htp.optrace_dir", "htp.optrace", {}},
+};
+
+// What cannot stand together, and why.
+constexpr struct {
+  std::string_view key, other;
+  const char *reason;
+} kApart[] = {
+    {"htp.file_read_memory_budget_mb", "disable_file_mapped_weights",
+     "the library reads pieces of a mapped file alone"},
 };
 
 std::uint64_t decimal(std::string_view text) {
@@ -106,6 +114,10 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
                            format("option %s: found %s, which nothing reads without %s", String(key),
                                   printable(value, 1000), String(needs)),
                            format("set %s=1 beside it, or leave it out", String(needs)));
+  for (const auto &[key, other, reason] : kApart)
+    if (made.number(key) > 0 && made.flag(other))
+      return Status::error(ErrorId::option_conflict, format("options %s and %s: found both, expected one: %s",
+                                                            String(key), String(other), reason));
   return made;
 }
 
@@ -217,13 +229,6 @@ PowerWishes read_power_wishes(const Settings &settings) {
   return wishes;
 }
 
-qnn::Priority read_priority(std::string_view word) noexcept {
-  return word == "low"           ? qnn::Priority::Low
-         : word == "normal_high" ? qnn::Priority::NormalHigh
-         : word == "high"        ? qnn::Priority::High
-                                 : qnn::Priority::Normal;
-}
-
 // ---- graphs -------------------------------------------------------------------------------------
 
 namespace {
@@ -269,6 +274,12 @@ GraphConfigs::GraphConfigs(const CompileOptions &options, std::string_view graph
 #undef QR_HTP_GRAPH
 #undef QR_HTP_OPTIMIZATION
 #undef QR_HTP_CONTEXT
+  if (const std::string_view priority = settings.text("file.graph_priority", graph); !priority.empty()) {
+    text_ += ", " + said_of("graph_priority", priority);
+    configs_.push_back({});
+    configs_.back().option = qnn::GraphOpt::Priority, configs_.back().priority = read_priority(priority);
+    pointers_.insert(pointers_.end() - 1, &configs_.back());
+  }
   // Keys of the library's own, each with a number.
   std::string_view left = settings.text("htp.finalize_config", graph);
   while (!left.empty() && keys_.size() < kMostKeys) {
@@ -302,7 +313,76 @@ qnn::HtpContextConfig &ContextConfigs::add_custom(qnn::HtpContextOpt option, con
   return custom_.back();
 }
 
-ContextConfigs::ContextConfigs(const Settings &settings, For what, const ContextGroup *group) : pointers_(1, nullptr) {
+namespace {
+
+Status switching_refused(const Settings &settings, std::string_view what, std::string_view expected) {
+  return Status::error(ErrorId::option_conflict,
+                       format("htp.config_file %s: found %s, expected %s",
+                              printable(settings.text("htp.config_file"), 1000), String(what), String(expected)));
+}
+
+Status check_listed(const Settings &settings, std::string_view key, std::span<const std::string_view> graphs) {
+  for (const std::string_view name : settings.all(key)) {
+    if (std::ranges::find(graphs, name) != graphs.end()) continue;
+    String known;
+    for (const std::string_view graph : graphs) known += (known.empty() ? "" : ", ") + printable(graph);
+    return switching_refused(settings, format("graph '%s' in a list of graphs", printable(name)), known);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_switching(const Settings &settings, std::span<const std::string_view> graphs) {
+  const bool is_persistent = settings.flag("file.persistent_binary"),
+             is_limited = settings.number("file.memory_limit_hint") > 0;
+  if (is_limited && !is_persistent)
+    return switching_refused(settings, "memory_limit_hint alone",
+                             "is_persistent_binary beside it: graphs are read from it again");
+  if (!is_limited && !settings.all("file.graph_retention_order").empty())
+    return switching_refused(settings, "graph_retention_order alone",
+                             "memory_limit_hint beside it, without which all graphs stay loaded");
+  // The bytes must stay where they are for as long as the context lives, and one graph is loaded at a time.
+  for (const char *const key :
+       {"disable_file_mapped_weights", "ep.share_ep_contexts", "htp.data_provider", "htp_share_resource_optimization"})
+    if (is_persistent && settings.flag(key))
+      return switching_refused(settings, format("is_persistent_binary beside option %s", key), "one of them");
+  QR_RETURN_IF_ERROR(check_listed(settings, "file.enable_graphs", graphs));
+  return check_listed(settings, "file.graph_retention_order", graphs);
+}
+
+void ContextConfigs::add_names(qnn::ContextOpt option, std::string_view key, const Vector<std::string_view> &names) {
+  if (names.empty()) return;
+  Names &held = option == qnn::ContextOpt::EnableGraphs ? enabled_ : retained_;
+  String said;
+  for (const std::string_view name : names) held.texts.emplace_back(name);
+  for (const String &text : held.texts) {
+    held.pointers.push_back(text.c_str());
+    said += (said.empty() ? "" : ",") + printable(text);
+  }
+  held.pointers.push_back(nullptr);
+  qnn::ContextConfig &config = add(String(key) + "=" + said);
+  config.option = option, config.graphs = held.pointers.data();
+}
+
+// Graphs that are loaded when they run.
+void ContextConfigs::add_switching(const Settings &settings, std::size_t graphs) {
+  // The library finds none where the one graph of a binary is listed, so a list of all is none.
+  const Vector<std::string_view> enabled = settings.all("file.enable_graphs");
+  if (enabled.size() < graphs) add_names(qnn::ContextOpt::EnableGraphs, "enable_graphs", enabled);
+  if (settings.flag("file.persistent_binary")) {
+    qnn::ContextConfig &config = add("is_persistent_binary=true");
+    config.option = qnn::ContextOpt::PersistentBinary, config.flag = 1;
+  }
+  if (const std::uint64_t hint = settings.number("file.memory_limit_hint")) {
+    qnn::ContextConfig &config = add(said_of("memory_limit_hint", settings.text("file.memory_limit_hint")));
+    config.option = qnn::ContextOpt::MemoryLimitHint, config.mem_limit = hint;
+  }
+  add_names(qnn::ContextOpt::RetentionOrder, "graph_retention_order", settings.all("file.graph_retention_order"));
+}
+
+ContextConfigs::ContextConfigs(const Settings &settings, For what, const ContextGroup *group, std::size_t graphs)
+    : pointers_(1, nullptr) {
   custom_.reserve(kMost), configs_.reserve(kMost);
   const std::string_view priority = settings.text("qnn_context_priority");
   if (what == For::Load && priority != "normal") {
@@ -310,6 +390,7 @@ ContextConfigs::ContextConfigs(const Settings &settings, For what, const Context
     config.option = qnn::ContextOpt::Priority;
     config.priority = read_priority(priority);
   }
+  if (what == For::Load) add_switching(settings, graphs);
 #define QR_HTP_GRAPH(option, configuration, field, unset)
 #define QR_HTP_OPTIMIZATION(option, type, unset)
 #define QR_HTP_CONTEXT(option, configuration, field, when)                                           \

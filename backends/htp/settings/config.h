@@ -9,6 +9,7 @@
 #include "backends/htp/qnn/htp_abi.h"
 #include "backends/htp/settings/config_file.h"
 #include "backends/htp/settings/power.h"
+#include "backends/htp/settings/priority.h"
 #include "backends/htp/soc/soc.h"
 #include "base/option_row.h"
 #include "quarry/backend.h"
@@ -28,6 +29,8 @@ class Settings {
   bool flag(std::string_view key, std::string_view graph = {}) const noexcept { return text(key, graph) == "1"; }
   // The greatest that any graph is given.
   std::uint64_t greatest(std::string_view key) const;
+  // Of a list that htp.config_file has.
+  Vector<std::string_view> all(std::string_view key) const { return file_.all(key); }
   // That htp.config_file names no graph that is not among these.
   Status check_names(std::span<const std::string_view> graphs) const;
 
@@ -49,7 +52,10 @@ struct CompileOptions {
 Result<CompileOptions> read_compile_options(Settings settings);
 
 PowerWishes read_power_wishes(const Settings &settings);
-qnn::Priority read_priority(std::string_view word) noexcept;  // of qnn_context_priority
+
+// What htp.config_file says of graphs that are loaded when they run, of the graphs of a binary: together with the other
+// options of a session, and no graph that is not there.
+Status check_switching(const Settings &settings, std::span<const std::string_view> graphs);
 
 // Lists of configurations; they hold what they point to, and stay where they are.
 class GraphConfigs {
@@ -60,6 +66,8 @@ class GraphConfigs {
   const qnn::GraphConfig **list() noexcept { return pointers_.data(); }
   // "VtcmMb=8, HvxThreads=4": for errors of the call that takes them.
   const String &text() const noexcept { return text_; }
+  // The keys of htp.finalize_config: one that the library does not know it says so of, and takes all the same.
+  const Vector<String> &finalize_keys() const noexcept { return keys_; }
 
  private:
   static constexpr std::size_t kMost = 48;
@@ -80,7 +88,8 @@ struct ContextGroup {
 class ContextConfigs {
  public:
   enum class For : std::uint8_t { Compile, Load };
-  ContextConfigs(const Settings &settings, For what, const ContextGroup *group = nullptr);
+  // `graphs`: how many the binary has.
+  ContextConfigs(const Settings &settings, For what, const ContextGroup *group = nullptr, std::size_t graphs = 0);
   ContextConfigs(const ContextConfigs &) = delete;
   ContextConfigs &operator=(const ContextConfigs &) = delete;
   // nullptr where nothing is configured.
@@ -91,6 +100,13 @@ class ContextConfigs {
   static constexpr std::size_t kMost = 24;
   qnn::ContextConfig &add(const String &said);
   qnn::HtpContextConfig &add_custom(qnn::HtpContextOpt option, const String &said);
+  void add_switching(const Settings &settings, std::size_t graphs);
+  void add_names(qnn::ContextOpt option, std::string_view key, const Vector<std::string_view> &names);
+  struct Names {
+    Vector<String> texts;
+    Vector<const char *> pointers;
+  };
+  Names enabled_, retained_;
   Vector<qnn::HtpContextConfig> custom_;
   Vector<qnn::ContextConfig> configs_;
   Vector<const qnn::ContextConfig *> pointers_;

@@ -8,6 +8,7 @@
 
 #include "backends/common/json.h"
 #include "backends/htp/settings/power.h"
+#include "backends/htp/settings/priority.h"
 #include "base/os/console.h"
 #include "base/os_error.h"
 
@@ -15,7 +16,21 @@ namespace quarry::htp {
 
 namespace {
 
-enum class Kind : std::uint8_t { Integer, Boolean, Profile, Arch, Domain, Zero, False, Cores, Shared, Group };
+enum class Kind : std::uint8_t {
+  Integer,
+  Switch,
+  Boolean,
+  Profile,
+  Priority,
+  Arch,
+  Domain,
+  Zero,
+  False,
+  Cores,
+  Shared,
+  Group,
+  Names
+};
 struct KeyRow {
   std::string_view object, name;
   Kind kind;
@@ -49,8 +64,9 @@ class ConfigReader {
     const JsonObject *const members = root.as<JsonObject>();
     if (!members) return wrong(root, "the file", "an object with graphs, devices, context, groupContext and memory");
     for (const JsonMember &member : *members) {
-      if (member.name == "graphs" || member.name == "devices") QR_RETURN_IF_ERROR(list(member.name, member.value));
-      else if (member.name == "context" || member.name == "groupContext" || member.name == "memory")
+      if (is_list(member.name)) QR_RETURN_IF_ERROR(list(member.name, member.value));
+      else if (member.name == "context" || member.name == "groupContext" || member.name == "memory" ||
+               member.name == "context_configs")
         QR_RETURN_IF_ERROR(object(member.name, member.value));
       else if (member.name == "backend_extensions")
         return Status::error(ErrorId::bad_option_value,
@@ -64,6 +80,9 @@ class ConfigReader {
   }
 
  private:
+  static bool is_list(std::string_view name) {
+    return name == "graphs" || name == "devices" || name == "graph_configs";
+  }
   Status wrong(const JsonValue &value, const String &name, const char *expected) const {
     return Status::error(ErrorId::bad_option_value, format("%s, line %u: %s: found %s, expected %s", path_, value.line,
                                                            printable(name), describe(value), expected));
@@ -78,8 +97,9 @@ class ConfigReader {
     String known;
     for (const KeyRow &row : kKeys)
       if (row.object == object) known += (known.empty() ? "" : ", ") + String(row.name);
-    if (object.empty()) known = "graphs, devices, context, groupContext, memory";
+    if (object.empty()) known = "graphs, devices, context, groupContext, memory, context_configs, graph_configs";
     if (object == "graphs") known = "graph_names, " + known;
+    if (object == "graph_configs") known = "graph_name, " + known;
     if (object == "devices") known += ", cores";
     return Status::error(ErrorId::bad_option_value,
                          format("%s, line %u: found '%s'%s%s, expected one of %s", path_, member.value.line,
@@ -90,7 +110,7 @@ class ConfigReader {
   Status list(const String &name, const JsonValue &value) {
     const JsonArray *const items = value.as<JsonArray>();
     if (!items) return wrong(value, name, "an array");
-    if (name != "graphs" && items->size() > 1) return wrong((*items)[1], name, "one entry");
+    if ((name == "devices" || name == "cores") && items->size() > 1) return wrong((*items)[1], name, "one entry");
     for (const JsonValue &item : *items) QR_RETURN_IF_ERROR(object(name, item));
     return {};
   }
@@ -98,11 +118,16 @@ class ConfigReader {
     const JsonObject *const members = value.as<JsonObject>();
     if (!members) return wrong(value, name, "an object");
     Vector<String> graphs;
-    for (const JsonMember &member : *members)
+    for (const JsonMember &member : *members) {
       if (name == "graphs" && member.name == "graph_names") QR_RETURN_IF_ERROR(names(member, graphs));
+      if (name == "graph_configs" && member.name == "graph_name") QR_RETURN_IF_ERROR(name_of(member.value, graphs));
+    }
+    if (name == "graph_configs" && graphs.empty()) return wrong(value, name, "an object with graph_name");
     if (graphs.empty()) graphs.emplace_back();
     for (const JsonMember &member : *members) {
-      if (name == "graphs" && member.name == "graph_names") continue;
+      if ((name == "graphs" && member.name == "graph_names") ||
+          (name == "graph_configs" && member.name == "graph_name"))
+        continue;
       if (name == "devices" && member.name == "cores") {
         QR_RETURN_IF_ERROR(list("cores", member.value));
         continue;
@@ -120,27 +145,52 @@ class ConfigReader {
     }
     return {};
   }
+  Status name_of(const JsonValue &item, Vector<String> &graphs) const {
+    const String *const text = item.as<String>();
+    if (!text || text->empty()) return wrong(item, "graph_names", "the name of a graph");
+    graphs.push_back(*text);
+    return {};
+  }
   Status names(const JsonMember &member, Vector<String> &graphs) const {
     const JsonArray *const items = member.value.as<JsonArray>();
     if (!items) return wrong(member.value, member.name, "an array of strings");
-    for (const JsonValue &item : *items) {
-      const String *const text = item.as<String>();
-      if (!text || text->empty()) return wrong(item, member.name, "the name of a graph");
-      graphs.push_back(*text);
-    }
+    for (const JsonValue &item : *items) QR_RETURN_IF_ERROR(name_of(item, graphs));
     return {};
   }
-  Status entry(const KeyRow &row, const JsonMember &member, const Vector<String> &graphs) {
+
+  // A number as the option's value.
+  Status number(const KeyRow &row, const JsonMember &member, String &option) const {
     const JsonValue &value = member.value;
-    const bool *const flag = value.as<bool>();
-    const String *const text = value.as<String>();
     const std::int64_t number = whole(value);
-    String option;
     switch (row.kind) {
       case Kind::Integer:
         if (number < 0) return wrong(value, member.name, "a whole number");
-        option = decimal(number);
         break;
+      case Kind::Switch:
+        if (number != 0 && number != 1) return wrong(value, member.name, "0 or 1");
+        break;
+      case Kind::Cores: {
+        const JsonArray *const items = value.as<JsonArray>();
+        if (!items || items->size() != 1 || whole((*items)[0]) < 0)
+          return wrong(value, member.name, "an array with one core's number");
+        option = decimal(whole((*items)[0]));
+        return {};
+      }
+      case Kind::Zero: return number == 0 ? Status() : wrong(value, member.name, "0, the only one that is used");
+      default:  // Group
+        if (number != 0) return wrong(value, member.name, "0");
+        option = "1";
+        return {};
+    }
+    option = decimal(number);
+    return {};
+  }
+  // Likewise a word, or true or false.
+  Status word(const KeyRow &row, const JsonMember &member, String &option) const {
+    const JsonValue &value = member.value;
+    const bool *const flag = value.as<bool>();
+    const String *const text = value.as<String>();
+    switch (row.kind) {
       case Kind::Boolean:
         if (!flag) return wrong(value, member.name, "true or false");
         option.assign(1, *flag ? '1' : '0');
@@ -149,6 +199,10 @@ class ConfigReader {
         if (text && *text == "system_settings") option = "default";
         else if (text && *text != "relaxed" && *text != "released" && find_power_profile(*text)) option = *text;
         else return wrong(value, member.name, "a performance profile, or system_settings");
+        break;
+      case Kind::Priority:
+        if (!text || !find_priority(*text)) return wrong(value, member.name, "a priority: low, normal, high, ...");
+        option = *text;
         break;
       case Kind::Arch:
         if (!text || text->size() < 3 || (*text)[0] != 'v') return wrong(value, member.name, "an architecture: v75");
@@ -159,25 +213,26 @@ class ConfigReader {
           return wrong(value, member.name, "\"signed\" or \"unsigned\"");
         option.assign(1, *text == "signed" ? '1' : '0');
         break;
-      case Kind::Zero: return number == 0 ? Status() : wrong(value, member.name, "0, the only one that is used");
       case Kind::False:
         return flag && !*flag ? Status() : wrong(value, member.name, "false, as on every device since v68");
-      case Kind::Cores: {
-        const JsonArray *const items = value.as<JsonArray>();
-        if (!items || items->size() != 1 || whole((*items)[0]) < 0)
-          return wrong(value, member.name, "an array with one core's number");
-        option = decimal(whole((*items)[0]));
-        break;
-      }
-      case Kind::Shared:
+      default:  // Shared
         if (!text || *text != "shared_buffer") return wrong(value, member.name, "\"shared_buffer\"");
         option = "1";
-        break;
-      case Kind::Group:
-        if (number != 0) return wrong(value, member.name, "0");
-        option = "1";
-        break;
     }
+    return {};
+  }
+
+  Status entry(const KeyRow &row, const JsonMember &member, const Vector<String> &graphs) {
+    if (row.kind == Kind::Names) {
+      Vector<String> named;
+      QR_RETURN_IF_ERROR(names(member, named));
+      for (const String &one : named) out_.entries_.push_back({String(), String(row.option), one});
+      return {};
+    }
+    const bool is_number = row.kind == Kind::Integer || row.kind == Kind::Switch || row.kind == Kind::Cores ||
+                           row.kind == Kind::Zero || row.kind == Kind::Group;
+    String option;
+    QR_RETURN_IF_ERROR(is_number ? number(row, member, option) : word(row, member, option));
     for (const String &graph : graphs) out_.entries_.push_back({graph, String(row.option), option});
     return {};
   }

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
+#include "tests/plugins/qnn/live.h"
 #include "tests/plugins/qnn/objects.h"
 #include "tests/plugins/qnn/script.h"
 
@@ -14,7 +16,14 @@ namespace standin {
 
 void record_configs(const qnn::ContextConfig **list) {
   for (; list && *list; ++list) {
-    if ((*list)->option == qnn::ContextOpt::Custom) {
+    if ((*list)->option == qnn::ContextOpt::EnableGraphs || (*list)->option == qnn::ContextOpt::RetentionOrder) {
+      std::string names;
+      for (const char *const *name = (*list)->graphs; *name; ++name)
+        names += (names.empty() ? "" : ",") + std::string(*name);
+      record("  context %u=%s", static_cast<unsigned>((*list)->option), names.c_str());
+    } else if ((*list)->option == qnn::ContextOpt::PersistentBinary) {
+      record("  context 7=%u", (*list)->flag);
+    } else if ((*list)->option == qnn::ContextOpt::Custom) {
       const auto &custom = *static_cast<const qnn::HtpContextConfig *>((*list)->custom);
       record("  context.custom %u=%llu,%llu", custom.option, static_cast<unsigned long long>(custom.mb & 0xffffffff),
              static_cast<unsigned long long>(custom.option == 2 || custom.option == 12 ? custom.group.max_spill : 0));
@@ -62,10 +71,12 @@ Error backend_create(qnn::Handle, const qnn::BackendConfig **, qnn::Handle *out)
   record("backendCreate");
   if (const Error error = meet("backendCreate")) return error;
   *out = new Backend;
+  born(*out, "backend");
   return 0;
 }
 Error backend_free(qnn::Handle handle) {
   record("backendFree");
+  dies(handle, "backendFree");
   delete static_cast<Backend *>(handle);
   return 0;
 }
@@ -73,7 +84,8 @@ Error register_package(qnn::Handle, const char *path, const char *symbol, const 
   record("backendRegisterOpPackage %s %s %s", path, symbol, target ? target : "-");
   return meet("backendRegisterOpPackage");
 }
-Error validate(qnn::Handle, qnn::Op op) {
+Error validate(qnn::Handle backend, qnn::Op op) {
+  must_live(backend, "backendValidateOpConfig");
   if (!is_listed("refuse", op.type)) return meet("backendValidateOpConfig");
   say("%s: %s", setting("words", "refused by the script").c_str(), op.type);
   return 3110;
@@ -94,15 +106,33 @@ Error device_create(qnn::Handle, const qnn::DeviceConfig **list, qnn::Handle *ou
   record("  device.soc=%u", made->soc);
   if (made->soc == 0) return 14001;
   *out = made.release();
+  born(*out, "device");
   return 0;
 }
 Error device_free(qnn::Handle handle) {
   record("deviceFree");
+  dies(handle, "deviceFree");
   delete static_cast<Device *>(handle);
   return 0;
 }
 
 // ---- contexts and graphs
+
+// A context is in its backend, and in its device where it has one; what is in it ends with it.
+void be_born(Context &context, qnn::Handle backend, qnn::Handle device) {
+  if (device) must_live(backend, "contextCreate");
+  born(&context, "context", device ? device : backend);
+  for (const auto &graph : context.graphs) born(graph.get(), "graph");
+}
+// The first of a group of contexts must live when another one joins.
+void check_group(const qnn::ContextConfig **list) {
+  for (; list && *list; ++list) {
+    if ((*list)->option != qnn::ContextOpt::Custom) continue;
+    const auto &custom = *static_cast<const qnn::HtpContextConfig *>((*list)->custom);
+    if ((custom.option == 2 || custom.option == 12) && custom.group.first)
+      must_live(custom.group.first, "contextCreateFromBinary, first of the group");
+  }
+}
 
 Error context_create(qnn::Handle backend, qnn::Handle device, const qnn::ContextConfig **list, qnn::Handle *out) {
   record("contextCreate");
@@ -112,15 +142,21 @@ Error context_create(qnn::Handle backend, qnn::Handle device, const qnn::Context
   made->backend = static_cast<Backend *>(backend);
   if (device) made->soc = static_cast<Device *>(device)->soc;
   *out = made;
+  be_born(*made, backend, device);
   return 0;
 }
-Error context_set_config(qnn::Handle, const qnn::ContextConfig **list) {
+Error context_set_config(qnn::Handle handle, const qnn::ContextConfig **list) {
+  must_live(handle, "contextSetConfig");
   record("contextSetConfig");
   record_configs(list);
   return meet("contextSetConfig");
 }
 Error context_free(qnn::Handle handle, qnn::Handle) {
   record("contextFree");
+  must_live(handle, "contextFree");
+  for (const auto &graph : static_cast<Context *>(handle)->graphs) dies(graph.get(), "contextFree");
+  dies(handle, "contextFree");
+  if (static_cast<Context *>(handle)->release) static_cast<Context *>(handle)->release();
   delete static_cast<Context *>(handle);
   return 0;
 }
@@ -147,6 +183,7 @@ Error from_binary(qnn::Handle backend, qnn::Handle device, const qnn::ContextCon
                   qnn::BinSize bytes, qnn::Handle *out, qnn::Handle) {
   record("contextCreateFromBinary %llu bytes", static_cast<unsigned long long>(bytes));
   record_configs(list);
+  check_group(list);
   if (const Error error = meet("contextCreateFromBinary")) return error;
   std::uint32_t soc = 0;
   std::vector<HeldGraph> graphs;
@@ -159,8 +196,16 @@ Error from_binary(qnn::Handle backend, qnn::Handle device, const qnn::ContextCon
     static_cast<HeldGraph &>(*graph) = std::move(held);
     graph->finalized = true, graph->context = made.get();
   }
+  be_born(*made, backend, device);
   *out = made.release();
   return 0;
+}
+// What is reported of a context of a list: its graphs, and then itself.
+void report(const qnn::CtxParamsV1 &p, qnn::Handle made, Error error) {
+  if (made)
+    for (const auto &graph : static_cast<Context *>(made)->graphs)
+      p.fn(made, graph.get(), graph->name.c_str(), 0, p.arg, 0);
+  p.fn(made, nullptr, nullptr, 1, p.arg, error);
 }
 Error from_binary_list(qnn::Handle backend, qnn::Handle device, const qnn::CtxParams **params,
                        const qnn::ContextConfig **list, qnn::Handle) {
@@ -171,10 +216,11 @@ Error from_binary_list(qnn::Handle backend, qnn::Handle device, const qnn::CtxPa
     const qnn::CtxParamsV1 &p = (*params)->v1;
     qnn::Handle made = nullptr;
     const Error error = from_binary(backend, device, p.config, p.bin, p.bytes, &made, p.profile);
-    if (!error)
-      for (const auto &graph : static_cast<Context *>(made)->graphs)
-        p.fn(made, graph.get(), graph->name.c_str(), 0, p.arg, 0);
-    p.fn(made, nullptr, nullptr, 1, p.arg, error);
+    const auto tell = [p, made, error] { report(p, made, error); };
+    // By another thread, and after the call has returned.
+    const int late_ms = std::stoi(setting("late_ms", "0"));
+    if (late_ms == 0) tell();
+    else std::thread([tell, late_ms] { usleep(1000u * static_cast<unsigned>(late_ms)), tell(); }).detach();
   }
   return 0;
 }
@@ -183,33 +229,63 @@ Error from_binary_callback(qnn::Handle backend, qnn::Handle device, const qnn::C
                            qnn::Handle profile, qnn::Handle) {
   record("contextCreateFromBinaryWithCallback kind=%u", callback->kind);
   if (const Error error = meet("contextCreateFromBinaryWithCallback")) return error;
+  if (callback->kind != 2) return 1000;  // the only kind that there is
   std::string whole;
-  for (qnn::BinSize at = 0; at < bytes; at += 4096) {  // in pieces, each given back at once
-    const qnn::BinSize size = std::min<qnn::BinSize>(4096, bytes - at);
-    qnn::BinRawReply reply{};
-    if (const Error error = callback->raw.provide({at, size, 0}, &reply, callback->raw.arg)) return error;
-    whole.append(static_cast<const char *>(reply.mem) + reply.start, size);
-    callback->raw.release({reply.mem, reply.aligned}, callback->raw.arg);
+  std::vector<qnn::BinDmaReply> held;
+  std::set<int> descriptors;
+  bool is_sound = true;
+  // In pieces, in memory that is kept until the context ends; each has a descriptor of its own, and whole pages.
+  for (qnn::BinSize at = 0; at < bytes; at += 3000) {
+    const qnn::BinSize size = std::min<qnn::BinSize>(3000, bytes - at);
+    qnn::BinDmaReply reply{};
+    if (const Error error = callback->dma.provide({at, size, 0}, &reply, callback->dma.arg)) return error;
+    is_sound = is_sound && descriptors.insert(reply.dma.fd).second && reply.aligned >= size && reply.start == 0 &&
+               reinterpret_cast<std::uintptr_t>(reply.dma.data) % 4096 == 0;
+    whole.append(static_cast<const char *>(reply.dma.data) + reply.start, size);
+    held.push_back(reply);
   }
-  record("  provided %zu bytes, %s", whole.size(), std::memcmp(whole.data(), data, bytes) == 0 ? "equal" : "others");
-  return from_binary(backend, device, list, whole.data(), whole.size(), out, profile);
+  qnn::BinDmaReply none{};
+  const bool refuses = callback->dma.provide({bytes, 1, 0}, &none, callback->dma.arg) != 0;
+  record("  provided %zu bytes, %s%s%s", whole.size(), std::memcmp(whole.data(), data, bytes) == 0 ? "equal" : "others",
+         is_sound ? "" : ", unsound", refuses ? "" : ", past the end");
+  if (const Error error = from_binary(backend, device, list, whole.data(), whole.size(), out, profile)) return error;
+  static_cast<Context *>(*out)->release = [callback = *callback, held, whole] {
+    std::size_t at = 0, same = 0;
+    for (const qnn::BinDmaReply &reply : held) {
+      const std::size_t size = std::min<std::size_t>(3000, whole.size() - at);
+      same += std::memcmp(reply.dma.data, whole.data() + at, size) == 0;
+      at += size;
+      if (callback.dma.release({reply.dma, reply.aligned}, callback.dma.arg) != 0) same = 0;
+    }
+    record("  gave back %zu pieces%s", held.size(), same == held.size() ? "" : ", others");
+  };
+  return 0;
 }
 Error graph_create(qnn::Handle handle, const char *name, const qnn::GraphConfig **list, qnn::Handle *out) {
   record("graphCreate %s", name);
   record_configs(list);
+  for (const qnn::GraphConfig **one = list; one && *one; ++one) {
+    const auto *const custom =
+        (*one)->option == qnn::GraphOpt::Custom ? static_cast<const qnn::HtpGraphConfig *>((*one)->custom) : nullptr;
+    if (custom && custom->option == 7 && std::string_view(custom->finalize.key).starts_with("unknown"))
+      say("options.cc:92::ERROR:Option %s not found", custom->finalize.key);  // and takes it
+  }
   if (const Error error = meet("graphCreate")) return error;
   Context &context = *static_cast<Context *>(handle);
   auto &made = context.graphs.emplace_back(std::make_unique<Graph>());
   made->name = name, made->context = &context;
   *out = made.get();
+  born(*out, "graph");
   return 0;
 }
-Error graph_set_config(qnn::Handle, const qnn::GraphConfig **list) {
+Error graph_set_config(qnn::Handle handle, const qnn::GraphConfig **list) {
+  must_live(handle, "graphSetConfig");
   record("graphSetConfig");
   record_configs(list);
   return meet("graphSetConfig");
 }
 Error tensor_create(qnn::Handle handle, qnn::Tensor *tensor) {
+  must_live(handle, "tensorCreateGraphTensor");
   if (const Error error = meet("tensorCreateGraphTensor")) return error;
   Graph &graph = *static_cast<Graph *>(handle);
   tensor->v1.id = graph.context->backend->ids++;
@@ -249,6 +325,7 @@ Error wait_while_hanging(const char *call, qnn::Handle signal) {
   return 0;
 }
 Error finalize(qnn::Handle handle, qnn::Handle, qnn::Handle signal) {
+  const Inside inside(handle, "graphFinalize");
   record("graphFinalize signal=%d", signal != nullptr);
   if (const Error error = meet("graphFinalize")) return error;
   if (const Error error = wait_while_hanging("graphFinalize", signal)) return error;
@@ -256,6 +333,7 @@ Error finalize(qnn::Handle handle, qnn::Handle, qnn::Handle signal) {
   return 0;
 }
 Error retrieve(qnn::Handle handle, const char *name, qnn::Handle *out) {
+  must_live(handle, "graphRetrieve");
   if (const Error error = meet("graphRetrieve")) return error;
   for (const auto &graph : static_cast<Context *>(handle)->graphs)
     if (graph->name == name) {
@@ -277,8 +355,9 @@ std::size_t bytes_of(const qnn::Tensor &tensor) {
   return bytes;
 }
 
-Error execute(qnn::Handle handle, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
-              std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal) {
+Error run_graph(qnn::Handle handle, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
+                std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal) {
+  must_live(handle, "graphExecute");
   Graph &graph = *static_cast<Graph *>(handle);
   if (in_count != graph.inputs.size() || out_count != graph.outputs.size()) return 6000;
   record("graphExecute %s in=%u,%s profile=%d signal=%d", graph.name.c_str(), in_count,
@@ -301,12 +380,18 @@ Error execute(qnn::Handle handle, const qnn::Tensor *in, std::uint32_t in_count,
   if (profile) fill_events(*static_cast<Profile *>(profile), graph);
   return 0;
 }
+Error execute(qnn::Handle handle, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
+              std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal) {
+  const Inside inside(handle, "graphExecute");
+  return run_graph(handle, in, in_count, out, out_count, profile, signal);
+}
+// The library queues these: several of one graph may be under way.
 Error execute_async(qnn::Handle graph, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
                     std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal, qnn::NotifyFn fn, void *arg) {
   record("graphExecuteAsync");
   if (const Error error = meet("graphExecuteAsync")) return error;
   std::thread([=] {
-    const Error error = execute(graph, in, in_count, out, out_count, profile, signal);
+    const Error error = run_graph(graph, in, in_count, out, out_count, profile, signal);
     if (fn) fn(arg, {error});
   }).detach();
   return 0;
@@ -320,6 +405,7 @@ Error signal_create(qnn::Handle, const qnn::SignalConfig **list, qnn::Handle *ou
     if ((*list)->option == 2) made->timeout_us = (*list)->timeout_us;
   }
   *out = made.release();
+  born(*out, "signal");
   return 0;
 }
 Error signal_set_config(qnn::Handle handle, const qnn::SignalConfig **list) {
@@ -328,12 +414,14 @@ Error signal_set_config(qnn::Handle handle, const qnn::SignalConfig **list) {
   return meet("signalSetConfig");
 }
 Error signal_trigger(qnn::Handle handle) {
+  must_live(handle, "signalTrigger");
   record("signalTrigger");
   if (const Error error = meet("signalTrigger")) return error;
   static_cast<Signal *>(handle)->triggered = true;
   return 0;
 }
 Error signal_free(qnn::Handle handle) {
+  dies(handle, "signalFree");
   delete static_cast<Signal *>(handle);
   return 0;
 }

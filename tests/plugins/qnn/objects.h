@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -29,6 +30,7 @@ struct Context {
   std::uint32_t soc = 30;
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string binary;
+  std::function<void()> release;  // gives back what the binary's provider gave
 };
 struct Signal {
   std::atomic<bool> triggered{false};

@@ -76,7 +76,9 @@ void fill_events(Profile &profile, const Graph &graph) {
       if (lints) {
         const std::uint64_t waits = add(5001, 3, 5, "Wait (Scheduler) time");
         const std::uint64_t overlaps = add(5002, 3, 6, "Overlap time");
-        at(part).parts = {waits, overlaps};
+        const std::uint64_t resources = add(5004, 0, 6, "Resources");
+        at(part).parts = {waits, overlaps, resources};
+        at(overlaps).parts = {add(5005, 3, 0, "another:OpId_8"), add(5005, 3, 0, "Output OpId_3")};
       }
     }
     profile.roots.push_back(whole);

@@ -11,6 +11,7 @@
 //   hang=graphExecute              it does not end before its signal does (without one: never, for a test that is 20 s)
 //   refuse=Conv2d                  an operation that validation refuses
 //   words=incorrect Value          what it says of that
+//   late_ms=100                    contexts of a list are reported so much later, by another thread
 //   spill=65536                    what the metadata says of spill-fill memory
 // QNN_STANDIN_LOG names a file that every call is written to, a line each (qnn_standin_log(path): from now on there).
 #pragma once
