@@ -171,7 +171,9 @@ struct AttentionF32 {
 
 // y[m, n] = sum over k of x[m, k] * (w[n, k] - zero) * scale [+ bias[n]]. Weights are `bits` bits each, the lowest of a
 // byte first, [n][block][bytes of a block]; scales (f32) and zeros are of a block: f32, or integers of `bits` bits, a
-// row of n starting at a byte.
+// row of n starting at a byte. MatMulBlocksBytes: x is rounded to bytes first, each block of a row by a scale of its
+// own: q = round(x * (127 / largest)), to nearest and ties to even, largest the greatest |x| of the block; x is then
+// q * (largest / 127). A block with NaN or an infinity makes NaN; one of no more than 1e-30 counts as zeros.
 inline constexpr std::uint32_t kMostBlock = 1024;
 enum class BlockZeros : std::uint32_t { Middle /* 2^(bits - 1) */, Packed, F32, Count };
 struct MatMulBlocks {

@@ -325,7 +325,7 @@ Result<Lowered> lower_matmul_int(Lowering &l, const qir::Node &node) {
   return Lowered::Done;
 }
 
-// Weights stay as the file has them.
+// Weights stay as the file has them. Accuracy level 4 lets x be rounded to bytes.
 Result<Lowered> lower_matmul_blocks(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], si = node.inputs[2], zi = l.input(node, 3),
                      bi = l.input(node, 5), yi = node.outputs[0];
@@ -346,8 +346,11 @@ Result<Lowered> lower_matmul_blocks(Lowering &l, const qir::Node &node) {
     else return Lowered::NotMine;
   }
   p.has_bias = bi != qir::kAbsent;
+  const Kernel kernel = node.get_int("accuracy_level", 0) == 4 && kernels::bytes_pay(p, l.isa())
+                            ? Kernel::MatMulBlocksBytes
+                            : Kernel::MatMulBlocks;
   kernels::Needs needs;
-  if (!l.takes(Kernel::MatMulBlocks, &p, &needs)) return Lowered::NotMine;
+  if (!l.takes(kernel, &p, &needs)) return Lowered::NotMine;
   const std::int32_t operands[] = {xi, wi, si, zi, bi};
   Vector<std::int32_t> read;
   for (const std::int32_t id : operands) {
@@ -363,7 +366,7 @@ Result<Lowered> lower_matmul_blocks(Lowering &l, const qir::Node &node) {
   Vector<Arg> args;
   for (std::size_t i = 0; i < views.size(); ++i) args.push_back(arg(views[i], l.width(read[i])));
   args.push_back(arg(y));
-  return l.finish(Kernel::MatMulBlocks, &p, args);
+  return l.finish(kernel, &p, args);
 }
 
 }  // namespace quarry::cpu

@@ -96,9 +96,9 @@ Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
-Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
-  constexpr const char *kName = "MatMulBlocks";
-  const auto &p = *static_cast<const MatMulBlocks *>(params);
+namespace {
+
+Status add_blocks(const char *kName, const MatMulBlocks &p, Needs &needs) {
   if (p.bits != 2 && p.bits != 4 && p.bits != 8) return refuse(kName, "bits of a weight", p.bits, "2, 4 or 8");
   if (p.block < 16 || p.block > kMostBlock || (p.block & (p.block - 1)) != 0)
     return refuse(kName, "weights of a block", p.block, format("a power of two, 16 to %u", kMostBlock));
@@ -115,12 +115,34 @@ Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
   if (p.zeros == BlockZeros::F32) add(needs, n * blocks * 4);
   if (p.has_bias) add(needs, n * 4);
   add(needs, m * n * 4, true);
+  return {};
+}
+
+}  // namespace
+
+Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulBlocks *>(params);
+  QR_RETURN_IF_ERROR(add_blocks("MatMulBlocks", p, needs));
   needs.scratch_bytes = panel_scratch(p, std::int64_t{isa.f32_lanes} * isa.f32_panel);
   if (needs.scratch_bytes > 0) return {};
-  // x in the order of the weights' parts, in whole vectors of dwords; and the sums of its blocks.
-  const std::uint64_t vector = 32 / p.bits * static_cast<std::uint64_t>(isa.f32_lanes),
-                      depth = (blocks * p.block + vector - 1) / vector * vector;
+  // x in the order of the weights' parts, in whole vectors of dwords, and a start for each dword; and the sums of its
+  // blocks.
+  const std::uint64_t m = static_cast<std::uint64_t>(p.m), k = static_cast<std::uint64_t>(p.k),
+                      blocks = (k + p.block - 1) / p.block,
+                      vector = 32 / p.bits * static_cast<std::uint64_t>(isa.f32_lanes),
+                      vectors = (blocks * p.block + vector - 1) / vector, depth = vectors * (vector + isa.f32_lanes);
   needs.shared_bytes = (m * (depth + blocks) * 4 + 63) / 64 * 64;
+  return {};
+}
+
+Status check_MatMulBlocksBytes(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulBlocks *>(params);
+  QR_RETURN_IF_ERROR(add_blocks("MatMulBlocksBytes", p, needs));
+  const bool panels = in_byte_panels(p, isa.byte_pairs, isa.int_group);
+  if (panels) needs.scratch_bytes = byte_panel_scratch(p, std::int64_t{isa.f32_lanes} * isa.f32_panel);
+  const BlockBytesShape x = block_bytes_shape(p, isa.f32_lanes, panels);
+  needs.shared_bytes =
+      static_cast<std::uint64_t>((p.m * (x.codes + 4 * (x.scales + x.starts + x.sums)) + 63) / 64 * 64);  // below 2^52
   return {};
 }
 

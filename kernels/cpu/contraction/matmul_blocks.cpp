@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights of 2, 4 or 8 bits in blocks. Each weight is read once for as many rows as there are registers
 // for; x is brought into the order in which dwords give their parts first. For many rows weights become panels of f32.
+#include "kernels/cpu/contraction/block_weights.h"
 #include "kernels/cpu/contraction/gemm_tile.h"
 #include "kernels/cpu/movement/transpose.h"
-#include "kernels/cpu/shapes/matmul_shape.h"
-#include "kernels/cpu/vector/isa_kernels.h"
 
 namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// Weights are taken as dwords of 32 / bits weights, kLanes of them at a time; x lies in the order that gives: for each
-// such vector, for each place in a dword, the x of its lanes.
-struct Weights {
-  const MatMulBlocks &p;
-  const std::uint8_t *w, *packed_zeros;
-  const float *scales, *zeros, *bias, *x;  // x: [m][vector][place][lane], padded with zeros
-  const float *x_sums;                     // [m][block]; where there are zero points
-  float *y;
-  std::int64_t blocks, dwords, vectors, zero_bytes;  // of a row
-  int log_dwords;                                    // of a block
+// x lies in the order that the weights' dwords give: for each vector of them, for each place in a dword, the x of its
+// lanes; then what the sum of the lanes begins with. Weights are taken from where they lie in a dword, so each is
+// 2^(its place) times as large, and x is made smaller by as much; that weights count from their middle is in the
+// beginning.
+struct Weights : BlockWeights {
+  const float *x;  // [m][vector][place, start][lane], padded with zeros
 };
 
-// Bytes ahead of where weights and scales are read: rows are short, and each begins a stream of its own.
-constexpr std::int64_t kAhead = 16384, kScalesAhead = 2048;
+template <int bits>
+QR_INLINE VecF placed_weights(VecI dwords, int place) noexcept {
+  if (place == 32 / bits - 1) return to_float(reinterpret_cast<VecI>(reinterpret_cast<VecU>(dwords) >> (32 - bits)));
+  return to_float(dwords & splat(((1 << bits) - 1) << (place * bits)));
+}
 
 // The weights at `place` of each dword, less the middle of their range.
 template <int bits>
@@ -40,82 +38,34 @@ QR_INLINE VecF weights_at(VecI dwords, int place) noexcept {
   return to_float((shifted & splat(mask)) - splat(middle));
 }
 
-// How the scales of the blocks that a vector reaches into come to its lanes.
-struct Spread {
-  VecI from;  // of each lane, counted from the first block
-  int count;
-  explicit Spread(std::int64_t dwords_of_block) noexcept {
-    const auto each = static_cast<std::int32_t>(min_of<std::int64_t>(dwords_of_block, kLanes));
-    for (std::int32_t i = 0; i < kLanes; ++i) from[i] = i / each;
-    count = kLanes / each;
-  }
-  __attribute__((always_inline)) VecF operator()(const float *scales, int there) const noexcept {
-    return choose(there == kLanes ? load(scales) : load_part(scales, there), from);
-  }
-};
-
-// The zero point of a block.
-template <int bits>
-QR_INLINE float zero_of(const Weights &s, std::int64_t n, std::int64_t b) noexcept {
-  if (s.zeros) return s.zeros[n * s.blocks + b];
-  if (!s.packed_zeros) return static_cast<float>(1 << (bits - 1));
-  return static_cast<float>((s.packed_zeros[n * s.zero_bytes + b * bits / 8] >> (b * bits % 8)) & ((1 << bits) - 1));
-}
-
-// What zero points beside the middle take off, of R rows of x with one of the weights.
-template <int bits, int R>
-void add_shifts(const Weights &s, std::int64_t row, std::int64_t n, VecF (&shifts)[R]) noexcept {
-  constexpr std::int64_t kSome = 64, per_byte = 8 / bits;
-  constexpr float middle = 1 << (bits - 1);
-  for (std::int64_t b = 0; b < s.blocks; b += kSome) {
-    const std::int64_t count = min_of(kSome, s.blocks - b);
-    float zeros[kSome];
-    if (s.zeros) {
-      for (std::int64_t i = 0; i < count; ++i) zeros[i] = s.zeros[n * s.blocks + b + i] - middle;
-    } else {
-      const std::uint8_t *const from = s.packed_zeros + n * s.zero_bytes + b / per_byte;
-      for (std::int64_t i = 0; i < ceil_div(count, per_byte); ++i)
-        QR_UNROLL for (int e = 0; e < per_byte; ++e) zeros[i * per_byte + e] =
-            static_cast<float>((from[i] >> (e * bits)) & ((1 << bits) - 1)) - middle;
-    }
-    const float *const scales = s.scales + n * s.blocks + b, *const x_sums = s.x_sums + row * s.blocks + b;
-    for (std::int64_t i = 0; i < count; i += kLanes) {
-      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, count - i));
-      const auto some = [&](const float *from) __attribute__((always_inline)) {
-        return lanes == kLanes ? load(from) : load_part(from, lanes);
-      };
-      const VecF scaled = some(zeros + i) * some(scales + i);
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) shifts[r] = fma(scaled, some(x_sums + r * s.blocks + i), shifts[r]);
-    }
-  }
-}
-
 // R rows of x with C rows of weights.
 template <int bits, int R, int C>
 QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, std::int64_t n) noexcept {
   constexpr int places = 32 / bits;
-  const MatMulBlocks &p = s.p;
-  const std::int64_t depth = s.vectors * places * kLanes;
+  const std::int64_t depth = s.vectors * (places + 1) * kLanes;
   const std::uint8_t *w = s.w + n * s.dwords * 4;
   const float *x = s.x + row * depth, *scales = s.scales + n * s.blocks;
   VecF sums[R][C] = {};
   const auto step = [&](int dwords, int blocks) __attribute__((always_inline)) {
     VecI packed[C];
-    VecF part[R][C] = {};
+    VecF part[R][C];
+    QR_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const VecF start = load(x + r * depth + places * kLanes);
+      QR_UNROLL for (int c = 0; c < C; ++c) part[r][c] = start;
+    }
     QR_UNROLL
     for (int c = 0; c < C; ++c) {
       const std::uint8_t *const from = w + c * s.dwords * 4;
-      packed[c] = dwords == kLanes ? load(reinterpret_cast<const std::int32_t *>(from))
-                                   : reinterpret_cast<VecI>(load_part(reinterpret_cast<const float *>(from), dwords));
-      __builtin_prefetch(from + kAhead);
+      packed[c] = load_dwords(from, dwords);
+      __builtin_prefetch(from + kWeightsAhead);
       __builtin_prefetch(reinterpret_cast<const char *>(scales + c * s.blocks) + kScalesAhead);
     }
     QR_UNROLL
     for (int place = 0; place < places; ++place) {
       VecF values[C];
       QR_UNROLL
-      for (int c = 0; c < C; ++c) values[c] = weights_at<bits>(packed[c], place);
+      for (int c = 0; c < C; ++c) values[c] = placed_weights<bits>(packed[c], place);
       QR_UNROLL
       for (int r = 0; r < R; ++r) {
         const VecF factor = load(x + r * depth + place * kLanes);
@@ -131,7 +81,7 @@ QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, st
     }
   };
   std::int64_t at = 0;
-  for (; at + kLanes <= s.dwords; at += kLanes, w += kLanes * 4, x += places * kLanes) {
+  for (; at + kLanes <= s.dwords; at += kLanes, w += kLanes * 4, x += (places + 1) * kLanes) {
     scales = s.scales + n * s.blocks + (at >> s.log_dwords);
     step(kLanes, spread.count);
   }
@@ -139,15 +89,7 @@ QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, st
     scales = s.scales + n * s.blocks + (at >> s.log_dwords);
     step(static_cast<int>(s.dwords - at), static_cast<int>(s.blocks - (at >> s.log_dwords)));
   }
-  for (int c = 0; c < C; ++c) {
-    const float bias = s.bias ? s.bias[n + c] : 0.0f;
-    VecF shifts[R] = {};
-    if (s.x_sums) add_shifts<bits, R>(s, row, n + c, shifts);
-    for (int r = 0; r < R; ++r) {
-      const float shift = s.x_sums ? sum(shifts[r]) : 0.0f;
-      s.y[(row + r) * p.n + n + c] = sum(sums[r][c]) - shift + bias;
-    }
-  }
+  put_sums<R, C>(s, row, n, sums);
 }
 
 template <int bits, int R, int C>
@@ -246,14 +188,28 @@ void panels(const Weights &s, std::byte *scratch, std::int64_t begin, std::int64
 }
 
 // A row of x in the order of Weights::x.
-QR_INLINE void order_row(const MatMulBlocks &p, const float *from, std::int64_t vectors, std::int64_t places,
-                         float *to) noexcept {
-  for (std::int64_t v = 0; v < vectors; ++v)
-    for (std::int64_t place = 0; place < places; ++place)
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        const std::int64_t k = (v * kLanes + lane) * places + place;
-        *to++ = k < p.k ? from[k] : 0.0f;
+template <int bits>
+void order_row(const Weights &s, const float *from, float *to) noexcept {
+  constexpr int places = 32 / bits;
+  constexpr float kMiddle = 1 << (bits - 1);
+  for (std::int64_t v = 0; v < s.vectors; ++v, to += (places + 1) * kLanes) {
+    const std::int64_t begin = v * places * kLanes, there = s.p.k - begin;
+    float end[places * kLanes];
+    const float *x = from + begin;
+    if (there < places * kLanes) {
+      std::memset(end, 0, sizeof end);
+      if (there > 0) std::memcpy(end, from + begin, bytes_of<float>(there));
+      x = end;
+    }
+    float smaller = 1, start[kLanes] = {};
+    for (int place = 0; place < places; ++place, smaller /= 1 << bits)
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float value = x[lane * places + place];
+        to[place * kLanes + lane] = place == places - 1 ? value : value * smaller;
+        start[lane] -= value;
       }
+    for (int lane = 0; lane < kLanes; ++lane) to[places * kLanes + lane] = start[lane] * kMiddle;
+  }
 }
 QR_INLINE void sum_blocks(const MatMulBlocks &p, const float *from, std::int64_t blocks, float *sums) noexcept {
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -263,40 +219,65 @@ QR_INLINE void sum_blocks(const MatMulBlocks &p, const float *from, std::int64_t
   }
 }
 
+// Of `count` blocks from b on, a multiple of whole bytes away from the first: zero points less their middle.
+template <int bits>
+QR_INLINE void zeros_from(const BlockWeights &s, std::int64_t n, std::int64_t b, std::int64_t count,
+                          float *zeros) noexcept {
+  constexpr std::int64_t per_byte = 8 / bits;
+  constexpr float middle = 1 << (bits - 1);
+  if (s.zeros) {
+    for (std::int64_t i = 0; i < count; ++i) zeros[i] = s.zeros[n * s.blocks + b + i] - middle;
+    return;
+  }
+  const std::uint8_t *const from = s.packed_zeros + n * s.zero_bytes + b / per_byte;
+  for (std::int64_t i = 0; i < ceil_div(count, per_byte); ++i)
+    QR_UNROLL for (int e = 0; e < per_byte; ++e) zeros[i * per_byte + e] =
+        static_cast<float>((from[i] >> (e * bits)) & ((1 << bits) - 1)) - middle;
+}
+
 }  // namespace
+
+__attribute__((noinline, noclone)) void zero_shifts(const BlockWeights &s, std::int64_t row, int rows, std::int64_t n,
+                                                    float *shifts) noexcept {
+  constexpr std::int64_t kSome = 64;
+  VecF totals[kMostShifts] = {};
+  for (std::int64_t b = 0; b < s.blocks; b += kSome) {
+    const std::int64_t count = min_of(kSome, s.blocks - b);
+    float zeros[kSome];
+    if (s.p.bits == 2) zeros_from<2>(s, n, b, count, zeros);
+    else if (s.p.bits == 4) zeros_from<4>(s, n, b, count, zeros);
+    else zeros_from<8>(s, n, b, count, zeros);
+    const float *const scales = s.scales + n * s.blocks + b, *const x_sums = s.x_sums + row * s.blocks + b;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, count - i));
+      const auto some = [&](const float *from) __attribute__((always_inline)) {
+        return lanes == kLanes ? load(from) : load_part(from, lanes);
+      };
+      const VecF scaled = some(zeros + i) * some(scales + i);
+      for (int r = 0; r < rows; ++r) totals[r] = fma(scaled, some(x_sums + r * s.blocks + i), totals[r]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) shifts[r] = sum(totals[r]);
+}
 
 void run_MatMulBlocks(const Call &call) {
   const auto &p = call.as<MatMulBlocks>();
   const bool in_panels = p.m >= kRowsOfPanels;
-  const std::int64_t blocks = ceil_div<std::int64_t>(p.k, p.block), places = 32 / p.bits,
-                     dwords = blocks * p.block / places, vectors = ceil_div<std::int64_t>(dwords, kLanes),
-                     depth = vectors * places * kLanes;
-  float *const ordered = reinterpret_cast<float *>(call.shared_scratch());
-  float *const x_sums = p.zeros == BlockZeros::Middle ? nullptr : ordered + p.m * depth;
   const float *const given = call.operand<const float>(0);
-  for (std::int64_t row = 0; !in_panels && row < p.m; ++row) {
-    order_row(p, given + row * p.k, vectors, places, ordered + row * depth);
-    if (x_sums) sum_blocks(p, given + row * p.k, blocks, x_sums + row * blocks);
+  Weights s{BlockWeights(call), given};
+  const std::int64_t depth = s.vectors * (32 / p.bits + 1) * kLanes;
+  if (!in_panels) {
+    float *const ordered = reinterpret_cast<float *>(call.shared_scratch());
+    float *const x_sums = p.zeros == BlockZeros::Middle ? nullptr : ordered + p.m * depth;
+    for (std::int64_t row = 0; row < p.m; ++row) {
+      float *const to = ordered + row * depth;
+      if (p.bits == 2) order_row<2>(s, given + row * p.k, to);
+      else if (p.bits == 4) order_row<4>(s, given + row * p.k, to);
+      else order_row<8>(s, given + row * p.k, to);
+      if (x_sums) sum_blocks(p, given + row * p.k, s.blocks, x_sums + row * s.blocks);
+    }
+    s.x = ordered, s.x_sums = x_sums;
   }
-  std::size_t next = 3;
-  Weights s{p,
-            call.operand<const std::uint8_t>(1),
-            nullptr,
-            call.operand<const float>(2),
-            nullptr,
-            nullptr,
-            in_panels ? given : ordered,
-            x_sums,
-            nullptr,
-            blocks,
-            dwords,
-            vectors,
-            (blocks * p.bits + 7) / 8,
-            __builtin_ctz(p.block * p.bits / 32)};
-  if (p.zeros == BlockZeros::Packed) s.packed_zeros = call.operand<const std::uint8_t>(next++);
-  if (p.zeros == BlockZeros::F32) s.zeros = call.operand<const float>(next++);
-  if (p.has_bias) s.bias = call.operand<const float>(next++);
-  s.y = call.operand<float>(next);
   const double work = 2.0 * static_cast<double>(p.m) * static_cast<double>(depth);
   if (in_panels) {
     call.threads.run(static_cast<std::uint64_t>(ceil_div(p.n, kColumns)),

@@ -71,7 +71,7 @@ namespace quarry::kernels {
 }
 
 // Floats that RotaryF32 takes at a time where x or y are of 16 bits: a row or some.
-inline std::int64_t rotary_floats(const RotaryF32 &p) noexcept {
+[[maybe_unused]] static inline std::int64_t rotary_floats(const RotaryF32 &p) noexcept {
   constexpr std::int64_t kTogether = 1024;
   return p.size > kTogether ? p.size : kTogether / p.size * p.size;
 }

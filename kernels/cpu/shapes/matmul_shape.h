@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that the kernels of MatMulF32, MatMulInt and AttentionF32 and their check functions agree upon.
+// Sizes that the kernels of MatMulF32, MatMulInt, MatMulBlocks and AttentionF32 and their check functions agree upon.
 #pragma once
 
-#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/isa.h"
 
 namespace quarry::kernels {
 
@@ -96,11 +96,49 @@ struct AttentionShape {
 // rows. Room of a worker: the panel, its packed weights with columns beside each other, scales and zero points of a
 // block.
 inline constexpr std::int64_t kRowsOfPanels = 16;
-inline std::int64_t panel_depth(const MatMulBlocks &p) noexcept { return p.block > 256 ? p.block : 256; }
-inline std::uint64_t panel_scratch(const MatMulBlocks &p, std::int64_t columns) noexcept {
+[[maybe_unused]] static inline std::int64_t panel_depth(const MatMulBlocks &p) noexcept {
+  return p.block > 256 ? p.block : 256;
+}
+[[maybe_unused]] static inline std::uint64_t panel_scratch(const MatMulBlocks &p, std::int64_t columns) noexcept {
   if (p.m < kRowsOfPanels) return 0;
   const std::int64_t depth = panel_depth(p), packed = depth * p.bits / 32;
   return static_cast<std::uint64_t>(((depth + packed + 3) * columns * 4 + 63) / 64 * 64);
+}
+
+// The same with x in bytes (MatMulBlocksBytes). Panels of many rows take a part of a block at a time, whose sums of
+// pairs of bytes a s16 holds; that is not so of pairs of weights of 8 bits.
+inline constexpr std::int64_t kRowsOfBytePanels = 8;
+[[maybe_unused]] static inline bool in_byte_panels(const MatMulBlocks &p, bool byte_pairs,
+                                                   std::uint32_t int_group) noexcept {
+  return p.m >= kRowsOfBytePanels && (byte_pairs ? p.bits < 8 : int_group == 4);
+}
+[[maybe_unused]] static inline std::int64_t byte_part(const MatMulBlocks &p) noexcept {
+  return p.block < 32 ? p.block : 32;
+}
+[[maybe_unused]] static inline std::int64_t byte_depth(const MatMulBlocks &p) noexcept {
+  return p.block > 512 ? p.block : 512;
+}
+[[maybe_unused]] static inline std::uint64_t byte_panel_scratch(const MatMulBlocks &p, std::int64_t columns) noexcept {
+  const std::int64_t depth = byte_depth(p), bytes = depth + depth * p.bits / 8 + 2 * 4 * (depth / p.block);
+  return static_cast<std::uint64_t>((bytes * columns + 63) / 64 * 64);
+}
+[[maybe_unused]] static inline bool rows_have_sums(const MatMulBlocks &p) noexcept {
+  return p.zeros != BlockZeros::Middle;
+}
+// Whether that is quicker than products of f32.
+[[maybe_unused]] static inline bool bytes_pay(const MatMulBlocks &p, const Isa &isa) noexcept {
+  return isa.int_group == 4 || (isa.byte_pairs && (p.bits < 8 || p.m < kRowsOfPanels));
+}
+// Of a row of x: bytes, and numbers of four bytes. m rows of each lie behind each other, in this order.
+struct BlockBytesShape {
+  std::int64_t codes, scales, starts, sums;
+};
+[[maybe_unused]] static inline BlockBytesShape block_bytes_shape(const MatMulBlocks &p, std::int64_t lanes,
+                                                                 bool panels) noexcept {
+  const std::int64_t blocks = (p.k + p.block - 1) / p.block, depth = blocks * p.block, each = 32 / p.bits,
+                     padded = (depth / each + lanes - 1) / lanes * lanes, sums = rows_have_sums(p) ? blocks : 0;
+  if (panels) return {depth, blocks, depth / byte_part(p), sums};
+  return {padded * each, padded, padded, sums};
 }
 
 }  // namespace quarry::kernels

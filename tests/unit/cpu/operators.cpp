@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that have a lowering of their own run by kernels, whatever their parameters, and give what cpu-reference
 // gives.
+#include "kernels/cpu/shapes/matmul_shape.h"
 #include "tests/cases/cases.h"
 #include "tests/unit/cpu/one_node.h"
 
@@ -499,6 +500,29 @@ TEST_CASE("products with weights in blocks") {
       }
     }
   }
+}
+
+TEST_CASE("weights in blocks: accuracy level 4 lets x be bytes, others do not") {
+  for (const std::int64_t level : {0, 1, 2, 3, 4})
+    for (const std::int64_t bits : {2, 4, 8})
+      for (const std::int64_t m : {1, 40}) {
+        OneNode one(static_cast<std::uint64_t>(level * 100 + bits * 10 + m));
+        const std::int64_t k = 96, n = 33, block = 32, blocks = k / block;
+        const i32 x = one.input(DType::F32, {m, k}), w = one.constant(DType::U8, {n, blocks, block * bits / 8}),
+                  scales = one.constant(DType::F32, {n * blocks}), y = one.shaped(DType::F32, {m, n});
+        qir::Node &node = one.b.node(Op::MatMulNBits, {x, w, scales}, {y});
+        node.set("K", k), node.set("N", n), node.set("bits", bits), node.set("block_size", block);
+        node.set("accuracy_level", level);
+        one.b.graph.outputs.assign(1, y);
+        const PlanCase sample(one.b.graph);
+        REQUIRE(sample.ok());
+        kernels::MatMulBlocks p;
+        p.m = m, p.bits = static_cast<std::uint32_t>(bits);
+        const bool bytes = level == 4 && kernels::bytes_pay(p, kernels::best_isa());
+        CHECK_EQ(sample.count(Kernel::MatMulBlocksBytes), bytes ? 1 : 0);
+        CHECK_EQ(sample.count(Kernel::MatMulBlocks), bytes ? 0 : 1);
+        same_results(sample, "MatMulNBits of a level", one.random, bytes ? 3e-2f : 2e-5f);
+      }
 }
 
 TEST_CASE("a function between integers of 16 bits is one step") {
