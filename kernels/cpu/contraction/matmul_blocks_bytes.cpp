@@ -120,7 +120,10 @@ template <int bits>
     std::int8_t linear[places * kBytes];
     std::memcpy(linear, codes, sizeof linear);
     for (int place = 0; places > 1 && place < places; ++place)
-      for (int i = 0; i < kBytes; ++i) codes[place * kBytes + i] = linear[i * places + place];
+      for (int i = 0; i < kBytes; ++i) {
+        codes[place * kBytes + i] = linear[i * places + place];
+        asm volatile("" ::: "memory");  // gcc's vectors of this take bytes out of registers one by one
+      }
     store(starts + v * kLanes, add_places<bits>(VecI{}, ones, codes));
   }
   if (rows.sums) {
@@ -228,6 +231,7 @@ template <int bits>
                                         std::int64_t row) noexcept {
   typedef std::int8_t Sixteen __attribute__((vector_size(16)));
   typedef std::int16_t Eights __attribute__((vector_size(16)));
+  typedef std::int32_t Fours __attribute__((vector_size(16)));
   const std::int64_t block = s.p.block, part = byte_part(s.p);
   std::int8_t *const codes = rows.codes + row * rows.codes_step;
   std::int32_t *start = rows.starts + row;
@@ -246,8 +250,10 @@ template <int bits>
         const auto two = reinterpret_cast<Eights>(v);
         pairs += (two >> 8) + ((two << 8) >> 8);
       }
-      const std::int32_t first = pairs[0] + pairs[2] + pairs[4] + pairs[6],
-                         second = pairs[1] + pairs[3] + pairs[5] + pairs[7];
+      const auto wide = reinterpret_cast<Fours>(pairs);  // of each, the low half and the high half
+      Fours low = (wide << 16) >> 16, high = wide >> 16;
+      low += __builtin_shufflevector(low, low, 2, 3, 0, 1), high += __builtin_shufflevector(high, high, 2, 3, 0, 1);
+      const std::int32_t first = low[0] + low[1], second = high[0] + high[1];
       total += first + second;
       *start = start_of<bits>(first, second);
     }
