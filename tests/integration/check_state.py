@@ -165,8 +165,14 @@ check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> pre
 ids = os.path.join(folder, "decoder_0.npy")
 check("full", run("run", path, "--state", "auto", "-O", "state.capacity=8", ids, ids), 3, "QR-R0024", "state.capacity")
 check("what it is", run("run", path, "--state", "auto", ids, ids), 0, "state: 4 pairs, length 10 of 2048")
-if os.path.isdir(os.path.join(build, "backends", "gpu", "quarry-backend-gpu.so.p")):
-    check("refused", run("compile", path, "-O", "state=auto", "--backend", "gpu", "-o", os.path.join(folder, "gpu.qrm")), 3, "QR-R0022", "cpu")
+if os.path.isdir(os.path.join(build, "backends", "htp", "quarry-backend-htp.so.p")):
+    check("refused", run("compile", path, "-O", "state=auto", "--backend", "htp", "-O", "soc_model=SM8650", "-o", os.path.join(folder, "htp.qrm")), 3, "QR-R0022", "cpu")
+# gpu takes ranges, so a cache grows there too: in two memories of the host's in turn.
+if any(device["usable"] for one in json.loads(run("doctor", "--json").stdout)["backends"] if one["id"] == "gpu" for device in one["devices"]):
+    compare("decoder", path, pieces, backends=("gpu",))
+    compare("gru", *streaming("gru", "GRU"), backends=("gpu",), growing=False)
+else:
+    print("   on gpu: skipped, there is no device")
 check("no pairs", run("run", os.path.join(folder, "decoder.onnx"), "--state", "input_ids:logits", ids), 3, "QR-R0021")
 compare("halves", *decoder("halves", half=True), tolerance=5e-3)
 for kind in ("GRU", "LSTM"):

@@ -216,7 +216,8 @@ _IN_PYTHON: Dict[str, str] = {
     "qr_memory_allocate": "quarry.Memory(...)", "qr_memory_import_fd": "Memory.import_fd()", "qr_memory_map": "Memory.access()", "qr_memory_unmap": "its end",
     "qr_model_check": "Model.check()", "qr_quantize_option_at": "quarry.quantize_options()", "qr_quantizer_write": "Quantizer.write()", "qr_session_abort": "Run.abort()", "qr_session_clone": "Session.clone()",
     "qr_session_create": "quarry.Session(...)", "qr_session_destroy": "Session.close()", "qr_session_recover": "Session.recover()", "qr_session_run": "Session.run()", "qr_session_submit": "Session.submit()",
-    "qr_signal_reset": "Signal.reset()", "set data and size of the qr_string": "give a text that is not empty",
+    "qr_state_fork": "State.fork()", "qr_state_load": "State.load()", "qr_state_reset": "State.reset()", "qr_state_rewind": "State.rewind()", "qr_state_save": "State.save()",
+    "qr_state_write": "state[name] = ...", "qr_signal_reset": "Signal.reset()", "set data and size of the qr_string": "give a text that is not empty",
 }
 
 
