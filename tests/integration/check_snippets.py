@@ -100,18 +100,20 @@ func main() {
 # Each piece by its page, language and number among the page's unmarked ones of that language.
 FRAMES = {
     ("README.md", "c", 0): (C, C_END.replace("return status", "if (scores.data == NULL) return 3;\nreturn status")),
-    ("docs/guide.md", "c", 0): (C + OPENED + STATUS, "if (!status && size < 100) return 3;\nqr_string_destroy(data);\n" + C_END),
-    ("docs/guide.md", "c", 1): (C + ONE, C_END),
-    ("docs/guide.md", "c", 2): (C + TENSORS + OPENED + STATUS + """float room[2][3];
+    # A model that keeps nothing: what it says.
+    ("docs/guide.md", "c", 0): (C + ONE + OPENED + STATUS, "return strcmp(qr_status_id(status), \"QR-R0023\");\n}\n"),
+    ("docs/guide.md", "c", 1): (C + OPENED + STATUS, "if (!status && size < 100) return 3;\nqr_string_destroy(data);\n" + C_END),
+    ("docs/guide.md", "c", 2): (C + ONE, C_END),
+    ("docs/guide.md", "c", 3): (C + TENSORS + OPENED + STATUS + """float room[2][3];
 qr_tensor results[2] = {QR_TENSOR_INIT, QR_TENSOR_INIT};
 for (int i = 0; i < 2; ++i) results[i].data = room[i], results[i].size_bytes = sizeof room[i];
 (void)scores;
 const qr_tensor *inputs[2][1] = {{&image}, {&image}};
 qr_tensor *outputs[2][1] = {{&results[0]}, {&results[1]}};
 """, C_END),
-    ("docs/guide.md", "c", 3): (C + OPENED + STATUS, C_END),
-    ("docs/guide.md", "c", 4): (C + ONE + OPENED, "return 0;\n}\n"),
-    ("docs/guide.md", "c", 5): (C + OPENED + STATUS + "qr_options *options;\nstatus = qr_options_create(runtime, &options);\nif (!status) status =\n", C_END),
+    ("docs/guide.md", "c", 4): (C + OPENED + STATUS, C_END),
+    ("docs/guide.md", "c", 5): (C + ONE + OPENED, "return 0;\n}\n"),
+    ("docs/guide.md", "c", 6): (C + OPENED + STATUS + "qr_options *options;\nstatus = qr_options_create(runtime, &options);\nif (!status) status =\n", C_END),
     ("docs/embedding.md", "cpp", 0): (CPP, "return outputs.size() == 1 ? 0 : 3;\n}\n"),
     ("docs/embedding.md", "cpp", 1): (CPP, "return 0;\n}\n"),
     ("docs/quantize/program.md", "cpp", 0): ("#include <quarry/quantize.hpp>\n" + CPP + "std::vector<std::vector<float>> images(3, image);\nimages[1][7] = 1, images[2][9] = -1;\n",
@@ -140,6 +142,7 @@ ELSEWHERE = {
     ("bindings/rust/README.md", "sh", 0): "check_pages.py", ("bindings/rust/README.md", "sh", 1): "bindings/rust/check.py",
     ("bindings/rust/README.md", "rust", 0): "bindings/rust/check.py",
     ("bindings/go/README.md", "sh", 0): "check_pages.py", ("bindings/go/README.md", "sh", 1): "bindings/go/check.py", ("bindings/go/README.md", "go", 0): "bindings/go/check.py",
+    ("bindings/java/README.md", "sh", 0): "bindings/java/check.py builds the JAR so",
 }
 PAGES = ["README.md", *sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/**/*.md", recursive=True)),
          *sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/bindings/*/README.md"))]
