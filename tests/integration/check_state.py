@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """State that a session keeps, through the program: decoders and streaming models piece by piece, beside ONNX Runtime.
 
 check_state.py BUILD SHARED, run by a Python that has numpy, onnx and onnxruntime.

@@ -638,8 +638,12 @@ NATIVE(jobjectArray, await)(JNIEnv *env, jclass of, jlong handle) {
   (void)of;
   if (!throws(env, qr_session_wait(waited->session, waited->ticket, NULL, NULL)))
     rows = rows_of(env, waited, waited->room);
-  free_run(env, waited);
   return rows;
+}
+
+NATIVE(void, release)(JNIEnv *env, jclass of, jlong handle) {
+  (void)of;
+  free_run(env, (run *)(intptr_t)handle);
 }
 
 NATIVE(void, abort)(JNIEnv *env, jclass of, jlong handle) {

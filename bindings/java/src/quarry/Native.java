@@ -84,8 +84,10 @@ final class Native {
 
     static native long submit(long session, long signal, ByteBuffer[] inputs, int[] types, long[][] shapes, ByteBuffer[] room, boolean[] wanted);
 
-    /** Waits for a submitted run, which it frees. */
+    /** Waits for a submitted run, which stays until {@link #release}. */
     static native long[][] await(long run);
+
+    static native void release(long run);
 
     static native void abort(long run);
 

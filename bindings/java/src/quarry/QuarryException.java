@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package quarry;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -52,12 +51,8 @@ public class QuarryException extends RuntimeException {
     // Called by the native part.
     static QuarryException make(int code, byte[] id, byte[] message, byte[] hint, byte[][] details) {
         List<Detail> list = new ArrayList<>();
-        for (int i = 0; i + 1 < details.length; i += 2) list.add(new Detail(text(details[i]), text(details[i + 1])));
-        return new QuarryException(Code.of(code), text(id), text(message), inJava(text(hint)), list);
-    }
-
-    private static String text(byte[] bytes) {
-        return new String(bytes, StandardCharsets.UTF_8);
+        for (int i = 0; i + 1 < details.length; i += 2) list.add(new Detail(Native.text(details[i]), Native.text(details[i + 1])));
+        return new QuarryException(Code.of(code), Native.text(id), Native.text(message), inJava(Native.text(hint)), list);
     }
 
     private static String whole(String id, String message, String hint, List<Detail> details) {

@@ -157,8 +157,9 @@ public final class Session extends NativeObject {
                 failed = error;
             }
             synchronized (queue) {
-                first.over = true;
+                first.over = true;  // from here on nobody aborts it
                 queue.poll();
+                Native.release(first.run);
             }
             exit();
             if (failed != null) first.completeExceptionally(failed);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package quarry;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -22,14 +21,14 @@ public final class TensorInfo {
     private final int quantizedAxis;
 
     private TensorInfo(Object[] row) {
-        name = text((byte[]) row[0]);
+        name = Native.text((byte[]) row[0]);
         int[] numbers = (int[]) row[1];
         type = DataType.of(numbers[0]);
         quantizedAxis = numbers[2] == 0 ? -1 : numbers[1];
         shape = (long[]) row[2];
         byte[][] names = (byte[][]) row[3];
         dimensionNames = new String[shape.length];
-        for (int i = 0; i < shape.length; ++i) dimensionNames[i] = i < names.length ? text(names[i]) : "";
+        for (int i = 0; i < shape.length; ++i) dimensionNames[i] = i < names.length ? Native.text(names[i]) : "";
         long[] sizes = (long[]) row[4];
         sizeBytes = sizes[0];
         zeroPoint = sizes[1];
@@ -43,10 +42,6 @@ public final class TensorInfo {
         List<TensorInfo> list = new ArrayList<>();
         for (Object row : rows) list.add(new TensorInfo((Object[]) row));
         return Collections.unmodifiableList(list);
-    }
-
-    private static String text(byte[] bytes) {
-        return new String(bytes, StandardCharsets.UTF_8);
     }
 
     public String name() {
