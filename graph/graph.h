@@ -277,9 +277,6 @@ Status infer_graph(Graph &graph);
 // Checks the whole graph: indices, names, order, arity, attributes, types, constant sizes, subgraph signatures, limits
 // of limits.h.
 Status validate_graph(const Graph &graph);
-// The same but for types and shapes of node outputs, which are taken as stated: for who lists or passes on a graph and
-// does not run it. Spares libquarry the rules of every operator.
-Status validate_structure(const Graph &graph);
 // Checks one tensor: type, shape, constant data, quantisation.
 Status validate_tensor(const Tensor &tensor);
 
@@ -314,10 +311,8 @@ Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool,
                                          std::span<const Bytes> kept);
 
 // Bytes -> graph. Everything is checked (verifier, limits, validate_graph); constants point into `segments`, which must
-// outlive the graph.
+// outlive the graph. (Who does not run it reads its outline: io/outline.h.)
 Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count);
-// Likewise, but checked with validate_structure.
-Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count);
 
 // A readable listing, one node a line; for `quarry inspect` and test messages.
 String print_graph(const Graph &graph);

@@ -10,6 +10,7 @@
 #include "base/os/process.h"
 #include "base/os_error.h"
 #include "base/paths.h"
+#include "base/small_sort.h"
 #include "base/text.h"
 #include "loader/compatibility.h"
 
@@ -45,7 +46,7 @@ Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
     if (!id_of_file(name).empty()) files.push_back(folder.path + "/" + name);
   });
   if (out_error) *out_error = error;
-  std::sort(files.begin(), files.end());
+  small_sort(files);
   return files;
 }
 
@@ -64,7 +65,7 @@ Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
     String path = backends + "/" + name;
     if (!plugin_files({path, ""}).empty()) found.push_back(std::move(path));
   });
-  std::sort(found.begin(), found.end());
+  small_sort(found);
   for (const String &path : found) add_folder(path, "build tree", out);
 }
 
@@ -109,7 +110,7 @@ Status Loader::not_found(std::string_view id) {
     folders += folders.empty() ? folder.path : ", " + folder.path;
     for (const String &file : plugin_files(folder)) ids.push_back(String(id_of_file(file)));
   }
-  std::sort(ids.begin(), ids.end());
+  small_sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   String known;
   NearestWord nearest(id);

@@ -235,13 +235,6 @@ Vector<std::string_view> views(const qr_prepare_names &names) {
   return out;
 }
 
-Result<qir::Graph> structure_of(const qr_plugin_graph &from) {
-  Vector<qir::Bytes> segments;
-  for (std::uint64_t s = 0; s < from.segment_count; ++s)
-    segments.push_back({from.segments[s].data, from.segments[s].size});
-  return qir::read_structure({from.qir.data, from.qir.size}, segments.data(), segments.size());
-}
-
 qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, uint64_t graph_count,
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
@@ -273,7 +266,7 @@ uint64_t find_cuts(const qr_host *host, const qr_plugin_graph *from, const uint8
   plugin::HostAllocator allocator(host);
   std::uint64_t kept = 0;
   (void)plugin::guard(allocator, nullptr, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, structure_of(*from));
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_graph(*from));
     if (graph.nodes.size() != node_count) return {};
     const qir::CutPoints cuts = qir::find_cuts(graph, Vector<bool>(refused, refused + node_count));
     for (const std::int32_t id : cuts.front) tell(self, 0, static_cast<std::uint32_t>(id));
@@ -290,6 +283,13 @@ void graph(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out) {
   *out = {text(entry.name), {entry.qir.data(), entry.qir.size()}};
 }
 qr_plugin_bytes pool(qr_lowered *lowered) { return {lowered->pool, lowered->pool_size}; }
+
+uint64_t operator_count() { return qir::op_count(); }
+void operator_at(uint64_t index, qr_prepare_operator *out) {
+  const qir::OpRow &row = qir::op_row(static_cast<qir::Op>(index));
+  *out = {row.name,       row.domain,     row.types,       row.attributes,
+          row.min_inputs, row.max_inputs, row.min_outputs, row.max_outputs};
+}
 
 constexpr qr_prepare_api kApi = {
     sizeof(qr_prepare_api),
@@ -313,6 +313,8 @@ constexpr qr_prepare_api kApi = {
     pool,
     cut,
     find_cuts,
+    operator_count,
+    operator_at,
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 9u
+#define QR_PREPARE_VERSION 10u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -35,6 +35,12 @@ typedef struct qr_prepare_external {
   void *self;
   qr_plugin_code (*find)(void *self, qr_plugin_string name, qr_plugin_bytes *out_bytes, int32_t *out_is_there);
 } qr_prepare_external;
+
+/* An operator of the normal form: its row of the table of operators. */
+typedef struct qr_prepare_operator {
+  const char *name, *domain, *types, *attributes;
+  int32_t min_inputs, max_inputs, min_outputs, max_outputs;
+} qr_prepare_operator;
 
 typedef struct qr_prepare_progress {
   void *self;
@@ -99,6 +105,8 @@ typedef struct qr_prepare_api {
    * of and behind (1) what is left. How many nodes that has; 0: it cannot be cut. */
   uint64_t (*find_cuts)(const qr_host *host, const qr_plugin_graph *graph, const uint8_t *refused, uint64_t node_count,
                         void *self, void (*tell)(void *self, int32_t behind, uint32_t tensor));
+  uint64_t (*operator_count)(void);
+  void (*operator_at)(uint64_t index, qr_prepare_operator *out_operator);
 } qr_prepare_api;
 
 /* The one export of libquarry-prepare; NULL where `version` is not its own. */

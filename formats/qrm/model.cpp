@@ -50,14 +50,14 @@ Status check_layout(Bytes file, Bytes metadata, const Vector<SegmentInfo> &segme
 }
 
 // The graph takes and gives what the container says of it.
-Status check_signature(const Metadata &metadata, const GraphInfo &info, const qir::Graph &graph) {
-  const auto check = [&](const char *role, const Vector<std::int32_t> &indices, const Vector<TensorInfo> &tensors,
+Status check_signature(const Metadata &metadata, const GraphInfo &info, const qir::Outline &graph) {
+  const auto check = [&](const char *role, const Vector<qir::Tensor> &given, const Vector<TensorInfo> &tensors,
                          const Vector<qir::Shape> &shapes) -> Status {
-    if (indices.size() != tensors.size())
+    if (given.size() != tensors.size())
       return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found %zu %s in its QIR, expected %zu",
-                            printable(info.name), indices.size(), role, tensors.size());
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      const qir::Tensor &found = at(graph, indices[i]);
+                            printable(info.name), given.size(), role, tensors.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const qir::Tensor &found = given[i];
       if (found.dtype != tensors[i].dtype || found.shape != shapes[i] || found.quant != tensors[i].quant)
         return Status::errorf(ErrorId::qrm_bad_metadata, "graph '%s': found '%s' as %s%s in its QIR, expected %s%s",
                               printable(info.name), printable(tensors[i].name), dtype_name(found.dtype),
@@ -66,8 +66,8 @@ Status check_signature(const Metadata &metadata, const GraphInfo &info, const qi
     }
     return {};
   };
-  QR_RETURN_IF_ERROR(check("inputs", graph.inputs, metadata.inputs, info.input_dims));
-  return check("outputs", graph.outputs, metadata.outputs, info.output_dims);
+  QR_RETURN_IF_ERROR(check("inputs", graph.inputs(), metadata.inputs, info.input_dims));
+  return check("outputs", graph.outputs(), metadata.outputs, info.output_dims);
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ SegmentFile ValidatedModel::segment_file(std::uint32_t index) const noexcept {
   return {file.fd(), file.fd() < 0 ? 0 : file.offset() + segment.offset, segment.size, segment.sum};
 }
 
-Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
+Result<qir::Outline> ValidatedModel::outline(std::uint32_t index) const {
   if (index >= metadata_.graphs.size())
     return Status::errorf(ErrorId::index_out_of_range, "container: found graph number %u, expected one under %zu",
                           index, metadata_.graphs.size());
@@ -166,9 +166,8 @@ Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
     return Status::errorf(ErrorId::qrm_no_graph, "graph '%s': found that it was not kept in the container",
                           printable(info.name));
   QR_ASSIGN_OR_RETURN(Bytes bytes, segment(*info.qir_segment));
-  QR_ASSIGN_OR_RETURN(Vector<Bytes> constants,
-                      mapped_segments(info.segments));  // the structure alone: weights are not read
-  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_structure(bytes, constants.data(), constants.size()));
+  QR_ASSIGN_OR_RETURN(const Vector<Bytes> constants, mapped_segments(info.segments));  // weights are not read
+  QR_ASSIGN_OR_RETURN(qir::Outline graph, qir::Outline::read(bytes, constants));
   QR_RETURN_IF_ERROR(check_signature(metadata_, info, graph));
   return graph;
 }
@@ -182,7 +181,7 @@ const ContextInfo *ValidatedModel::find_context(std::string_view backend) const 
 Status ValidatedModel::verify(std::uint32_t part) const {
   if (part < segments_.size()) return check_sum(part);
   const std::uint32_t graph = part - static_cast<std::uint32_t>(segments_.size());
-  return metadata_.graphs[graph].qir_segment ? read_graph(graph).take_status() : Status();
+  return metadata_.graphs[graph].qir_segment ? outline(graph).take_status() : Status();
 }
 
 Status ValidatedModel::verify() const {

@@ -18,7 +18,7 @@
 #include "base/file_sink.h"
 #include "base/open_fd.h"
 #include "base/status.h"
-#include "graph/graph.h"
+#include "graph/io/outline.h"
 
 namespace quarry::qrm {
 
@@ -229,12 +229,12 @@ class ValidatedModel : public HeapObject {
   // must be in range, as every index in the metadata is.
   SegmentFile segment_file(std::uint32_t index) const noexcept;
 
-  // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point
-  // into the file.
-  Result<qir::Graph> read_graph(std::uint32_t index) const;
+  // The kept graph `index`, checked against the signature; its rules are for who runs it. QR-M0010 where it was not
+  // kept. Names point into the file.
+  Result<qir::Outline> outline(std::uint32_t index) const;
   const ContextInfo *find_context(std::string_view backend) const noexcept;  // nullptr: none for that backend
 
-  // Reads every byte: all sums, and every kept graph. Also in parts, for who may be stopped in between.
+  // Reads every byte: all sums, and the outline of every kept graph. Also in parts, for who may be stopped in between.
   Status verify() const;
   std::uint32_t part_count() const noexcept {
     return static_cast<std::uint32_t>(segments_.size() + metadata_.graphs.size());

@@ -20,25 +20,34 @@ namespace {
 
 String dims_text(const Shape &shape) { return shape_text(shape.data(), shape.size()); }
 
-// What a failure is about: written where there is one.
+// What a failure is about: written where there is one. (By a function of each kind: libquarry checks tensors alone, and
+// does without the names of operators.)
 class Subject {
  public:
-  explicit Subject(const Tensor &tensor) noexcept : tensor_(&tensor) {}
-  explicit Subject(const Node &node) noexcept : node_(&node) {}
-  Subject(const Graph &graph, std::uint32_t depth) noexcept : graph_(&graph), depth_(depth) {}
+  explicit Subject(const Tensor &tensor) noexcept
+      : write_(
+            [](const void *what) { return format("tensor '%s'", printable(static_cast<const Tensor *>(what)->name)); }),
+        what_(&tensor) {}
+  explicit Subject(const Node &node) noexcept
+      : write_([](const void *what) {
+          const Node &named = *static_cast<const Node *>(what);
+          return format("%s '%s'", qir::op_text(named), printable(named.name));
+        }),
+        what_(&node) {}
+  Subject(const Graph &graph, std::uint32_t depth) noexcept
+      : write_(depth ? text_of_graph<true> : text_of_graph<false>), what_(&graph) {}
   const char *c_str() const {
-    if (!text_.empty()) return text_.c_str();
-    if (node_) text_ = format("%s '%s'", op_text(*node_), printable(node_->name));
-    else if (tensor_) text_ = format("tensor '%s'", printable(tensor_->name));
-    else text_ = format("%s '%s'", depth_ ? "subgraph" : "graph", printable(graph_->name));
+    if (text_.empty()) text_ = write_(what_);
     return text_.c_str();
   }
 
  private:
-  const Tensor *tensor_ = nullptr;
-  const Node *node_ = nullptr;
-  const Graph *graph_ = nullptr;
-  std::uint32_t depth_ = 0;
+  template <bool kInside>
+  static String text_of_graph(const void *what) {
+    return format("%s '%s'", kInside ? "subgraph" : "graph", printable(static_cast<const Graph *>(what)->name));
+  }
+  String (*write_)(const void *what);
+  const void *what_;
   mutable String text_;
 };
 
@@ -131,8 +140,6 @@ Status validate_dimensions(const Graph &graph, const Subject &subject, std::uint
   return {};
 }
 
-// kInfers: types and shapes of node outputs are compared with what the operators' rules give.
-template <bool kInfers>
 class Validator {
  public:
   Status graph(const Graph &graph, std::uint32_t depth) {
@@ -171,7 +178,7 @@ class Validator {
                               subject, printable(at(graph, input).name));
       defined[index_of(input)] = true;
     }
-    if constexpr (kInfers) QR_RETURN_IF_ERROR(validate_dimensions(graph, subject, depth));
+    QR_RETURN_IF_ERROR(validate_dimensions(graph, subject, depth));
     for (const Node &n : graph.nodes) {
       QR_RETURN_IF_ERROR(stop_status("validation"));
       QR_RETURN_IF_ERROR(node(graph, n, defined, depth));
@@ -223,8 +230,7 @@ class Validator {
     }
     // The bodies first: the rules of If, Loop and Scan look at them.
     QR_RETURN_IF_ERROR(bodies(graph, n, subject, depth));
-    if constexpr (kInfers) return types(graph, n, subject);
-    else return {};
+    return types(graph, n, subject);
   }
 
   // What names a custom operator is there for those and only for those.
@@ -482,7 +488,6 @@ Status validate_tensor(const Tensor &t) {
   return t.quant ? validate_quantization(t, *t.quant, subject) : Status();
 }
 
-Status validate_graph(const Graph &graph) { return Validator<true>().graph(graph, 0); }
-Status validate_structure(const Graph &graph) { return Validator<false>().graph(graph, 0); }
+Status validate_graph(const Graph &graph) { return Validator().graph(graph, 0); }
 
 }  // namespace quarry::qir

@@ -4,17 +4,12 @@
 
 #include "base/checked.h"
 #include "base/stop.h"
-#include "formats/flatbuffer.h"
 #include "graph/graph.h"
+#include "graph/io/well_formed.h"
 #include "graph/limits.h"
-#include "qir_generated.h"
 
 namespace quarry::qir {
 namespace {
-
-// Model, then Graph and Node per level, then a leaf. One level more than is allowed passes, so that validate_graph can
-// name the limit.
-constexpr std::uint32_t kMaxTableDepth = 2 * (kMaxSubgraphDepth + 1) + 8;
 
 class GraphReader {
  public:
@@ -49,17 +44,11 @@ class GraphReader {
                           numbers.size());
   }
 
-  // kWhole: with what is there for who runs it.
-  template <bool kWhole>
   Result<Graph> model(const fb::Model &from) {
-    if (from.normal_opset() < 1 || from.normal_opset() > kNormalOpset)
-      return Status::errorf(ErrorId::qir_too_new, "graph: found normal form of opset %u, expected at most %" PRId64,
-                            from.normal_opset(), kNormalOpset);
-    if (!from.graph()) return Status::error(ErrorId::qir_bad, "graph: found a model without a graph");
     QR_RETURN_IF_ERROR(operators(from.operators()));
     Graph out;
     QR_RETURN_IF_ERROR(graph(*from.graph(), out));
-    if constexpr (kWhole) QR_RETURN_IF_ERROR(dimensions(*from.graph(), out));
+    QR_RETURN_IF_ERROR(dimensions(*from.graph(), out));
     if (!copy_.within_budget())
       return Status::error(ErrorId::qir_bad, "graph: found strings or lists that share bytes, expected each its own");
     return out;
@@ -108,35 +97,14 @@ class GraphReader {
   }
 
   Status tensor(const fb::Tensor &from, Tensor &out) {
-    out.name = copy_.text(from.name());
-    const std::optional<DType> dtype = dtype_from_number(from.dtype());
-    if (!dtype)
-      return Status::errorf(ErrorId::qir_type,
-                            "tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
-                            printable(out.name), from.dtype());
-    out.dtype = *dtype;
-    out.shape = copy_.vector(from.shape());
-    if (const fb::Quantization *quant = from.quantization()) {
-      out.quant.emplace();
-      out.quant->scales = copy_.vector(quant->scales());
-      out.quant->zero_points = copy_.vector(quant->zero_points());
-      out.quant->axis = quant->axis();
-      out.quant->block_size = quant->block_size();
-    }
+    QR_RETURN_IF_ERROR(read_type(copy_, from, out));
     return from.constant() ? constant(*from.constant(), out) : Status();
   }
 
   Status constant(const fb::Constant &from, Tensor &out) {
     out.is_constant = true;
-    if (from.segment() >= segment_count_)
-      return Status::errorf(ErrorId::qir_bad, "tensor '%s': found its data in segment %u, expected one under %" PRIu64,
-                            printable(out.name), from.segment(), segment_count_);
+    QR_RETURN_IF_ERROR(check_place(from, out.name, segments_, segment_count_));
     const Bytes &segment = segments_[from.segment()];
-    if (!range_fits(from.offset_bytes(), from.size_bytes(), segment.size))
-      return Status::errorf(ErrorId::qir_bad,
-                            "tensor '%s': found its data at %" PRIu64 " + %" PRIu64
-                            " bytes, expected them within the segment's %" PRIu64,
-                            printable(out.name), from.offset_bytes(), from.size_bytes(), segment.size);
     const char *data = static_cast<const char *>(segment.data) + from.offset_bytes();
     if (from.offset_bytes() % kConstantAlign != 0 ||
         reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
@@ -204,33 +172,14 @@ class GraphReader {
   Vector<Operator> operators_;
 };
 
-template <bool kWhole>
-Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
-  if (qir.size > kMaxGraphBytes)
-    return Status::errorf(ErrorId::qir_limit, "graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size,
-                          kMaxGraphBytes);
-  // The verifier checks alignment relative to the beginning.
-  Vector<std::uint8_t> aligned;
-  if (qir.size && reinterpret_cast<std::uintptr_t>(qir.data) % 8 != 0) {
-    const auto *bytes = static_cast<const std::uint8_t *>(qir.data);
-    aligned.assign(bytes, bytes + qir.size);
-    qir.data = aligned.data();
-  }
-  if (!flat::verify<fb::Model>(qir.data, qir.size, fb::ModelIdentifier(), kMaxTableDepth))
-    return Status::errorf(ErrorId::qir_bad, "graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size);
-  GraphReader reader(qir.size, segments, segment_count);
-  QR_ASSIGN_OR_RETURN(Graph graph, reader.model<kWhole>(*fb::GetModel(qir.data)));
-  QR_RETURN_IF_ERROR(kWhole ? validate_graph(graph) : validate_structure(graph));
-  return graph;
-}
-
 }  // namespace
 
 Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
-  return read_checked<true>(qir, segments, segment_count);
-}
-Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
-  return read_checked<false>(qir, segments, segment_count);
+  Vector<std::uint8_t> aligned;
+  QR_ASSIGN_OR_RETURN(const fb::Model *const model, well_formed_model(qir, aligned));
+  QR_ASSIGN_OR_RETURN(Graph graph, GraphReader(qir.size, segments, segment_count).model(*model));
+  QR_RETURN_IF_ERROR(validate_graph(graph));
+  return graph;
 }
 
 }  // namespace quarry::qir

@@ -2,6 +2,7 @@
 // Reshape -> Transpose -> Reshape: what it moves, whatever axes an exporter cut it into.
 #include <algorithm>
 
+#include "base/small_sort.h"
 #include "passes/edit.h"
 
 namespace quarry::passes {
@@ -32,7 +33,7 @@ Movement movement_of(const qir::Shape &shape, const Vector<std::int64_t> &perm) 
     previous = axis;
   }
   Vector<std::pair<std::int64_t, std::int64_t>> sorted = groups;
-  std::ranges::sort(sorted);
+  small_sort(sorted);
   Movement made;
   for (const auto &group : sorted) made.dims.push_back(group.second);
   for (const auto &group : groups) made.perm.push_back(std::ranges::find(sorted, group) - sorted.begin());

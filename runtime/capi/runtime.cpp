@@ -44,7 +44,7 @@ const loader::Candidate *candidate(const Runtime &runtime, uint64_t index) noexc
   return index < runtime.candidates().size() ? &runtime.candidates()[index] : nullptr;
 }
 
-void write_operator(JsonWriter &json, const qir::OpRow &row, loader::Plugin *plugin) {
+void write_operator(JsonWriter &json, const qr_prepare_operator &row, loader::Plugin *plugin) {
   json.begin_object().field("name", row.name).field("domain", row.domain);
   if (!plugin) {
     json.field("types", row.types).field("attributes", row.attributes);
@@ -191,6 +191,8 @@ qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **o
   return guard(object(runtime), [&]() -> Status {
     std::string_view id;
     QR_RETURN_IF_ERROR(read_text("qr_runtime_operators", "backend", backend, Empty::Allowed, &id));
+    // The table is the compiler library's: programs that run containers alone do without it.
+    QR_ASSIGN_OR_RETURN(const qr_prepare_api *const prepare, object(runtime)->prepare().api());
     std::shared_ptr<loader::Plugin> plugin;
     if (!id.empty()) {
       QR_ASSIGN_OR_RETURN(plugin, object(runtime)->open_backend(id, CallSignal(nullptr)));
@@ -198,8 +200,11 @@ qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **o
     JsonWriter json;
     json.begin_object().field("backend", plugin ? plugin->id() : std::string_view()).field("opset", qir::kNormalOpset);
     json.key("operators").begin_array();
-    for (std::size_t op = 0; op < qir::op_count(); ++op)
-      write_operator(json, qir::op_row(static_cast<qir::Op>(op)), plugin.get());
+    for (std::uint64_t i = 0; i < prepare->operator_count(); ++i) {
+      qr_prepare_operator row;
+      prepare->operator_at(i, &row);
+      write_operator(json, row, plugin.get());
+    }
     *out_json = give_text(json.end_array().end_object().take());
     return {};
   });

@@ -53,14 +53,14 @@ class CompileCall {
 };
 
 // The backend's verdicts on the nodes of every graph.
-Status check_nodes(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
+Status check_nodes(CompileJob &job, const PortableGraphs &portable_graphs, const Vector<qir::Outline> &graphs,
                    Vector<Vector<loader::Verdict>> &out, std::uint32_t flags = 0) {
   out.resize(graphs.size());
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     QR_RETURN_IF_ERROR(job.signal.check("compile"));
     QR_RETURN_IF_ERROR(job.progress.report(g, 2 * graphs.size(), "check"));
     const CompileCall call(job, portable_graphs, {static_cast<std::uint32_t>(g)}, "check", flags);
-    QR_RETURN_IF_ERROR(job.plugin->check(call.request(), static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
+    QR_RETURN_IF_ERROR(job.plugin->check(call.request(), static_cast<std::uint32_t>(graphs[g].node_count()), out[g]));
     QR_RETURN_IF_ERROR(job.threads.take_fault());
     QR_RETURN_IF_ERROR(job.progress.status());
   }
@@ -68,26 +68,25 @@ Status check_nodes(CompileJob &job, const PortableGraphs &portable_graphs, const
 }
 
 // One status for all refused nodes; a reason that holds in several buckets is reported once.
-Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
+Status refusal(const CompileJob &job, const Vector<qir::Outline> &graphs,
                const Vector<Vector<loader::Verdict>> &verdicts) {
   Vector<String> reasons;
   StringSet told;
   std::size_t refused = 0, nodes = 0;
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     std::size_t here = 0;
-    for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {
+    for (std::size_t n = 0; n < graphs[g].node_count(); ++n) {
       const loader::Verdict &verdict = verdicts[g][n];
       if (verdict.supported) continue;
       ++here;
-      const qir::Node &node = graphs[g].nodes[n];
-      String reason = format("node %s (%s): %s [%s]", printable(node.name), qir::op_text(node),
+      String reason = format("node %s (%s): %s [%s]", printable(graphs[g].node_name(n)), graphs[g].op_text(n),
                              printable(verdict.reason, 1000), printable(verdict.id));
       if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000));
       if (told.insert(reason).second) reasons.push_back(std::move(reason));
     }
     if (here > refused || nodes == 0) {
       refused = here;
-      nodes = graphs[g].nodes.size();
+      nodes = graphs[g].node_count();
     }
   }
   if (reasons.empty()) return {};
@@ -137,19 +136,19 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
                               job.progress, to);
 }
 
-Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
+Result<Vector<qir::Outline>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
   const CallEvents::Phase phase(job.events, "read graphs");
-  Vector<qir::Graph> graphs;
+  Vector<qir::Outline> graphs;
   for (std::size_t i = 0; i < portable_graphs.graphs().size(); ++i) {
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, portable_graphs.read(i));
+    QR_ASSIGN_OR_RETURN(qir::Outline graph, portable_graphs.outline(i));
     graphs.push_back(std::move(graph));
   }
   return graphs;
 }
 
-Vector<qir::Shape> shapes_of(const qir::Graph &graph, const Vector<std::int32_t> &tensors) {
+Vector<qir::Shape> shapes_of(const Vector<qir::Tensor> &tensors) {
   Vector<qir::Shape> shapes;
-  for (const std::int32_t index : tensors) shapes.push_back(at(graph, index).shape);
+  for (const qir::Tensor &tensor : tensors) shapes.push_back(tensor.shape);
   return shapes;
 }
 
@@ -199,6 +198,12 @@ Result<Targets> targets_of(CompileJob &job) {
     if (out.option)
       return Status::errorf(ErrorId::option_conflict, "options %s and %s: both list machines, expected one that does",
                             printable(text_of(out.option->key)), printable(row->key))
+          .with("option", row->key);
+    if (job.use == DeviceUse::Run && job.settings.write_context)
+      return Status::hinted(ErrorId::option_conflict, "compile to one .qrm for all of them",
+                            "option %s: found %zu machines with ep.context_enable, which writes what this session "
+                            "runs, expected one",
+                            printable(row->key), values.size())
           .with("option", row->key);
     if (job.use == DeviceUse::Run) values.resize(1);
     out.option = &option;
@@ -251,12 +256,12 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
   job.events.rename("compile");
   QR_ASSIGN_OR_RETURN(out->portable_graphs_, import_graphs(job));
   const PortableGraphs &portable_graphs = *out->portable_graphs_;
-  QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, portable_graphs));
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Outline> graphs, read_all(job, portable_graphs));
   out->signature_ = signature_of(job.model, graphs);
-  out->node_count_ = graphs[0].nodes.size();
-  for (const qir::Graph &graph : graphs) {
-    out->input_dims_.push_back(shapes_of(graph, graph.inputs));
-    out->output_dims_.push_back(shapes_of(graph, graph.outputs));
+  out->node_count_ = graphs[0].node_count();
+  for (const qir::Outline &graph : graphs) {
+    out->input_dims_.push_back(shapes_of(graph.inputs()));
+    out->output_dims_.push_back(shapes_of(graph.outputs()));
   }
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
   for (std::size_t i = 0; i < targets.values.size(); ++i) {
@@ -270,7 +275,7 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
 }
 
 // Two names of one machine give one context.
-Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &graphs) {
+Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Outline> &graphs) {
   const PortableGraphs &portable_graphs = *portable_graphs_;
   {
     Vector<Vector<loader::Verdict>> verdicts;
@@ -451,16 +456,16 @@ void write_memory(JsonWriter &json, const qrm::Plan &plan) {
 namespace {
 
 // Of those that are not constants.
-void write_tensors(JsonWriter &json, const char *name, const qir::Graph &graph, const Vector<std::int32_t> &ids) {
+void write_tensors(JsonWriter &json, const char *name, const qir::Outline &graph, std::span<const std::int32_t> ids) {
   json.key(name).begin_array();
   for (const std::int32_t id : ids)
-    if (id != qir::kAbsent && !qir::at(graph, id).is_constant) json.value(qir::at(graph, id).name);
+    if (id != qir::kAbsent && !graph.is_constant(id)) json.value(graph.tensor_name(id));
   json.end_array();
 }
 
 // Of the first graph that has refused nodes: buckets differ in shapes alone.
 // The compiler library finds them; without it there are none.
-void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
+void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const Vector<qir::Outline> &graphs,
                 const Vector<Vector<loader::Verdict>> &verdicts) {
   Runtime &runtime = portable_graphs.model().runtime();
   auto api = runtime.prepare().api();
@@ -471,7 +476,7 @@ void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const V
     struct Cuts {
       Vector<std::int32_t> front, back;
       std::size_t size;
-    } cuts{{}, {}, graphs[g].tensors.size()};
+    } cuts{{}, {}, graphs[g].tensor_count()};
     const qr_plugin_graph graph = portable_graphs.graphs()[g].plugin();
     const auto tell = [](void *self, std::int32_t behind, std::uint32_t tensor) {
       Cuts &into = *static_cast<Cuts *>(self);
@@ -479,7 +484,7 @@ void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const V
     };
     const std::uint64_t kept = (*api)->find_cuts(&runtime.host(), &graph, refused.data(), refused.size(), &cuts, tell);
     if (kept == 0) continue;
-    json.key("cut").begin_object().field("kept", kept).field("nodes", graphs[g].nodes.size());
+    json.key("cut").begin_object().field("kept", kept).field("nodes", graphs[g].node_count());
     write_tensors(json, "front", graphs[g], cuts.front);
     write_tensors(json, "back", graphs[g], cuts.back);
     json.end_object();
@@ -503,7 +508,7 @@ void add_refusals(Vector<Vector<loader::Verdict>> &verdicts, Vector<Vector<loade
 Result<String> check_report(CompileJob &job) {
   job.events.rename("check");
   QR_ASSIGN_OR_RETURN(const Ref<PortableGraphs> portable_graphs, import_graphs(job));
-  QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, *portable_graphs));
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Outline> graphs, read_all(job, *portable_graphs));
   Vector<Vector<loader::Verdict>> verdicts;
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
   if (targets.values.empty()) QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, verdicts));
@@ -523,16 +528,16 @@ Result<String> check_report(CompileJob &job) {
   if (refused > 0) write_cuts(json, *portable_graphs, graphs, verdicts);
   json.key("nodes").begin_array();
   for (std::size_t g = 0; g < graphs.size(); ++g)
-    for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {
-      const qir::Node &node = graphs[g].nodes[n];
+    for (std::size_t n = 0; n < graphs[g].node_count(); ++n) {
       const loader::Verdict &verdict = verdicts[g][n];
       json.begin_object();
       if (graphs.size() > 1) json.field("graph", portable_graphs->graphs()[g].name);
-      json.field("name", node.name).field("op", qir::op_text(node)).field("supported", verdict.supported);
+      json.field("name", graphs[g].node_name(n)).field("op", graphs[g].op_text(n));
+      json.field("supported", verdict.supported);
       if (!verdict.supported) json.field("reason", verdict.reason).field("id", verdict.id).field("hint", verdict.hint);
       else json.field("path", path_name(verdict.path)).field("kernel", verdict.kernel);
-      write_tensors(json, "inputs", graphs[g], node.inputs);
-      write_tensors(json, "outputs", graphs[g], node.outputs);
+      write_tensors(json, "inputs", graphs[g], graphs[g].node_inputs(n));
+      write_tensors(json, "outputs", graphs[g], graphs[g].node_outputs(n));
       json.end_object();
     }
   return json.end_array().end_object().take();

@@ -68,7 +68,7 @@ class CompiledModel : public Counted<CompiledModel> {
  private:
   Ref<PortableGraphs> portable_graphs_;
   Signature signature_;
-  Status compile_target(CompileJob &job, const Vector<qir::Graph> &graphs);
+  Status compile_target(CompileJob &job, const Vector<qir::Outline> &graphs);
   Vector<CompiledTarget> targets_;
   Vector<Vector<qir::Shape>> input_dims_, output_dims_;
   std::uint64_t node_count_ = 0;

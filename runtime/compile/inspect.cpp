@@ -59,13 +59,6 @@ void write_numbers(JsonWriter &json, const char *name, const Vector<T> &numbers)
   json.end_array();
 }
 
-void count_operators(const qir::Graph &graph, OrderedMap<String, std::uint64_t> &counts) {
-  for (const qir::Node &node : graph.nodes) {
-    ++counts[qir::op_text(node)];
-    for (const qir::Graph &body : node.subgraphs) count_operators(body, counts);
-  }
-}
-
 // What the backend itself has to say of a program, where it is at hand.
 String description_of(const Model &model, const qrm::ContextInfo &context, const qrm::Program &program,
                       const CallSignal &signal) {
@@ -83,11 +76,9 @@ Status write_graph(JsonWriter &json, const qrm::ValidatedModel &model, std::uint
   write_shapes(json, "input_dims", graph.input_dims);
   write_shapes(json, "output_dims", graph.output_dims);
   if (graph.qir_segment) {
-    QR_ASSIGN_OR_RETURN(const qir::Graph kept, model.read_graph(index));
-    OrderedMap<String, std::uint64_t> counts;
-    count_operators(kept, counts);
-    json.field("nodes", kept.nodes.size()).key("operators").begin_object();
-    for (const auto &[name, count] : counts) json.field(name, count);
+    QR_ASSIGN_OR_RETURN(const qir::Outline kept, model.outline(index));
+    json.field("nodes", kept.node_count()).key("operators").begin_object();
+    for (const auto &[name, count] : kept.operators()) json.field(name, count);
     json.end_object().field("segment", *graph.qir_segment);
   }
   write_numbers(json, "segments", graph.segments);

@@ -80,8 +80,8 @@ Status no_context(const CompileJob &job) {
 
 namespace {
 
-void log_session(const CompileJob &job, const String &what) {
-  job.model.runtime().log().write(QR_LOG_INFO, "session", format("%s: %s", job.model.describe(), what));
+void log_session(const CompileJob &job, const String &what, std::int32_t level = QR_LOG_INFO) {
+  job.model.runtime().log().write(level, "session", format("%s: %s", job.model.describe(), what));
 }
 
 bool shapes_programs(const loader::OptionRow &row) noexcept { return row.applies & QR_PLUGIN_OPTION_COMPILE; }
@@ -271,8 +271,10 @@ Result<Ref<LoadableModel>> LoadableModel::make_recompiled(CompileJob &job, Grade
     loadable->wants_recompilation_ = true;
     return loadable;
   }
-  log_session(job, format("it is compiled again for backend %s, %s: %s", id, device.target,
-                          printable(graded.grade.reason, 1000)));
+  log_session(
+      job,
+      format("it is compiled again for backend %s, %s: %s", id, device.target, printable(graded.grade.reason, 1000)),
+      is_given(job, "context.recompile") ? QR_LOG_INFO : QR_LOG_WARN);  // it takes its time: nobody asked for it
   return make_again(job);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/small_sort.h"
 #include "base/target_writer.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
@@ -121,8 +122,7 @@ Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableMod
       loaded->buckets.push_back({program.graphs[g].bucket, program.graphs[g].index, context, g});
     }
   }
-  std::sort(loaded->buckets.begin(), loaded->buckets.end(),
-            [](const SessionBucket &a, const SessionBucket &b) { return a.index < b.index; });
+  small_sort(loaded->buckets, [](const SessionBucket &a, const SessionBucket &b) { return a.index < b.index; });
   QR_ASSIGN_OR_RETURN(loaded->plan, plan_all(job, *loaded->loadable));
   return loaded;
 }

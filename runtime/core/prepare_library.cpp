@@ -80,17 +80,19 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
     return Status::hinted(ErrorId::prepare_missing, "leave prepare_path empty: what there is is linked in",
                           "compiler library %s: this program was linked statically and opens no libraries",
                           printable(path_, 1000).c_str());
-  return Status::error(ErrorId::prepare_missing,
-                       "opening an .onnx model needs the compiler library, which was left out of this static build",
-                       "run a compiled .qrm, or build Quarry with -Dprepare=true");
+  return Status::error(
+      ErrorId::prepare_missing,
+      "an .onnx model and the table of operators need the compiler library, which was left out of this static build",
+      "run a compiled .qrm, or build Quarry with -Dprepare=true");
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
   const String file = find_own_file(library_folder_, "/" QR_PREPARE_FILE, "/../prepare/" QR_PREPARE_FILE, tried);
   if (!file.empty()) return open_file(file.c_str());
-  return Status::errorf(ErrorId::prepare_missing,
-                        "opening an .onnx model needs the compiler library, found no %s (looked at %s)",
-                        QR_PREPARE_FILE, tried);
+  return Status::errorf(
+      ErrorId::prepare_missing,
+      "an .onnx model and the table of operators need the compiler library, found no %s (looked at %s)",
+      QR_PREPARE_FILE, tried);
 #endif
 }
 

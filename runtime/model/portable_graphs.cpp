@@ -102,11 +102,11 @@ Status PortableGraphs::take(const qir::Part &part, const Export *to) {
   return {};
 }
 
-Result<qir::Graph> PortableGraphs::read(std::size_t index) const {
+Result<qir::Outline> PortableGraphs::outline(std::size_t index) const {
   const PortableGraph &graph = graphs_[index];
   Vector<qir::Bytes> segments;
   for (const qr_plugin_bytes &segment : graph.segments) segments.push_back({segment.data, segment.size});
-  return qir::read_structure({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
+  return qir::Outline::read({graph.qir.data, graph.qir.size}, segments);
 }
 
 Status shapes_are_bound(const Model &model, const char *to) {
@@ -115,26 +115,24 @@ Status shapes_are_bound(const Model &model, const char *to) {
       .with("option", "shape");
 }
 
-Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs) {
+Signature signature_of(const Model &model, const Vector<qir::Outline> &graphs) {
   Signature signature;
-  const auto side = [&](Vector<std::int32_t> qir::Graph::*tensors, const Vector<qrm::TensorInfo> &model_tensors,
-                        Vector<qrm::TensorInfo> &out) {
+  const auto side = [&](const Vector<qir::Tensor> &(qir::Outline::*tensors)() const,
+                        const Vector<qrm::TensorInfo> &model_tensors, Vector<qrm::TensorInfo> &out) {
     HashMap<std::string_view, const qrm::TensorInfo *> known;
     for (const qrm::TensorInfo &info : model_tensors) known[info.name] = &info;
-    for (std::size_t i = 0; i < (graphs[0].*tensors).size(); ++i) {
-      const auto tensor = [&](const qir::Graph &graph) -> const qir::Tensor & {
-        return at(graph, (graph.*tensors)[i]);
-      };
-      qrm::TensorInfo info = tensor_info(tensor(graphs[0]));
+    const Vector<qir::Tensor> &first = (graphs[0].*tensors)();
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      qrm::TensorInfo info = tensor_info(first[i]);
       for (std::size_t g = 1; g < graphs.size(); ++g)
-        if (i < (graphs[g].*tensors).size()) merge_dims(info, tensor(graphs[g]).shape);
+        if (const auto &others = (graphs[g].*tensors)(); i < others.size()) merge_dims(info, others[i].shape);
       if (const auto at = known.find(info.name); at != known.end() && at->second->dim_names.size() == info.dims.size())
         info.dim_names = at->second->dim_names;
       out.push_back(std::move(info));
     }
   };
-  side(&qir::Graph::inputs, model.inputs(), signature.inputs);
-  side(&qir::Graph::outputs, model.outputs(), signature.outputs);
+  side(&qir::Outline::inputs, model.inputs(), signature.inputs);
+  side(&qir::Outline::outputs, model.outputs(), signature.outputs);
   return signature;
 }
 

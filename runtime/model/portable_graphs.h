@@ -37,8 +37,8 @@ class PortableGraphs : public Counted<PortableGraphs> {
   explicit PortableGraphs(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
   const Vector<PortableGraph> &graphs() const noexcept { return graphs_; }
-  // Reads a graph; its constants point into the bytes that this object holds.
-  Result<qir::Graph> read(std::size_t index) const;
+  // Its names point into the bytes that this object holds.
+  Result<qir::Outline> outline(std::size_t index) const;
 
  private:
   Status collect(const WantedShapes &shapes, const CallSignal &signal, const Progress &progress);
@@ -53,6 +53,6 @@ class PortableGraphs : public Counted<PortableGraphs> {
 Status shapes_are_bound(const Model &model, const char *to);
 
 // Dimensions that differ between buckets are unknown; names of symbolic dimensions come from the model.
-Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs);
+Signature signature_of(const Model &model, const Vector<qir::Outline> &graphs);
 
 }  // namespace quarry

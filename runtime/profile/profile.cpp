@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/json_writer.h"
+#include "base/small_sort.h"
 #include "loader/host.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
@@ -101,7 +102,7 @@ void EventLog::arrange() const {
   const std::size_t count = events_.size();
   Vector<std::pair<std::uint64_t, std::uint32_t>> by_id(count);
   for (std::uint32_t i = 0; i < count; ++i) by_id[i] = {events_[i].id, i};
-  std::sort(by_id.begin(), by_id.end());
+  small_sort(by_id);
   const auto find = [&](std::uint64_t id) -> std::int64_t {
     const auto at = std::lower_bound(by_id.begin(), by_id.end(), std::pair<std::uint64_t, std::uint32_t>{id, 0});
     return at != by_id.end() && at->first == id ? at->second : -1;
@@ -119,7 +120,7 @@ void EventLog::arrange() const {
     if (parent == i) parent = -1;
     links[i] = {parent, event.begin, i};
   }
-  std::sort(links.begin(), links.end(), [](const Link &a, const Link &b) {
+  small_sort(links, [](const Link &a, const Link &b) {
     return std::tie(a.parent, a.begin, a.event) < std::tie(b.parent, b.begin, b.event);
   });
   const auto children = [&](std::int64_t parent) {

@@ -141,6 +141,11 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   if (loadable->compiled()) job->events.next("load");
   QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*job, std::move(loadable)));
   auto session = Ref<Session>::make(*core);
+  if (session->events_)  // what cannot be written fails now: when the session ends, nobody listens
+    if (Status status = NewFile("option profiling_file_path").open(core->profiling_path()); !status.ok()) {
+      session->events_ = nullptr;
+      return std::move(status).with("option", "profiling_file_path");
+    }
   {
     const CallEvents::Phase phase(job->events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(true));
@@ -275,17 +280,17 @@ void Session::write_paths(JsonWriter &json) const {
   if (loaded_->buckets.empty()) return;
   const SessionBucket &bucket = loaded_->buckets[0];
   const LoadableModel &loadable = *loaded_->loadable;
-  Result<qir::Graph> graph = loadable.compiled()       ? loadable.compiled()->portable_graphs().read(bucket.index)
-                             : loadable.keeps_graphs() ? loadable.model().container().read_graph(bucket.index)
-                                                       : Result<qir::Graph>(Status::error(ErrorId::qrm_no_graph, ""));
+  Result<qir::Outline> graph = loadable.compiled() ? loadable.compiled()->portable_graphs().outline(bucket.index)
+                               : loadable.keeps_graphs()
+                                   ? loadable.model().container().outline(bucket.index)
+                                   : Result<qir::Outline>(Status::error(ErrorId::qrm_no_graph, ""));
   if (!graph.ok()) return;
   Vector<loader::Verdict> verdicts;
-  if (!bucket.context->nodes(bucket.graph, static_cast<std::uint32_t>(graph->nodes.size()), verdicts).ok()) return;
+  if (!bucket.context->nodes(bucket.graph, static_cast<std::uint32_t>(graph->node_count()), verdicts).ok()) return;
   if (verdicts.empty()) return;
   json.key("node_paths").begin_array();
   for (std::size_t n = 0; n < verdicts.size(); ++n) {
-    const qir::Node &node = graph->nodes[n];
-    json.begin_object().field("name", node.name).field("op", qir::op_text(node));
+    json.begin_object().field("name", graph->node_name(n)).field("op", graph->op_text(n));
     json.field("path", path_name(verdicts[n].path)).field("kernel", verdicts[n].kernel).end_object();
   }
   json.end_array();
@@ -343,8 +348,8 @@ Result<String> Session::report() const {
   json.key("nodes");
   if (loadable.compiled()) {
     json.value(loadable.compiled()->node_count());
-  } else if (const auto graph = loadable.model().container().read_graph(0); graph.ok()) {
-    json.value(graph.value().nodes.size());
+  } else if (const auto graph = loadable.model().container().outline(0); graph.ok()) {
+    json.value(graph.value().node_count());
   } else {
     json.null();  // the graph was not kept
   }

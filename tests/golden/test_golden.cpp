@@ -7,6 +7,7 @@
 
 #include "formats/qrm/qrm.h"
 #include "tests/support/check.h"
+#include "tests/support/kept_graph.h"
 
 namespace quarry {
 namespace {
@@ -17,7 +18,7 @@ Result<String> first_graph(const fs::path &path) {
   QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_path(path.string()));
   QR_ASSIGN_OR_RETURN(const qrm::ValidatedModel model, qrm::ValidatedModel::open(std::move(file)));
   QR_RETURN_IF_ERROR(model.verify());
-  QR_ASSIGN_OR_RETURN(const qir::Graph graph, model.read_graph(0));
+  QR_ASSIGN_OR_RETURN(const qir::Graph graph, test::kept_graph(model, 0));
   return qir::print_graph(graph);
 }
 

@@ -89,6 +89,16 @@ scan = "/usr/share/libonnx-testdata/data/node/test_scan_sum"  # Scan of opset 8,
 if os.path.isdir(scan):
     check("an old meaning of an operator", run("conform", scan), 0, "1 passed")
 
+check("a profile of the session with no folder for it", run("run", model, image, "-O", "profiling_level=basic", "-O", "profiling_file_path=" + os.path.join(folder, "none/p.csv")), 3,
+      "option profiling_file_path", "none/p.csv")
+
+# A container for another backend: it runs, and what that costs is said.
+other = os.path.join(folder, "reference.qrm")
+check("compile for cpu-reference", run("compile", model, "--backend", "cpu-reference", "-o", other), 0)
+check("run what was compiled for another backend", run("run", other, image, "--backend", "cpu"), 0, "warning", "it is compiled again for backend cpu")
+result = check("run it where that is asked for", run("run", other, image, "--backend", "cpu", "-O", "context.recompile=wait"), 0)
+require("no warning of what was asked for", "warning" not in result.stderr, result.stderr)
+
 # A container for another processor: it runs, and is compiled again meanwhile.
 other = os.path.join(folder, "other.qrm")
 made = run("compile", model, "--backend", "cpu", "--option", "cpu.isa=sse2", "-o", other)

@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "base/new_file.h"
+#include "base/small_sort.h"
 
 namespace quarry::htp {
 
@@ -74,7 +75,7 @@ String graph_json(const Draft &draft) {
   json.begin_object();
   Vector<String> types;
   for (const DraftNode &node : draft.nodes) types.push_back(node.type);
-  std::sort(types.begin(), types.end());
+  small_sort(types);
   types.erase(std::unique(types.begin(), types.end()), types.end());
   json.field("graph_name", draft.name).key("op_types").begin_array();
   for (const String &type : types) json.value(type);

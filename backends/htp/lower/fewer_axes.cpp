@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/small_sort.h"
 
 namespace quarry::htp {
 
@@ -475,7 +476,7 @@ class FewerAxes {
       if (!checked_mul<std::uint32_t>(extents[groups.back()], from[wide[i]], &extents[groups.back()])) return false;
     }
     Vector<std::size_t> now = groups;  // in the order of what is there
-    std::ranges::sort(now);
+    small_sort(now);
     const auto shape_of = [&](const Vector<std::size_t> &order) {
       Dims out;
       for (const std::size_t group : order) out.push_back(extents[group]);

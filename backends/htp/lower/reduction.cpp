@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/htp/lower/rules.h"
+#include "base/small_sort.h"
 
 namespace quarry::htp::rules {
 
@@ -35,7 +36,7 @@ Status reduce(Lowering &l, const qir::Node &node) {
   Vector<std::uint32_t> axes;
   for (std::size_t axis = 0; axis < rank; ++axis)
     if (gone[axis]) axes.push_back(place_of(order, axis));
-  std::ranges::sort(axes);  // the library's sum over axes in another order, without keep_dims, is one of its operands
+  small_sort(axes);  // the library's sum over axes in another order, without keep_dims, is one of its operands
   const std::int32_t x = l.stored(node.inputs[0], order);
   if (axes.empty()) {
     l.same_as(node.outputs[0], x, order);

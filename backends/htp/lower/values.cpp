@@ -11,6 +11,7 @@
 #include "backends/htp/lower/lowering.h"
 #include "base/checked.h"
 #include "base/float16.h"
+#include "base/small_sort.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::htp {
@@ -320,7 +321,7 @@ void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
   } else if (wide.size() < perm.size() && is_turned_flat(value.tensor)) {
     const DraftTensor from = drafted(value.tensor);
     const Vector<std::uint32_t> places = wide;
-    std::ranges::sort(wide);
+    small_sort(wide);
     Vector<std::uint32_t> flat, turned;
     for (const std::uint32_t axis : wide) flat.push_back(from.dims[axis]);
     perm.resize(places.size());

@@ -11,6 +11,7 @@
 #include "folder.h"
 #include "formats/qrm/prologue.h"
 #include "tests/support/check.h"
+#include "tests/support/kept_graph.h"
 #include "sample_container.h"
 
 namespace quarry {
@@ -73,12 +74,11 @@ void check_contents(const ValidatedModel &model, const SampleContainer &from) {
 
   CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size),
            std::string_view(from.blob));
-  Result<qir::Graph> graph = model.read_graph(0);
+  Result<qir::Graph> graph = test::kept_graph(model, 0);
   REQUIRE_OK(graph);
   CHECK_EQ(qir::print_graph(*graph), qir::print_graph(from.sample.graph));
-  CHECK_EQ(error_of(model.read_graph(1)),
-           "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
-  CHECK_EQ(error_of(model.read_graph(2)), "QR-C0008 container: found graph number 2, expected one under 2");
+  CHECK_EQ(error_of(model.outline(1)), "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
+  CHECK_EQ(error_of(model.outline(2)), "QR-C0008 container: found graph number 2, expected one under 2");
   CHECK_EQ(error_of(model.segment(4)), "QR-C0008 container: found segment number 4, expected one under 4");
   CHECK_OK(model.verify());
 }

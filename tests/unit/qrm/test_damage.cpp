@@ -5,6 +5,7 @@
 
 #include "crafted.h"
 #include "tests/support/check.h"
+#include "tests/support/kept_graph.h"
 
 namespace quarry {
 namespace {
@@ -19,7 +20,7 @@ Status use(AlignedBytes &bytes, std::uint64_t size) {
   QR_ASSIGN_OR_RETURN(const qrm::ValidatedModel model, qrm::ValidatedModel::open(std::move(file)));
   for (std::uint32_t i = 0; i < model.metadata().graphs.size(); ++i) {
     if (!model.metadata().graphs[i].qir_segment) continue;
-    Result<qir::Graph> graph = model.read_graph(i);
+    Result<qir::Graph> graph = test::kept_graph(model, i);
     if (!graph.ok()) return graph.take_status();
     qir::print_graph(*graph);
   }

@@ -24,7 +24,7 @@ TEST_CASE("several threads may use a model") {
   std::atomic<int> failures{0};
   const auto use = [&] {
     for (int i = 0; i < 50; ++i)
-      if (!model->segments({0, 1, 2, 3}).ok() || !model->read_graph(0).ok() || !model->verify().ok()) ++failures;
+      if (!model->segments({0, 1, 2, 3}).ok() || !model->outline(0).ok() || !model->verify().ok()) ++failures;
   };
   std::thread other(use);
   use();

@@ -800,11 +800,12 @@ unsafe extern "C" {
     /// ```text
     /// One row per (operator, backend) as JSON: {"backend": ..., "opset": N, "operators": [{"name", "domain", "supported",
     /// "types", "note"}]}. An empty backend gives the table of Quarry's own operator set.
+    /// The table is libquarry-prepare's, which is opened.
     /// @param runtime   borrows.
     /// @param backend   borrows: a backend's id, or empty.
     /// @param out_json  gives: qr_string_destroy; NUL-terminated.
     /// @thread  [exclusive:runtime] [blocking]
-    /// @errors  NOT_FOUND (no such backend), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+    /// @errors  NOT_FOUND (no such backend, no libquarry-prepare), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
     /// @since   0.1
     /// ```
     pub fn qr_runtime_operators(runtime: *mut qr_runtime, backend: qr_string, out_json: *mut *mut c_char) -> *mut qr_status;

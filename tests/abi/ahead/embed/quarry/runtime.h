@@ -209,11 +209,12 @@ QR_API const char *qr_plugin_target(void);
 
 /* One row per (operator, backend) as JSON: {"backend": ..., "opset": N, "operators": [{"name", "domain", "supported",
  * "types", "note"}]}. An empty backend gives the table of Quarry's own operator set.
+ * The table is libquarry-prepare's, which is opened.
  * @param runtime   borrows.
  * @param backend   borrows: a backend's id, or empty.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [exclusive:runtime] [blocking]
- * @errors  NOT_FOUND (no such backend), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @errors  NOT_FOUND (no such backend, no libquarry-prepare), INVALID_ARGUMENT, RESOURCE_EXHAUSTED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **out_json);
 
