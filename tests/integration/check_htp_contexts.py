@@ -43,7 +43,7 @@ npy(path("x.npy"), (1, 1, 8, 8))
 check("the model itself", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650", "--save", path("own")), 0)
 check("write its context", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650", "-O", "ep.context_enable=1", "-O", "ep.context_file_path=" + path("own_ctx.onnx"), "-O",
                                "ep.context_embed_mode=0"), 0)
-check("a context of two machines", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650,SM8750", "-O", "ep.context_enable=1", "-O", "ep.context_file_path=" + path("two_ctx.onnx")), 2,
+check("a context of two machines", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650,SM8750", "-O", "ep.context_enable=1", "-O", "ep.context_file_path=" + path("two_ctx.onnx")), 3,
       "option soc_model", "found 2 machines", "ep.context_enable")
 check("compile to a container", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8650", "-o", path("own.qrm")), 0)
 about = json.loads(run("inspect", path("own.qrm"), "--json").stdout)["contexts"][0]["programs"][0]["about"]
