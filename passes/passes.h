@@ -108,6 +108,11 @@ void join_signed_shifts(qir::Graph &graph, Store &store);
 // `has_infinities`: of a backend whose reals have them. What is only moved is not multiplied by zeros and ones there.
 void decompose_unsupported(qir::Graph &graph, Store &store, NodeTest wanted, bool has_infinities = false);
 
+// Attention as one of [batch, heads, length, size] that has no past and no bools: Concat puts the past in front of what
+// is new, and how many columns there are says where the last query stands. For kernels that take it so. `wanted` says
+// which nodes, of whose scores none is shown; their shapes must be known.
+void attention_on_heads(qir::Graph &graph, Store &store, NodeTest wanted);
+
 // Nodes that give f16 or bf16 compute in f32, where `wanted` says so: Casts before and behind. False: there is none.
 // Results are rounded once.
 bool compute_in_f32(qir::Graph &graph, Store &store, NodeTest wanted);

@@ -162,11 +162,15 @@ struct AttentionF32 {
   std::int64_t batches = 1, heads = 1, q_rows = 0, kv_rows = 0, qk_cols = 0, v_cols = 0;
   std::int64_t q[3] = {}, k[3] = {}, v[3] = {}, y[3] = {};
   std::int64_t mask[4] = {};
+  // Row i stands at column first + i, and sees `left` columns before it and `right` behind it; -1: all there are.
+  std::int64_t first = 0, left = -1, right = -1;
   float scale = 1;
+  std::uint32_t group = 1;  // heads of q, one behind the other, that read one head of k and v
   std::uint32_t has_mask = 0;
-  std::uint32_t causal = 0;  // row i sees columns up to i + kv_rows - q_rows
-  std::uint32_t masked_nan =
-      0;  // a row that sees nothing (mask -inf) gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
+  // An i64 of each batch entry: so many columns are there, the others are not read. The last row stands at the last.
+  std::uint32_t has_valid = 0;
+  std::uint32_t masked_nan = 0;  // a row that sees nothing gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
+  std::uint32_t reserved = 0;
 };
 
 // y[m, n] = sum over k of x[m, k] * (w[n, k] - zero) * scale [+ bias[n]]. Weights are `bits` bits each, the lowest of a

@@ -2,7 +2,9 @@
 // Composite operators as what they are made of, for backends that have no kernel of their own for them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "base/stop.h"
 #include "graph/infer/infer.h"
 #include "passes/decompose/decompose.h"
 
@@ -54,6 +56,26 @@ class ExpandedAttention : private Arithmetic {
     if (!wants(0)) return;
     shares = reshape(shares, {g_.batch, g_.kv_heads, group_ * g_.q_length, g_.total_length});
     std::int32_t y = reshape(matmul(shares, v), {g_.batch, g_.q_heads, g_.q_length, g_.v_head_size});
+    if (g_.packed) y = reshape(transpose(y, {0, 2, 1, 3}), {g_.batch, g_.q_length, g_.q_heads * g_.v_head_size});
+    give(0, y);
+  }
+
+  // As one node, on heads.
+  void run_on_heads() {
+    const std::int32_t k = present(1, 4, 1, g_.head_size), v = present(2, 5, 2, g_.v_head_size),
+                       q = heads_first(node_.inputs[0], g_.q_heads, g_.q_length, g_.head_size);
+    std::int32_t mask = node_.inputs[3], valid = node_.inputs[6];
+    if (mask != kAbsent && at(to_.graph, mask).dtype == DType::Bool)
+      mask = where(mask, number(0), number(-std::numeric_limits<float>::infinity()));
+    if (g_.past_length > 0) {
+      const Vector<std::int64_t> all(index_of(g_.batch), g_.total_length);
+      valid = constant({g_.batch}, all.data(), all.size() * sizeof all[0], DType::I64);
+    }
+    std::int32_t y = op(Op::Attention, {q, k, v, mask, kAbsent, kAbsent, valid},
+                        {g_.batch, g_.q_heads, g_.q_length, g_.v_head_size});
+    qir::Node &made = to_.graph.nodes.back();
+    for (const qir::Attribute &attribute : node_.attributes)
+      if (attribute.name != "q_num_heads" && attribute.name != "kv_num_heads") made.attributes.push_back(attribute);
     if (g_.packed) y = reshape(transpose(y, {0, 2, 1, 3}), {g_.batch, g_.q_length, g_.q_heads * g_.v_head_size});
     give(0, y);
   }
@@ -211,11 +233,15 @@ class ExpandedAttention : private Arithmetic {
   std::int32_t seeing_ = kAbsent;
 };
 
+Status geometry_of(const qir::Graph &graph, const qir::Node &node, qir::AttentionGeometry *out) {
+  return qir::resolve_attention(node, dims(graph, node.inputs[0]), dims(graph, node.inputs[1]),
+                                dims(graph, node.inputs[2]), dims(graph, node.inputs[4]), out);
+}
+
 bool expand_attention(Rewriting &to, const qir::Node &node, DType dtype) {
   const qir::Graph &graph = to.graph;
   qir::AttentionGeometry g;
-  const Status status = qir::resolve_attention(node, dims(graph, node.inputs[0]), dims(graph, node.inputs[1]),
-                                               dims(graph, node.inputs[2]), dims(graph, node.inputs[4]), &g);
+  const Status status = geometry_of(graph, node, &g);
   const qir::Dims mask = dims(graph, node.inputs[3]);
   // What the mask leaves of a score cannot be shown: it is not minus infinity here.
   const bool shows_masked =
@@ -448,6 +474,24 @@ bool decompose_composites(Decomposer &s) {
     return false;
   const DType dtype = s.in(0).dtype;
   return (dtype == DType::F32 || dtype == DType::F16) && expand(s.rewriting(), node, dtype);
+}
+
+void attention_on_heads(qir::Graph &graph, Store &store, NodeTest wanted) {
+  const auto other_form = [&](const qir::Node &node, qir::AttentionGeometry *g) {
+    if (node.op != Op::Attention || !wanted(graph, node) || !geometry_of(graph, node, g).ok()) return false;
+    const bool has_past = node.inputs[4] != kAbsent,
+               has_bools = node.inputs[3] != kAbsent && at(graph, node.inputs[3]).dtype == DType::Bool;
+    // (What stands before or behind the keys of a past is where the last query of as many stands.)
+    return (g->packed || has_past || has_bools) && (!has_past || g->q_length == g->kv_length);
+  };
+  qir::AttentionGeometry g;
+  if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) { return other_form(node, &g); })) return;
+  Rewriting rewriting(graph, store);
+  for (qir::Node &node : rewriting.old) {
+    if (stop_asked()) return;
+    if (other_form(node, &g)) ExpandedAttention(rewriting, node, g, DType::F32).run_on_heads();
+    else rewriting.keep(std::move(node));
+  }
 }
 
 }  // namespace quarry::passes

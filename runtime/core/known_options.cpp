@@ -5,6 +5,8 @@
 //
 // The texts of all rows are one text with a NUL behind each, as an array of pointers would be relocated when the
 // library is loaded: it is twice as large.
+#include <array>
+
 #include "runtime/core/options.h"
 
 namespace quarry {

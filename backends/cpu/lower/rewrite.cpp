@@ -87,7 +87,29 @@ class ComputedOnce final : public qir::Folder {
   reference::ReferenceFolder folder_;
 };
 
+// The kernel takes it whole: scores are neither shown nor capped, and what is there is f32.
+bool keeps_attention(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op != qir::Op::Attention || node.get_float("softcap", 0) > 0 ||
+      (node.outputs.size() > 3 && node.outputs[3] != qir::kAbsent))
+    return false;
+  for (const std::int32_t id : {node.inputs[0], node.inputs[1], node.inputs[2], node.inputs[4], node.inputs[5]})
+    if (id != qir::kAbsent &&
+        (at(graph, id).dtype != DType::F32 || at(graph, id).quant || bytes_of(at(graph, id)).value_or(0) == 0))
+      return false;
+  if (node.inputs[3] == qir::kAbsent) return true;
+  const qir::Tensor &added = at(graph, node.inputs[3]);
+  // A mask that is shorter forbids the rest.
+  const qir::Shape &k = at(graph, node.inputs[1]).shape;
+  const std::int64_t columns =
+      k[k.size() - 2] + (node.inputs[4] != qir::kAbsent ? at(graph, node.inputs[4]).shape[2] : 0);
+  return (added.dtype == DType::F32 || added.dtype == DType::Bool) && !added.quant && !added.shape.empty() &&
+         added.shape.size() <= 4 && added.shape.back() == columns;
+}
+
 bool is_decomposed(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op == qir::Op::Attention)
+    return !keeps_attention(graph, node) || at(graph, node.inputs[0]).shape.size() != 4 ||
+           node.inputs[4] != qir::kAbsent;
   // EyeLike as a constant, unless the caller gets it: to write it takes half as long as to copy it.
   return decomposes(node.op) &&
          (node.op != qir::Op::EyeLike || std::ranges::find(graph.outputs, node.outputs[0]) == graph.outputs.end());
@@ -119,6 +141,7 @@ Status rewrite(qir::Graph &graph, qir::Store &store, NodePathTable &paths, const
   QR_RETURN_IF_ERROR(reference::widen_float16(graph));
   // What a pass that was stopped leaves is for no other to read.
   const auto stopped = [] { return stop_status("compile"); };
+  passes::attention_on_heads(graph, store, keeps_attention);
   passes::decompose_unsupported(graph, store, is_decomposed);
   QR_RETURN_IF_ERROR(stopped());
   passes::dequantize_nodes(graph, store, runs_in_integers);

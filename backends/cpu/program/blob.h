@@ -13,7 +13,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 12;
+inline constexpr std::uint32_t kBlobVersion = 13;
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 

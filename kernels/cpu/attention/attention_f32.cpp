@@ -22,7 +22,24 @@ struct Head {
   const AttentionShape &s;
   const float *q, *k, *v, *mask;
   float *y;
+  std::int64_t columns, position;  // how many columns there are; where the first row stands
+
+  bool is_limited() const noexcept { return p.has_mask || p.has_valid || p.left >= 0 || p.right >= 0; }
 };
+
+// Columns [low, high), as a row may see them; both grow with the row.
+struct Seen {
+  std::int64_t low, high;
+};
+Seen seen_by(const Head &h, std::int64_t row) noexcept {
+  const std::int64_t at = h.position + row;
+  const std::int64_t high = h.p.right < 0 ? h.columns : max_of<std::int64_t>(0, min_of(h.columns, at + h.p.right + 1));
+  return {h.p.left < 0 ? 0 : min_of(high, max_of<std::int64_t>(0, at - h.p.left)), high};
+}
+// Those that any of the rows [row, row + rows) sees.
+Seen seen_by_all(const Head &h, std::int64_t row, std::int64_t rows) noexcept {
+  return {seen_by(h, row).low, seen_by(h, row + rows - 1).high};
+}
 
 // Columns [begin, begin + count) of keys and values into panels.
 void pack(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
@@ -48,15 +65,20 @@ bool all_finite(const float *values, std::int64_t count) noexcept {  // a multip
   return any == 0;
 }
 
-// Scores of one row become exp(score - largest); returns their sum. `visible` columns of `count` may be seen.
-float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t visible, std::int64_t count,
-                   float *scores, float *largest_so_far, float *factor) noexcept {
+// Scores of one row for `count` columns from `begin` on become exp(score - largest), 0 for what it may not see; returns
+// their sum.
+float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t count, float *scores,
+                   float *largest_so_far, float *factor) noexcept {
   const AttentionF32 &p = h.p;
   const VecF scale = splat(p.scale);
   VecF most = splat(-kInfinity);
   const float *const mask = h.mask ? h.mask + row * p.mask[2] + begin * p.mask[3] : nullptr;
   const std::int64_t mask_step = p.mask[3];
+  const Seen seen = seen_by(h, row);
+  const std::int64_t low = min_of(count, max_of<std::int64_t>(0, seen.low - begin)),
+                     visible = max_of(low, min_of(count, seen.high - begin));
   std::int64_t j = 0;
+  for (; j < low; ++j) scores[j] = -kInfinity;
   // What may not be seen has no say, even where its score is NaN.
   const auto masked = [](VecF score, VecF m) __attribute__((always_inline)) {
     return m == splat(-kInfinity) ? m : score + m;
@@ -105,8 +127,9 @@ void finish_row(const Head &h, std::int64_t row, float total) noexcept {
 }
 
 // Rows [row, row + rows) with the packed columns [begin, begin + count).
-void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count,
-              bool skip_hidden, const Scratch &scratch) noexcept {
+// `first`, `last`: of those that they see.
+void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count, bool first,
+              bool last, bool skip_hidden, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
   const std::int64_t step = h.s.padded + 16;
   Gemm job;
@@ -121,14 +144,11 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
     job.y = scratch.scores + c;
     run_gemm(job);
   }
-  const bool first = begin == 0;
   for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t last = p.causal ? row + i + p.kv_rows - p.q_rows + 1 - begin : count;
-    const std::int64_t visible = max_of<std::int64_t>(0, min_of(last, count));
     float factor;
     float *const scores = scratch.scores + i * step;
     if (first) scratch.largest[row + i] = -kInfinity, scratch.sums[row + i] = 0;
-    const float added = exponentials(h, row + i, begin, visible, count, scores, &scratch.largest[row + i], &factor);
+    const float added = exponentials(h, row + i, begin, count, scores, &scratch.largest[row + i], &factor);
     scratch.sums[row + i] = scratch.sums[row + i] * factor + added;
     if (!first && factor != 1.0f) {
       float *const y = h.y + (row + i) * p.y[2];
@@ -161,7 +181,7 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
       run_gemm(job);
     }
   }
-  if (begin + count < p.kv_rows) return;
+  if (!last) return;
   for (std::int64_t i = 0; i < rows; ++i) finish_row(h, row + i, scratch.sums[row + i]);
 }
 
@@ -208,48 +228,68 @@ void add_values(const float *weights, const float *v, std::int64_t step, std::in
   }
 }
 
-void run_in_place(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+// One row with the columns of a block that it sees.
+void run_in_place(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t count, bool first, bool last,
+                  const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
-  const bool first = begin == 0, skip = !p.masked_nan && (p.has_mask || p.causal);
+  const bool skip = !p.masked_nan && h.is_limited();
   float *const scores = scratch.scores;
-  for (std::int64_t row = 0; row < p.q_rows; ++row) {
-    const float *const q = h.q + row * p.q[2], *k = h.k + begin * p.k[2];
-    std::int64_t j = 0;
-    for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
-    for (; j < count; ++j) scores_of<1>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
-    const std::int64_t last = p.causal ? row + p.kv_rows - p.q_rows + 1 - begin : count;
-    const std::int64_t visible = max_of<std::int64_t>(0, min_of(last, count));
-    float factor;
-    if (first) scratch.largest[row] = -kInfinity, scratch.sums[row] = 0;
-    const float added = exponentials(h, row, begin, visible, count, scores, &scratch.largest[row], &factor);
-    scratch.sums[row] = scratch.sums[row] * factor + added;
-    float *const y = h.y + row * p.y[2];
-    for (std::int64_t c = 0; !first && factor != 1.0f && c < p.v_cols; ++c) y[c] *= factor;
-    const float *const v = h.v + begin * p.v[2];
-    std::int64_t c = 0;
-    for (; c + 4 * kLanes <= p.v_cols; c += 4 * kLanes)
-      add_values<4>(scores, v + c, p.v[2], count, skip, !first, kLanes, y + c);
-    for (; c < p.v_cols; c += kLanes)
-      add_values<1>(scores, v + c, p.v[2], count, skip, !first,
-                    static_cast<int>(min_of<std::int64_t>(kLanes, p.v_cols - c)), y + c);
-    if (begin + count == p.kv_rows) finish_row(h, row, scratch.sums[row]);
-  }
+  const float *const q = h.q + row * p.q[2], *k = h.k + begin * p.k[2];
+  std::int64_t j = 0;
+  for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+  for (; j < count; ++j) scores_of<1>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+  float factor;
+  if (first) scratch.largest[row] = -kInfinity, scratch.sums[row] = 0;
+  const float added = exponentials(h, row, begin, count, scores, &scratch.largest[row], &factor);
+  scratch.sums[row] = scratch.sums[row] * factor + added;
+  float *const y = h.y + row * p.y[2];
+  for (std::int64_t c = 0; !first && factor != 1.0f && c < p.v_cols; ++c) y[c] *= factor;
+  const float *const v = h.v + begin * p.v[2];
+  std::int64_t c = 0;
+  for (; c + 4 * kLanes <= p.v_cols; c += 4 * kLanes)
+    add_values<4>(scores, v + c, p.v[2], count, skip, !first, kLanes, y + c);
+  for (; c < p.v_cols; c += kLanes)
+    add_values<1>(scores, v + c, p.v[2], count, skip, !first,
+                  static_cast<int>(min_of<std::int64_t>(kLanes, p.v_cols - c)), y + c);
+  if (last) finish_row(h, row, scratch.sums[row]);
 }
 
-// Rows [row_begin, row_end) of a head, a block of keys after the other.
+// Rows that see nothing at all.
+void fill_rows(const Head &h, std::int64_t row, std::int64_t rows) noexcept {
+  const float nothing = h.p.masked_nan ? __builtin_nanf("") : 0.0f;
+  for (std::int64_t i = row; i < row + rows; ++i)
+    for (std::int64_t c = 0; c < h.p.v_cols; ++c) h.y[i * h.p.y[2] + c] = nothing;
+}
+
+// Rows [row_begin, row_end) of a head, a block of keys after the other; blocks begin at the same columns for all rows.
 void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
-  for (std::int64_t begin = 0; begin < p.kv_rows; begin += h.s.block) {
-    const std::int64_t count = min_of(h.s.block, p.kv_rows - begin);
-    if (p.q_rows <= kReadInPlace) {
-      run_in_place(h, begin, count, scratch);
-      continue;
+  const bool in_place = p.q_rows <= kReadInPlace;
+  const std::int64_t together = in_place ? 1 : AttentionShape::kRows;
+  const auto each = [&](const auto &call) {
+    for (std::int64_t row = row_begin; row < row_end; row += together) {
+      const std::int64_t rows = min_of(together, row_end - row);
+      call(row, rows, seen_by_all(h, row, rows));
     }
-    pack(h, begin, count, scratch);
-    const bool skip_hidden =
-        !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * h.s.v_vectors * kLanes);
-    for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
-      run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
+  };
+  each([&](std::int64_t row, std::int64_t rows, Seen seen) {
+    if (seen.low >= seen.high) fill_rows(h, row, rows);
+  });
+  const Seen all = seen_by_all(h, row_begin, row_end - row_begin);
+  for (std::int64_t begin = all.low / h.s.block * h.s.block; begin < all.high; begin += h.s.block) {
+    const std::int64_t count = min_of(h.s.block, all.high - begin);
+    bool skip_hidden = false;
+    if (!in_place) {
+      pack(h, begin, count, scratch);
+      skip_hidden = !p.masked_nan && h.is_limited() && !all_finite(scratch.v, count * h.s.v_vectors * kLanes);
+    }
+    each([&](std::int64_t row, std::int64_t rows, Seen seen) {
+      if (seen.low >= seen.high || seen.high <= begin || seen.low >= begin + h.s.block) return;
+      const bool first = begin == seen.low / h.s.block * h.s.block, last = begin + h.s.block >= seen.high;
+      // A block is as wide for all rows that share a thread as for those that do not: what is not seen adds zeros.
+      if (in_place) run_in_place(h, row, begin, min_of(count, seen.high - begin), first, last, scratch);
+      else run_rows(h, row, rows, begin, count, first, last, skip_hidden, scratch);
+    });
   }
 }
 
@@ -270,30 +310,36 @@ void run_AttentionF32(const Call &call) {
                                     min_of(ceil_div(row_blocks, kFewRowBlocks), ceil_div(short_ones, heads)));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
                        static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
-  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
-                   [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-                     auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
-                     const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
-                                           base + s.k_floats + s.v_floats + s.s_floats,
-                                           base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
-                     for (; task < end; ++task) {
-                       const std::int64_t head = static_cast<std::int64_t>(task) / parts,
-                                          part = static_cast<std::int64_t>(task) % parts;
-                       const std::int64_t b = head / p.heads, n = head % p.heads;
-                       const Head h{p,
-                                    s,
-                                    call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
-                                    call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
-                                    call.operand<const float>(2) + b * p.v[0] + n * p.v[1],
-                                    p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
-                                    call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
-                       // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
-                       const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
-                       const std::int64_t row_end =
-                           min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
-                       run_head(h, row_begin, row_end, scratch);
-                     }
-                   });
+  call.threads.run(
+      static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+        auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
+        const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+        for (; task < end; ++task) {
+          const std::int64_t head = static_cast<std::int64_t>(task) / parts,
+                             part = static_cast<std::int64_t>(task) % parts;
+          const std::int64_t b = head / p.heads, n = head % p.heads;
+          const std::int64_t columns =
+              p.has_valid
+                  ? min_of(p.kv_rows, max_of<std::int64_t>(0, call.operand<const std::int64_t>(3 + p.has_mask)[b]))
+                  : p.kv_rows;
+          const Head h{p,
+                       s,
+                       call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
+                       call.operand<const float>(1) + b * p.k[0] + n / p.group * p.k[1],
+                       call.operand<const float>(2) + b * p.v[0] + n / p.group * p.v[1],
+                       p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
+                       call.operand<float>(3 + p.has_mask + p.has_valid) + b * p.y[0] + n * p.y[1],
+                       columns,
+                       p.has_valid ? columns - p.q_rows : p.first};
+          // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
+          const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
+          const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
+          run_head(h, row_begin, row_end, scratch);
+        }
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -356,13 +356,19 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   for (const auto &extent : extents)
     if (extent.value < 1 || extent.value > kMost) return refuse("AttentionF32", extent.what, extent.value, "1 to 2^30");
   if (p.has_mask > 1) return refuse("AttentionF32", "has_mask", p.has_mask, "0 or 1");
-  if (p.causal > 1) return refuse("AttentionF32", "causal", p.causal, "0 or 1");
+  if (p.has_valid > 1) return refuse("AttentionF32", "has_valid", p.has_valid, "0 or 1");
+  if (p.reserved != 0) return refuse("AttentionF32", "reserved field", p.reserved, "0");
+  if (p.group < 1 || p.heads % p.group != 0)
+    return refuse("AttentionF32", "heads of a group", p.group, "1 or more, which divide all heads");
+  for (const std::int64_t limit : {p.left, p.right})
+    if (limit < -1 || limit > kMost) return refuse("AttentionF32", "columns that a row sees", limit, "-1 to 2^30");
+  if (p.first < -kMost || p.first > kMost) return refuse("AttentionF32", "first", p.first, "-2^30 to 2^30");
   if (p.masked_nan > 1) return refuse("AttentionF32", "masked_nan", p.masked_nan, "0 or 1");
   if (p.q_rows > 1 && p.y[2] < p.v_cols)
     return refuse("AttentionF32", "elements from one row of y to the next", p.y[2], "at least the columns of values");
   const auto extent = [&](const std::int64_t strides[3], std::int64_t rows, std::int64_t columns,
-                          std::int64_t column_step, std::uint64_t *bytes) {
-    const std::int64_t dims[4] = {p.batches, p.heads, rows, columns},
+                          std::int64_t column_step, std::uint64_t *bytes, std::int64_t group = 1) {
+    const std::int64_t dims[4] = {p.batches, p.heads / group, rows, columns},
                        steps[4] = {strides[0], strides[1], strides[2], column_step};
     std::uint64_t elements;
     if (!nest_extent(dims, steps, 4, &elements)) return false;
@@ -371,14 +377,15 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   };
   std::uint64_t q, k, v, y, mask = 0;
   if (!extent(p.q, p.q_rows, p.qk_cols, 1, &q)) return too_large("AttentionF32", "q");
-  if (!extent(p.k, p.kv_rows, p.qk_cols, 1, &k)) return too_large("AttentionF32", "k");
-  if (!extent(p.v, p.kv_rows, p.v_cols, 1, &v)) return too_large("AttentionF32", "v");
+  if (!extent(p.k, p.kv_rows, p.qk_cols, 1, &k, p.group)) return too_large("AttentionF32", "k");
+  if (!extent(p.v, p.kv_rows, p.v_cols, 1, &v, p.group)) return too_large("AttentionF32", "v");
   if (!extent(p.y, p.q_rows, p.v_cols, 1, &y)) return too_large("AttentionF32", "y");
   if (p.has_mask && !extent(p.mask, p.q_rows, p.kv_rows, p.mask[3], &mask)) return too_large("AttentionF32", "mask");
   add(needs, q);
   add(needs, k);
   add(needs, v);
   if (p.has_mask) add(needs, mask);
+  if (p.has_valid) add(needs, static_cast<std::uint64_t>(p.batches) * 8);
   add(needs, y, true);
   const AttentionShape s =
       attention_shape(p, isa.f32_lanes, isa.f32_panel);  // a block is small, or as narrow as a panel
