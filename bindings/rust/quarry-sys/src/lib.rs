@@ -36,7 +36,7 @@ macro_rules! init {
 }
 init!(
     qr_allocator, qr_log_sink, qr_thread_pool, qr_runtime_options, qr_backend_info, qr_device_info, qr_option_info, qr_profile_event, qr_progress,
-    qr_call_options, qr_tensor, qr_tensor_info, qr_memory_options, qr_memory_plan, qr_run_options, qr_submit_options
+    qr_call_options, qr_tensor, qr_tensor_info, qr_memory_options, qr_memory_plan, qr_run_options, qr_submit_options, qr_state_info
 );
 
 #[cfg(feature = "quantize")]

@@ -30,6 +30,7 @@ mod queue;
 mod report;
 mod runtime;
 mod session;
+mod state;
 mod target;
 mod tensor;
 
@@ -44,5 +45,6 @@ pub use queue::{OwnedTensor, Refused, Run, Waited};
 pub use report::{CheckReport, CheckedNode, SessionReport};
 pub use runtime::{Backend, Device, LogLevel, LogLine, OptionInfo, Options, Runtime, RuntimeBuilder, Signal, abi_version, version};
 pub use session::{Bucket, MemoryPlan, Outputs, RunOptions, Session};
+pub use state::{State, StateTensor};
 pub use target::{Files, Target};
 pub use tensor::{BF16, DType, Element, F16, TensorMut, TensorRef};

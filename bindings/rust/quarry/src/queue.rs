@@ -54,7 +54,7 @@ impl OwnedTensor {
         // SAFETY: words are aligned for every element, and every pattern of bits is one.
         Ok(unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes / size_of::<T>()) })
     }
-    fn view(&mut self) -> sys::qr_tensor {
+    pub(crate) fn view(&mut self) -> sys::qr_tensor {
         let mut made = sys::qr_tensor::INIT;
         made.dtype = self.dtype as i32;
         made.rank = self.shape.len() as u32;
