@@ -356,4 +356,61 @@ public final class QuarryTest {
             }
         }
     }
+
+    private static Session keeping(Model model) {
+        Map<String, String> options = new TreeMap<>();
+        options.put("threads", "1");
+        options.put("state", "past:present");
+        options.put("state.capacity", "4");
+        return model.session(options);
+    }
+
+    private static String added(Session session, float... x) {
+        return Arrays.toString(session.run(Tensor.of(x, 1, 1, 2))[0].toFloats());
+    }
+
+    // present = past and x behind it, y its sum.
+    void testState() throws Exception {
+        try (Model model = Model.open(digits.resolve("../cache.onnx").toString()); Session session = keeping(model); Session second = keeping(model)) {
+            same(session.inputs().size(), 1);
+            same(added(session, 1, 2), "[1.0, 2.0]");
+            same(added(session, 3, 4), "[4.0, 6.0]");
+            State state = session.state();
+            same(state.length(), 2L);
+            State.Pair pair = state.pairs().get(0);
+            same(pair.toString() + " " + pair.axis + " " + pair.capacity + " " + pair.type, "past <- present [1, 2, 2] 1 4 F32");
+            byte[] saved = state.save();
+            try (State fork = state.fork()) {
+                state.rewind(1);
+                same(added(session, 10, 10), "[11.0, 12.0]");
+                session.setState(fork);
+                same(added(session, 10, 10), "[14.0, 16.0]");
+            }
+            session.state().reset();
+            same(added(session, 5, 5), "[5.0, 5.0]");
+
+            State other = second.state();
+            other.load(saved);
+            same(Arrays.toString(other.read("past").toFloats()), "[1.0, 2.0, 3.0, 4.0]");
+            other.write("present", Tensor.of(new float[] {7, 8}, 1, 1, 2));
+            same(added(second, 1, 1), "[8.0, 9.0]");
+            String file = scratch.resolve("kept.state").toString();
+            other.saveTo(file);
+            state.load(Files.readAllBytes(Paths.get(file)));
+            same(state.length(), 2L);
+            saved[20] ^= 1;
+            fails(Code.CORRUPT, () -> other.load(saved));
+            fails(Code.OUT_OF_RANGE, () -> other.rewind(9));
+            fails(Code.INVALID_ARGUMENT, () -> other.read("future"));
+            for (int i = 0; i < 2; ++i) added(second, 1, 1);
+            fails(Code.RESOURCE_EXHAUSTED, () -> added(second, 1, 1));
+            other.close();
+            try {
+                other.length();
+                check(false, "a closed state has a length");
+            } catch (IllegalStateException closed) {
+                // as it should
+            }
+        }
+    }
 }

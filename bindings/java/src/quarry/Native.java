@@ -98,4 +98,29 @@ final class Native {
     static native void recover(long session, long signal, Progress progress);
 
     static native byte[] report(long session);
+
+    static native long sessionState(long session);
+
+    static native void sessionSetState(long session, long state);
+
+    /** Of each pair: names of the input and the output, then axis, dtype, capacity, bytes and the shape. */
+    static native Object[] statePairs(long state);
+
+    static native long stateLength(long state);
+
+    static native void stateReset(long state);
+
+    static native void stateRewind(long state, long length);
+
+    static native long stateFork(long state);
+
+    /** Bytes, where there is no path. */
+    static native byte[] stateSave(long state, byte[] path);
+
+    static native void stateLoad(long state, byte[] saved);
+
+    /** dtype, bytes, shape; without room these alone. */
+    static native long[] stateRead(long state, int index, ByteBuffer room);
+
+    static native void stateWrite(long state, int index, ByteBuffer data, int type, long[] shape);
 }

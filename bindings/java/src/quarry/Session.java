@@ -265,6 +265,31 @@ public final class Session extends NativeObject {
         }
     }
 
+    /** The state that the next run goes on from. An exception where the session keeps none. */
+    public State state() {
+        long handle = enter();
+        try {
+            return new State(Native.sessionState(handle));
+        } finally {
+            exit();
+        }
+    }
+
+    /** Has runs go on from another state, of this session or of a copy of it. */
+    public void setState(State state) {
+        long handle = enter();
+        try {
+            long other = state.enter();
+            try {
+                Native.sessionSetState(handle, other);
+            } finally {
+                state.exit();
+            }
+        } finally {
+            exit();
+        }
+    }
+
     /** What the session is, as JSON. */
     public String report() {
         long handle = enter();
