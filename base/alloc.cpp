@@ -11,11 +11,16 @@
 namespace quarry {
 namespace {
 
+constexpr std::size_t kLarge = std::size_t{8} << 20;
+
 class MallocAllocator final : public Allocator {
  public:
   void *allocate(std::size_t size, std::size_t align) noexcept override {
-    if (align <= alignof(std::max_align_t)) return std::malloc(size ? size : 1);
-    return os::allocate_aligned(size ? size : 1, align);
+    if (size == 0) size = 1;
+    void *const made = align <= alignof(std::max_align_t) ? std::malloc(size) : os::allocate_aligned(size, align);
+    // Weights and arenas: a product with few rows reads all of them, and misses in the table of pages each 4 kB.
+    if (made && size >= kLarge) os::prefer_large_pages(made, size);
+    return made;
   }
   void deallocate(void *ptr, std::size_t, std::size_t align) noexcept override {
     if (align <= alignof(std::max_align_t)) std::free(ptr);

@@ -224,7 +224,7 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   Plugin &operator=(const Plugin &) = delete;
 
   HostEnvironment &environment() const noexcept { return environment_; }
-  std::string_view id() const noexcept { return id_; }
+  const String &id() const noexcept { return id_; }
   std::string_view path() const noexcept { return path_; }  // empty: static
   bool is_static() const noexcept { return path_.empty(); }
   std::string_view version() const noexcept { return version_; }

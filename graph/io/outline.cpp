@@ -3,6 +3,7 @@
 
 #include <cinttypes>
 
+#include "base/small_sort.h"
 #include "base/stop.h"
 #include "graph/io/well_formed.h"
 #include "graph/limits.h"
@@ -22,6 +23,14 @@ std::uint32_t size_of(const auto *list) noexcept { return list ? list->size() : 
 
 Status bad(const char *what, std::string_view name) {
   return Status::errorf(ErrorId::qir_bad, "graph: found %s in '%s', expected none", what, printable(name));
+}
+
+void count(const fb::Graph &graph, Vector<std::pair<String, std::uint64_t>> &counts) {
+  for (std::uint32_t i = 0; i < size_of(graph.nodes()); ++i) {
+    const fb::Node &node = *graph.nodes()->Get(i);
+    ++counts[node.op()].second;
+    for (std::uint32_t b = 0; b < size_of(node.subgraphs()); ++b) count(*node.subgraphs()->Get(b), counts);
+  }
 }
 
 Status read_side(const fb::Graph &graph, const flatbuffers::Vector<std::int32_t> *indices, std::uint64_t bytes,
@@ -92,24 +101,20 @@ std::span<const std::int32_t> Outline::node_outputs(std::size_t node) const noex
   return numbers(model_->graph()->nodes()->Get(static_cast<std::uint32_t>(node))->outputs());
 }
 String Outline::op_text(std::size_t node) const {
-  return op_text(*model_->graph()->nodes()->Get(static_cast<std::uint32_t>(node)));
+  return op_text_of(model_->graph()->nodes()->Get(static_cast<std::uint32_t>(node))->op());
 }
-String Outline::op_text(const fb::Node &node) const {
-  const fb::Operator &op = *model_->operators()->Get(node.op());
-  return (op.version() ? printable(view(op.domain())) + "::" : String()) + printable(view(op.name()));
+String Outline::op_text_of(std::uint32_t op) const {
+  const fb::Operator &row = *model_->operators()->Get(op);
+  return (row.version() ? printable(view(row.domain())) + "::" : String()) + printable(view(row.name()));
 }
 
-OrderedMap<String, std::uint64_t> Outline::operators() const {
-  OrderedMap<String, std::uint64_t> counts;
+Vector<std::pair<String, std::uint64_t>> Outline::operators() const {
+  Vector<std::pair<String, std::uint64_t>> counts(size_of(model_->operators()));
+  for (std::uint32_t op = 0; op < counts.size(); ++op) counts[op].first = op_text_of(op);
   count(*model_->graph(), counts);
+  std::erase_if(counts, [](const auto &row) { return row.second == 0; });
+  small_sort(counts);
   return counts;
-}
-void Outline::count(const fb::Graph &graph, OrderedMap<String, std::uint64_t> &counts) const {
-  for (std::uint32_t i = 0; i < size_of(graph.nodes()); ++i) {
-    const fb::Node &node = *graph.nodes()->Get(i);
-    ++counts[op_text(node)];
-    for (std::uint32_t b = 0; b < size_of(node.subgraphs()); ++b) count(*node.subgraphs()->Get(b), counts);
-  }
 }
 
 std::size_t Outline::tensor_count() const noexcept { return size_of(model_->graph()->tensors()); }

@@ -26,8 +26,8 @@ class Outline {
   String op_text(std::size_t node) const;                                      // as that of graph.h
   std::span<const std::int32_t> node_inputs(std::size_t node) const noexcept;  // numbers of tensors, or kAbsent
   std::span<const std::int32_t> node_outputs(std::size_t node) const noexcept;
-  // How many nodes have each operator, those of subgraphs too.
-  OrderedMap<String, std::uint64_t> operators() const;
+  // How many nodes have each operator, those of subgraphs too; by name.
+  Vector<std::pair<String, std::uint64_t>> operators() const;
 
   // Without data.
   const Vector<Tensor> &inputs() const noexcept { return inputs_; }
@@ -39,8 +39,7 @@ class Outline {
  private:
   Outline() = default;
   Status check(const fb::Graph &graph, std::span<const Bytes> segments, std::uint32_t depth) const;
-  String op_text(const fb::Node &node) const;
-  void count(const fb::Graph &graph, OrderedMap<String, std::uint64_t> &counts) const;
+  String op_text_of(std::uint32_t op) const;
 
   Vector<std::uint8_t> aligned_;  // a copy, where the bytes given are not as the format wants them
   const fb::Model *model_ = nullptr;

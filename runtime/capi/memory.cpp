@@ -30,7 +30,7 @@ Status find_device(const char *function, qr_session *session, const qr_memory_op
   const loader::DeviceInfo &device = plugin->devices()[how.device];
   if (!device.usable)
     return Status::errorf(ErrorId::backend_no_device, "%s: device %u (%s) of backend %s: %s", function, how.device,
-                          device.name, String(plugin->id()), device.why_not);
+                          device.name, plugin->id(), device.why_not);
   QR_ASSIGN_OR_RETURN(*out, runtime.devices().of(plugin, how.device));
   return {};
 }

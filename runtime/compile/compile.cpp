@@ -91,7 +91,7 @@ Status refusal(const CompileJob &job, const Vector<qir::Outline> &graphs,
   }
   if (reasons.empty()) return {};
   Status status = Status::errorf(ErrorId::backend_refuses_nodes, "backend %s refuses %zu of %zu nodes; the first: %s",
-                                 String(job.plugin->id()), refused, nodes, reasons[0]);
+                                 job.plugin->id(), refused, nodes, reasons[0]);
   status.with("backend", job.plugin->id());
   if (!job.model.path().empty()) status.with("file", job.model.path());
   for (const String &reason : reasons) status.with("reason", reason);
@@ -111,7 +111,7 @@ Status add_state_ranges(const CompileJob &job, bool takes_ranges, String *text, 
     return Status::errorf(ErrorId::state_unsupported,
                           "option state: backend %s has a program for each shape, expected one that takes ranges, "
                           "%s among them",
-                          String(job.plugin->id()), added.substr(1))
+                          job.plugin->id(), added.substr(1))
         .with("backend", job.plugin->id());
   *text += std::string_view(added).substr(text->empty());
   shapes->assign(1, *text);
@@ -247,7 +247,7 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
   for (const KeyValue &foreign : job->plugin_options.foreign)
     model.runtime().log().write(
         QR_LOG_INFO, "options",
-        format("option %s is not one of backend %s: it has no effect", printable(foreign.key), String(plugin.id())));
+        format("option %s is not one of backend %s: it has no effect", printable(foreign.key), plugin.id()));
   return job;
 }
 

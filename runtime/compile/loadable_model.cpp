@@ -70,11 +70,10 @@ Status no_context(const CompileJob &job) {
     if (!there.empty()) there += ", ";
     there += format("%s for %s", printable(context.backend), printable(context.target));
   }
-  return Status::error(
-             ErrorId::qrm_no_context,
-             format("%s: found %s, expected a context of backend %s", job.model.describe(),
-                    there.empty() ? "no context" : format("contexts of %s", there).c_str(), String(job.plugin->id())),
-             format("compile it for backend %s", String(job.plugin->id())))
+  return Status::error(ErrorId::qrm_no_context,
+                       format("%s: found %s, expected a context of backend %s", job.model.describe(),
+                              there.empty() ? "no context" : format("contexts of %s", there).c_str(), job.plugin->id()),
+                       format("compile it for backend %s", job.plugin->id()))
       .with("backend", job.plugin->id());
 }
 
@@ -166,14 +165,13 @@ Result<GradedContext> grade_contexts(const CompileJob &job) {
   }
   if (best.context && count > 1)
     log_session(job, format("of its %zu contexts of backend %s that for %s is the best: %s%s%s", count,
-                            String(job.plugin->id()), printable(best.context->target), grade_name(best.grade.grade),
+                            job.plugin->id(), printable(best.context->target), grade_name(best.grade.grade),
                             best.grade.reason.empty() ? "" : ", ", printable(best.grade.reason, 1000)));
   if (best.context) {
     best.asked_for = other_options(job, *best.context);
   } else if (keeps_graphs(job.model) && job.plugin->has_compiler()) {
-    best.grade = {
-        QR_PLUGIN_GRADE_RECOMPILE,
-        format("the container has no context of backend %s, but its portable graph", String(job.plugin->id()))};
+    best.grade = {QR_PLUGIN_GRADE_RECOMPILE,
+                  format("the container has no context of backend %s, but its portable graph", job.plugin->id())};
   }
   return best;
 }
@@ -223,7 +221,7 @@ Status LoadableModel::compile(CompileJob &job) {
 namespace {
 
 Status incompatible(const CompileJob &job, const GradedContext &graded) {
-  const String id(job.plugin->id());
+  const String &id = job.plugin->id();
   return Status::errorf(ErrorId::qrm_incompatible_context,
                         "%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
                         "version %u): %s",
@@ -252,7 +250,7 @@ Status check_other_options(const CompileJob &job, const GradedContext &graded) {
 
 Result<Ref<LoadableModel>> LoadableModel::make_recompiled(CompileJob &job, GradedContext &graded) {
   const loader::DeviceInfo &device = job.plugin->devices()[job.device];
-  const String id(job.plugin->id());
+  const String &id = job.plugin->id();
   const Recompile when = job.settings.recompile;
   if (when == Recompile::Never && !graded.context) return no_context(job);
   if (when == Recompile::Never)

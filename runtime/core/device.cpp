@@ -6,7 +6,7 @@ namespace quarry {
 Status DeviceState::check(const char *what) const {
   if (lost())
     return Status::errorf(ErrorId::device_lost, "%s: device %u (%s) of backend %s was lost in an earlier call", what,
-                          index_, info().name, String(plugin_->id()))
+                          index_, info().name, plugin_->id())
         .with("backend", plugin_->id());
   return plugin_->check_process(index_);
 }

@@ -177,7 +177,7 @@ Result<std::uint32_t> choose_device(const Settings &settings, const loader::Plug
   // Whether a device is usable was asked without the library that an option names: the backend says what it lacks.
   if (!named_library(settings).empty()) use = DeviceUse::CompileOnly;
   const auto &devices = plugin.devices();
-  const String id(plugin.id());
+  const String &id = plugin.id();
   if (settings.device_given) {
     if (settings.device >= devices.size())
       return Status::errorf(ErrorId::backend_no_device, "backend %s: found %zu devices, expected one with device_id %u",

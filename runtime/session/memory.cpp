@@ -149,7 +149,7 @@ Result<loader::Registration::File> Memory::export_fd() {
   if (registration_) return registration_->export_fd();
   return Status::hinted(ErrorId::memory_unsupported, "import a memfd with qr_memory_import_fd",
                         "qr_memory_export_fd: found plain memory of backend %s, expected memory with a descriptor",
-                        String(device_->plugin().id()).c_str());
+                        device_->plugin().id().c_str());
 }
 
 }  // namespace quarry

@@ -60,9 +60,9 @@ QR_COLD Status check_memory(const SessionCore &core, const char *what, const Str
   if (&memory.device() != &core.device())
     return Status::errorf(ErrorId::run_bad_memory,
                           "%s %s: found memory of device %u of backend %s%s, expected device %u of backend %s%s", what,
-                          printable(name), memory.device().index(), String(memory.device().plugin().id()),
+                          printable(name), memory.device().index(), memory.device().plugin().id(),
                           &memory.runtime() == &core.runtime() ? "" : " in another runtime", core.device().index(),
-                          String(core.plugin().id()), &memory.runtime() == &core.runtime() ? "" : " in this one")
+                          core.plugin().id(), &memory.runtime() == &core.runtime() ? "" : " in this one")
         .with("tensor", name);
   if (memory.is_mapped())
     return Status::errorf(ErrorId::memory_state, "%s %s: its memory is mapped by the host, expected it not to be", what,

@@ -158,7 +158,7 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   model.runtime().log().write(
       QR_LOG_INFO, "session",
       format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes",
-             model.describe(), String(core->plugin().id()), core->device().index(), core->device().info().target,
+             model.describe(), core->plugin().id(), core->device().index(), core->device().info().target,
              loaded.loadable->source(), loaded.buckets.size(), loaded.buckets.size() == 1 ? "" : "s",
              loaded.plan.weights_bytes, loaded.plan.arena_bytes));
   return session;
@@ -227,7 +227,7 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
     if (!row->changes_at_run_time)
       return Status::errorf(ErrorId::option_not_at_run_time, "option %s: backend %s cannot change it at run time",
-                            printable(key), String(plugin.id()))
+                            printable(key), plugin.id())
           .with("option", key);
     QR_RETURN_IF_ERROR(core_->device().check("qr_session_set_option"));
     QR_RETURN_IF_ERROR(set_in_all(key, value));
@@ -249,7 +249,7 @@ Status Session::set_option(std::string_view key, std::string_view value) {
         .with("option", key);
   core_->runtime().log().write(
       QR_LOG_INFO, "options",
-      format("option %s is not one of backend %s: it has no effect", printable(key), String(plugin.id())));
+      format("option %s is not one of backend %s: it has no effect", printable(key), plugin.id()));
   put(foreign_, key, value);
   return {};
 }

@@ -144,7 +144,9 @@ std::vector<double> quantiles_of(const std::vector<double> &sorted) {
 
 LatencySeries read_latencies(const std::string &path) {
   const std::vector<uint8_t> bytes = read_file(path);
-  const nlohmann::json json = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
+  // (As char: libc++ has no traits of other types.)
+  const auto *const begin = reinterpret_cast<const char *>(bytes.data());
+  const nlohmann::json json = nlohmann::json::parse(begin, begin + bytes.size(), nullptr, false);
   const auto wrong = [&](const std::string &found) {
     return UsageError("--beside: '" + path + "': " + found,
                       "give a file that `quarry bench --json FILE` wrote, with at least one run");

@@ -67,39 +67,60 @@ Result<Lowered> lower_attention(Lowering &l, const Group &group) {
   return l.finish(Kernel::AttentionF32, &p, args);
 }
 
-// The operator of [batch, heads, length, size] without a past (passes::attention_on_heads).
-Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
-  const std::int32_t qi = node.inputs[0], ki = node.inputs[1], vi = node.inputs[2], mi = l.input(node, 3),
-                     valid = l.input(node, 6), yi = node.outputs[0];
-  const qir::Shape &q_shape = l.tensor(qi).shape, &k_shape = l.tensor(ki).shape, &v_shape = l.tensor(vi).shape;
-  if (q_shape.size() != 4 || l.input(node, 4) != qir::kAbsent || node.get_float("softcap", 0) > 0)
-    return Lowered::NotMine;
-  for (const std::int32_t id : {qi, ki, vi, yi})
-    if (!l.is_f32(id)) return Lowered::NotMine;
-  for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent) return Lowered::NotMine;
-  if (mi != qir::kAbsent && (!l.is_f32(mi) || l.tensor(mi).shape.empty() || l.tensor(mi).shape.back() != k_shape[2]))
-    return Lowered::NotMine;
-  kernels::AttentionF32 p;
-  p.batches = q_shape[0], p.heads = q_shape[1], p.q_rows = q_shape[2], p.kv_rows = k_shape[2];
-  p.qk_cols = q_shape[3], p.v_cols = v_shape[3];
-  if (k_shape[1] < 1 || p.heads % k_shape[1] != 0) return Lowered::NotMine;
-  p.group = static_cast<std::uint32_t>(p.heads / k_shape[1]);
-  p.scale = node.get_float("scale", static_cast<float>(1 / std::sqrt(static_cast<double>(p.qk_cols))));
-  p.left = std::min<std::int64_t>(node.get_int("left_window_size", -1), 1 << 30);
-  p.right = std::min<std::int64_t>(node.get_int("right_window_size", -1), 1 << 30);
-  if (node.get_int("is_causal", 0) != 0) p.right = 0;
-  p.left = std::max<std::int64_t>(p.left, -1), p.right = std::max<std::int64_t>(p.right, -1);
-  p.has_mask = mi != qir::kAbsent;
-  if (valid != qir::kAbsent) {
-    const qir::Tensor &count = l.tensor(valid);
-    if (count.dtype != DType::I64 || count_of(count.shape) != p.batches) return Lowered::NotMine;
-    p.has_valid = 1;
-    const auto *const known = static_cast<const std::int64_t *>(count.data.data);
-    if (count.is_constant && std::all_of(known, known + p.batches, [&](std::int64_t n) { return n == p.kv_rows; }))
-      p.has_valid = 0, p.first = p.kv_rows - p.q_rows;
-  }
+namespace {
 
+// Which columns a query sees. False: cpu-reference says what is wrong.
+bool take_limits(const Lowering &l, const qir::Node &node, kernels::AttentionF32 &p) {
+  const auto window = [&](const char *name) { return std::clamp<std::int64_t>(node.get_int(name, -1), -1, 1 << 30); };
+  p.left = window("left_window_size"), p.right = window("right_window_size");
+  if (node.get_int("is_causal", 0) != 0) p.right = 0;
+  const std::int32_t valid = l.input(node, 6);
+  if (valid == qir::kAbsent) return true;
+  const qir::Tensor &count = l.tensor(valid);
+  if (count.dtype != DType::I64 || count_of(count.shape) != p.batches) return false;
+  const auto *const known = static_cast<const std::int64_t *>(count.data.data);
+  if (count.is_constant && std::all_of(known, known + p.batches, [&](std::int64_t n) { return n == p.kv_rows; }))
+    p.first = p.kv_rows - p.q_rows;
+  else p.has_valid = 1;
+  return true;
+}
+
+// The operator of [batch, heads, length, size] without a past (passes::attention_on_heads).
+bool matches_on_heads(const Lowering &l, const qir::Node &node, kernels::AttentionF32 &p) {
+  const std::int32_t mask = l.input(node, 3);
+  const qir::Shape &q = l.tensor(node.inputs[0]).shape, &k = l.tensor(node.inputs[1]).shape;
+  if (q.size() != 4 || l.input(node, 4) != qir::kAbsent || node.get_float("softcap", 0) > 0) return false;
+  for (const std::int32_t id : {node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]})
+    if (!l.is_f32(id)) return false;
+  for (std::size_t i = 1; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != qir::kAbsent) return false;
+  p.has_mask = mask != qir::kAbsent;
+  if (p.has_mask && (!l.is_f32(mask) || l.tensor(mask).shape.empty() || l.tensor(mask).shape.back() != k[2]))
+    return false;
+  p.batches = q[0], p.heads = q[1], p.q_rows = q[2], p.kv_rows = k[2];
+  p.qk_cols = q[3], p.v_cols = l.tensor(node.inputs[2]).shape[3];
+  if (k[1] < 1 || p.heads % k[1] != 0) return false;
+  p.group = static_cast<std::uint32_t>(p.heads / k[1]);
+  p.scale = node.get_float("scale", static_cast<float>(1 / std::sqrt(static_cast<double>(p.qk_cols))));
+  return take_limits(l, node, p);
+}
+
+// One query of each head: those that read the same keys are its rows. It stands at the last column, if it is limited.
+void make_rows_of_heads(kernels::AttentionF32 &p) {
+  const bool at_end = p.right < 0 || p.has_valid || p.first == p.kv_rows - 1;
+  if (p.q_rows != 1 || p.group == 1 || p.left >= 0 || !at_end || (p.has_mask && p.mask[1] != 0)) return;
+  p.q_rows = p.group, p.heads /= p.group, p.right = -1;
+  for (auto *const side : {&p.q, &p.y}) (*side)[2] = (*side)[1], (*side)[1] *= p.q_rows;
+  p.mask[2] = 0, p.group = 1, p.first = 0;
+}
+
+}  // namespace
+
+Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
+  kernels::AttentionF32 p;
+  if (!matches_on_heads(l, node, p)) return Lowered::NotMine;
+  const std::int32_t mi = l.input(node, 3), yi = node.outputs[0];
+  const qir::Shape &q_shape = l.tensor(node.inputs[0]).shape;
   constexpr std::size_t kHead = 1, kRow = 2, kColumn = 3;
   const auto find = [&](std::int32_t id) {
     l.any(id);
@@ -107,7 +128,7 @@ Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
       if (form.strides[kColumn] == 1 || form.dims[kColumn] == 1) return form;
     return l.row_major(id);
   };
-  const View q = find(qi), k = find(ki), v = find(vi);
+  const View q = find(node.inputs[0]), k = find(node.inputs[1]), v = find(node.inputs[2]);
   // Heads side by side in a row, as the projection behind it reads them, where that follows.
   Vector<std::size_t> order{0, 1, 2, 3};
   if (l.uses().used_once(yi)) {
@@ -117,7 +138,7 @@ Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
   }
   View mask;
   if (p.has_mask) {
-    mask = broadcast(l.any(mi), Dims{q_shape[0], q_shape[1], q_shape[2], k_shape[2]});
+    mask = broadcast(l.any(mi), Dims{q_shape[0], q_shape[1], q_shape[2], p.kv_rows});
     for (std::size_t d = 0; d < 4; ++d) p.mask[d] = mask.strides[d];
   }
   const View y = l.new_dense(l.tensor(yi).shape, order, 4);
@@ -125,17 +146,11 @@ Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
     to[0] = view.strides[0], to[1] = view.strides[kHead], to[2] = view.strides[kRow];
   };
   strides(q, p.q), strides(k, p.k), strides(v, p.v), strides(y, p.y);
-  // One query of each head: those that read the same keys are its rows. It stands at the last column, if it is limited.
-  const bool at_end = p.right < 0 || p.has_valid || p.first == p.kv_rows - 1;
-  if (p.q_rows == 1 && p.group > 1 && p.left < 0 && at_end && (!p.has_mask || p.mask[1] == 0)) {
-    p.q_rows = p.group, p.heads /= p.group, p.right = -1;
-    for (auto *const side : {&p.q, &p.y}) (*side)[2] = (*side)[1], (*side)[1] *= p.q_rows;
-    p.mask[2] = 0, p.group = 1, p.first = 0;
-  }
+  make_rows_of_heads(p);
   Vector<Arg> args{arg(q), arg(k), arg(v)};
   if (p.has_mask) args.push_back(arg(mask));
   View counts;
-  if (p.has_valid) args.push_back(arg(counts = l.row_major(valid), 8));
+  if (p.has_valid) args.push_back(arg(counts = l.row_major(l.input(node, 6)), 8));
   args.push_back(arg(y));
   l.define(yi, y);
   return l.finish(Kernel::AttentionF32, &p, args);

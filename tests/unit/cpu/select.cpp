@@ -133,3 +133,30 @@ TEST_CASE("linear attention has a kernel, whatever its rule") {
       same_results(sample, kRules[rule], one.random, 1e-3f);
     }
 }
+
+// Six heads of queries in three groups. With a past, what is new stands behind it; one query sees all there is.
+TEST_CASE("attention has a kernel for heads in groups, windows and a past") {
+  for (int form = 0; form < 8; ++form) {
+    const std::int64_t length = form & 1 ? 4 : 1;
+    const bool past = form & 2, limited = form & 4;
+    OneNode one(9);
+    Vector<i32> inputs{one.input(DType::F32, {2, length, 6 * 8}), one.input(DType::F32, {2, length, 3 * 8}),
+                       one.input(DType::F32, {2, length, 3 * 10})};
+    Vector<i32> outputs{one.shaped(DType::F32, {})};
+    if (past) {
+      inputs.push_back(qir::kAbsent);
+      inputs.push_back(one.input(DType::F32, {2, 3, 7, 8})), inputs.push_back(one.input(DType::F32, {2, 3, 7, 10}));
+      for (int i = 0; i < 2; ++i) outputs.push_back(one.shaped(DType::F32, {}));
+    }
+    qir::Node &node = one.b.node(Op::Attention, inputs, outputs);
+    node.set("q_num_heads", std::int64_t{6}), node.set("kv_num_heads", std::int64_t{3});
+    if (limited) node.set("is_causal", std::int64_t{1}), node.set("left_window_size", std::int64_t{2});
+    one.b.graph.outputs = outputs;
+    REQUIRE_OK(qir::infer_graph(one.b.graph));
+    const PlanCase sample(one.b.graph);
+    REQUIRE_EQ(sample.ok(), true);
+    CHECK(sample.steps().find("AttentionF32") != std::string::npos);
+    CHECK(sample.steps().find("Softmax") == std::string::npos);
+    same_results(sample, past ? "a past" : "no past", one.random, 1e-5f);
+  }
+}
