@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention without a matrix of all scores: keys and values of some columns are packed, the scores of a few rows of
 // queries with them are made, and added to the rows' results with running maxima and sums.
+#include <cstring>
+
 #include "kernels/cpu/contraction/gemm_tile.h"
 #include "kernels/cpu/shapes/matmul_shape.h"
 #include "kernels/cpu/vector/activate.h"
@@ -293,6 +295,14 @@ void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const
   }
 }
 
+// Columns that there are for a batch entry. (The count lies where an f32 may.)
+std::int64_t columns_of(const Call &call, const AttentionF32 &p, std::int64_t batch) noexcept {
+  if (!p.has_valid) return p.kv_rows;
+  std::int64_t valid;
+  std::memcpy(&valid, call.operands[3 + p.has_mask] + batch * 8, sizeof valid);
+  return max_of<std::int64_t>(0, min_of(p.kv_rows, valid));
+}
+
 }  // namespace
 
 void run_AttentionF32(const Call &call) {
@@ -310,36 +320,33 @@ void run_AttentionF32(const Call &call) {
                                     min_of(ceil_div(row_blocks, kFewRowBlocks), ceil_div(short_ones, heads)));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
                        static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
-  call.threads.run(
-      static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
-      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-        auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
-        const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
-                              base + s.k_floats + s.v_floats + s.s_floats,
-                              base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
-        for (; task < end; ++task) {
-          const std::int64_t head = static_cast<std::int64_t>(task) / parts,
-                             part = static_cast<std::int64_t>(task) % parts;
-          const std::int64_t b = head / p.heads, n = head % p.heads;
-          const std::int64_t columns =
-              p.has_valid
-                  ? min_of(p.kv_rows, max_of<std::int64_t>(0, call.operand<const std::int64_t>(3 + p.has_mask)[b]))
-                  : p.kv_rows;
-          const Head h{p,
-                       s,
-                       call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
-                       call.operand<const float>(1) + b * p.k[0] + n / p.group * p.k[1],
-                       call.operand<const float>(2) + b * p.v[0] + n / p.group * p.v[1],
-                       p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
-                       call.operand<float>(3 + p.has_mask + p.has_valid) + b * p.y[0] + n * p.y[1],
-                       columns,
-                       p.has_valid ? columns - p.q_rows : p.first};
-          // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
-          const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
-          const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
-          run_head(h, row_begin, row_end, scratch);
-        }
-      });
+  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+                   [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+                     auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
+                                           base + s.k_floats + s.v_floats + s.s_floats,
+                                           base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+                     for (; task < end; ++task) {
+                       const std::int64_t head = static_cast<std::int64_t>(task) / parts,
+                                          part = static_cast<std::int64_t>(task) % parts;
+                       const std::int64_t b = head / p.heads, n = head % p.heads;
+                       const std::int64_t columns = columns_of(call, p, b);
+                       const Head h{p,
+                                    s,
+                                    call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
+                                    call.operand<const float>(1) + b * p.k[0] + n / p.group * p.k[1],
+                                    call.operand<const float>(2) + b * p.v[0] + n / p.group * p.v[1],
+                                    p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
+                                    call.operand<float>(3 + p.has_mask + p.has_valid) + b * p.y[0] + n * p.y[1],
+                                    columns,
+                                    p.has_valid ? columns - p.q_rows : p.first};
+                       // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
+                       const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
+                       const std::int64_t row_end =
+                           min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
+                       run_head(h, row_begin, row_end, scratch);
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA
