@@ -45,7 +45,7 @@ def classes(folder, sources, class_path=()):
 def native_part(library_folder, headers, out):
     home = java_home()
     run(os.environ.get("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{home}/include", f"-I{home}/include/linux", f"-I{headers}",
-        f"{here}/jni/quarry_jni.c", "-o", out, f"-L{library_folder}", "-lquarry", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-s")
+        *sorted(glob.glob(f"{here}/jni/*.c")), "-o", out, f"-L{library_folder}", "-lquarry", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-s")
 
 
 def build(prefix, folder, with_libraries=True):

@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "base/new_file.h"
+#include "base/os/file.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
 #include "runtime/session/state.h"
@@ -26,6 +27,14 @@ void put(Vector<SessionCore::Pair> &pairs, std::string_view key, std::string_vie
       return;
     }
   pairs.push_back({String(key), String(value)});
+}
+
+// What cannot be written fails when the session is made: when it ends, nobody listens. A pipe is opened once, for its
+// contents.
+Status profile_can_be(const String &path) {
+  os::FileInfo info;
+  if (os::get_info(path.c_str(), &info) && info.kind != os::FileKind::Regular) return {};
+  return NewFile("option profiling_file_path").open(path);
 }
 
 }  // namespace
@@ -141,11 +150,12 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   if (loadable->compiled()) job->events.next("load");
   QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*job, std::move(loadable)));
   auto session = Ref<Session>::make(*core);
-  if (session->events_)  // what cannot be written fails now: when the session ends, nobody listens
-    if (Status status = NewFile("option profiling_file_path").open(core->profiling_path()); !status.ok()) {
+  if (session->events_) {
+    if (Status status = profile_can_be(core->profiling_path()); !status.ok()) {
       session->events_ = nullptr;
       return std::move(status).with("option", "profiling_file_path");
     }
+  }
   {
     const CallEvents::Phase phase(job->events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(true));

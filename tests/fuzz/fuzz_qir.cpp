@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes -> QIR, with a segment of constants at hand. What is read is valid, can be printed, and is the same when
-// written and read again.
+// written and read again; its outline takes what the reader takes, and has the same nodes.
 #include <cstdlib>
 
-#include "graph/graph.h"
+#include "graph/io/outline.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
   using namespace quarry;
@@ -11,6 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   const qir::Bytes segment{kConstants, sizeof kConstants};
   const Result<qir::Graph> graph = qir::read_graph({data, size}, &segment, 1);
   if (!graph.ok()) return 0;
+  const Result<qir::Outline> outline = qir::Outline::read({data, size}, {&segment, 1});
+  if (!outline.ok() || outline.value().node_count() != graph.value().nodes.size()) std::abort();
   qir::ConstantPool pool;
   const Result<Vector<std::uint8_t>> written = qir::write_graph(graph.value(), pool);
   if (!written.ok()) std::abort();

@@ -9,15 +9,15 @@ namespace {
 
 using namespace quarry;
 
+// As the core does for a report.
 void read_all(const qir::Outline &outline) {
-  std::size_t bytes = outline.operators().size();
+  volatile std::size_t bytes = outline.operators().size();
   for (std::size_t n = 0; n < outline.node_count(); ++n) {
-    bytes += outline.node_name(n).size() + outline.op_text(n).size();
+    bytes = bytes + outline.node_name(n).size() + outline.op_text(n).size();
     for (const auto tensors : {outline.node_inputs(n), outline.node_outputs(n)})
       for (const std::int32_t id : tensors)
-        if (id != qir::kAbsent) bytes += outline.tensor_name(id).size() + outline.is_constant(id);
+        if (id != qir::kAbsent) bytes = bytes + outline.tensor_name(id).size() + outline.is_constant(id);
   }
-  if (bytes == SIZE_MAX) std::abort();
 }
 
 void use(const void *data, std::uint64_t size) {
@@ -35,7 +35,8 @@ void use(const void *data, std::uint64_t size) {
     const Result<qir::Outline> outline = model->outline(i);
     if (!outline.ok()) continue;
     read_all(outline.value());
-    const Result<qir::Graph> graph = test::kept_graph(*model, i);  // rules are the backend's to check
+    // A graph that breaks rules is the backend's to refuse; one that it takes is what the outline says.
+    const Result<qir::Graph> graph = test::kept_graph(*model, i);
     if (!graph.ok() && graph.status().code() == QR_INTERNAL) std::abort();
   }
   for (const qrm::ContextInfo &context : model->metadata().contexts)

@@ -102,8 +102,8 @@ bool keeps_attention(const qir::Graph &graph, const qir::Node &node) {
   const qir::Shape &k = at(graph, node.inputs[1]).shape;
   const std::int64_t columns =
       k[k.size() - 2] + (node.inputs[4] != qir::kAbsent ? at(graph, node.inputs[4]).shape[2] : 0);
-  return (added.dtype == DType::F32 || added.dtype == DType::Bool) && !added.quant && !added.shape.empty() &&
-         added.shape.size() <= 4 && added.shape.back() == columns;
+  return (added.dtype == DType::F32 || added.dtype == DType::Bool) && !added.quant && bytes_of(added) &&
+         !added.shape.empty() && added.shape.size() <= 4 && added.shape.back() == columns;
 }
 
 bool is_decomposed(const qir::Graph &graph, const qir::Node &node) {

@@ -277,9 +277,11 @@ void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const
   each([&](std::int64_t row, std::int64_t rows, Seen seen) {
     if (seen.low >= seen.high) fill_rows(h, row, rows);
   });
+  // A block is as wide for these rows as for all of the head: sums must not depend on how rows are shared out.
   const Seen all = seen_by_all(h, row_begin, row_end - row_begin);
+  const std::int64_t end = seen_by(h, p.q_rows - 1).high;
   for (std::int64_t begin = all.low / h.s.block * h.s.block; begin < all.high; begin += h.s.block) {
-    const std::int64_t count = min_of(h.s.block, all.high - begin);
+    const std::int64_t count = min_of(h.s.block, end - begin);
     bool skip_hidden = false;
     if (!in_place) {
       pack(h, begin, count, scratch);
@@ -288,7 +290,6 @@ void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const
     each([&](std::int64_t row, std::int64_t rows, Seen seen) {
       if (seen.low >= seen.high || seen.high <= begin || seen.low >= begin + h.s.block) return;
       const bool first = begin == seen.low / h.s.block * h.s.block, last = begin + h.s.block >= seen.high;
-      // A block is as wide for all rows that share a thread as for those that do not: what is not seen adds zeros.
       if (in_place) run_in_place(h, row, begin, min_of(count, seen.high - begin), first, last, scratch);
       else run_rows(h, row, rows, begin, count, first, last, skip_hidden, scratch);
     });

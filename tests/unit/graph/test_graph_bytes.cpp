@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // QIR as bytes: what is written is read again, exactly; what is not QIR is refused.
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "formats/flatbuffer.h"
+#include "graph/io/outline.h"
 #include "graph/limits.h"
 #include "qir_generated.h"
 #include "tests/support/check.h"
@@ -232,6 +235,73 @@ TEST_CASE("constants lie in their segment") {
            "QR-G0003 tensor 'c': found type number 8, expected one of ONNX's that Quarry knows");
 }
 
+void count(const qir::Graph &graph, std::map<std::string, std::uint64_t> &counts) {
+  for (const qir::Node &node : graph.nodes) {
+    ++counts[std::string(qir::op_text(node))];
+    for (const qir::Graph &body : node.subgraphs) count(body, counts);
+  }
+}
+
+TEST_CASE("an outline is what the graph says") {
+  SampleGraph sample;
+  const Written written(sample.graph);
+  const qir::Bytes segment = written.segment->bytes();
+  const auto outline = qir::Outline::read({written.qir.data(), written.qir.size()}, {&segment, 1});
+  REQUIRE_OK(outline);
+  REQUIRE_EQ(outline.value().node_count(), sample.graph.nodes.size());
+  std::map<std::string, std::uint64_t> counts;
+  for (std::size_t n = 0; n < sample.graph.nodes.size(); ++n) {
+    const qir::Node &node = sample.graph.nodes[n];
+    CHECK_EQ(outline.value().node_name(n), std::string_view(node.name));
+    CHECK_EQ(outline.value().op_text(n), qir::op_text(node));
+    CHECK(std::ranges::equal(outline.value().node_inputs(n), node.inputs));
+    CHECK(std::ranges::equal(outline.value().node_outputs(n), node.outputs));
+  }
+  count(sample.graph, counts);
+  for (std::size_t i = 0; i < sample.graph.tensors.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    CHECK_EQ(outline.value().tensor_name(id), std::string_view(sample.graph.tensors[i].name));
+    CHECK_EQ(outline.value().is_constant(id), sample.graph.tensors[i].is_constant);
+  }
+  const auto operators = outline.value().operators();
+  CHECK_EQ(operators.size(), counts.size());
+  for (const auto &[name, nodes] : operators) CHECK_EQ(counts[std::string(name)], nodes);
+  for (std::size_t i = 0; i < sample.graph.inputs.size(); ++i)
+    CHECK_EQ(outline.value().inputs()[i].name, at(sample.graph, sample.graph.inputs[i]).name);
+  for (std::size_t i = 0; i < sample.graph.outputs.size(); ++i)
+    CHECK(outline.value().outputs()[i].shape == at(sample.graph, sample.graph.outputs[i]).shape);
+  CHECK_EQ(qir::Outline::read({written.qir.data(), written.qir.size()}, {}).status().id(), "QR-G0001");
+}
+
+// An outline of one node, which reads `input` by operator number `op`; " ": it is taken.
+std::string outline_refusal(std::uint32_t op, std::int32_t input, std::int32_t output, std::size_t name = 1) {
+  flatbuffers::FlatBufferBuilder b;
+  const std::string text(name, 'n');
+  const std::int32_t in[] = {input}, out[] = {output}, graph_out[] = {1};
+  const auto row = qir::fb::CreateOperator(b, 0, b.CreateString("Relu"));
+  const auto node = qir::fb::CreateNode(b, op, b.CreateString(text), b.CreateVector(in, 1), b.CreateVector(out, 1));
+  const flatbuffers::Offset<qir::fb::Tensor> tensors[] = {qir::fb::CreateTensor(b, b.CreateString("x"), 1),
+                                                          qir::fb::CreateTensor(b, b.CreateString("y"), 1)};
+  const std::int32_t graph_in[] = {0};
+  const auto graph = qir::fb::CreateGraph(b, b.CreateString("g"), b.CreateVector(tensors, 2), b.CreateVector(&node, 1),
+                                          b.CreateVector(graph_in, 1), b.CreateVector(graph_out, 1));
+  qir::fb::FinishModelBuffer(b, qir::fb::CreateModel(b, 21, b.CreateVector(&row, 1), graph));
+  const auto read = qir::Outline::read({b.GetBufferPointer(), b.GetSize()}, {});
+  return std::string(read.status().id()) + " " + std::string(read.status().message());
+}
+
+TEST_CASE("an outline of what is out of range is refused") {
+  CHECK_EQ(outline_refusal(0, 0, 1), " ");
+  CHECK_EQ(outline_refusal(0, qir::kAbsent, 1), " ");
+  CHECK_EQ(outline_refusal(1, 0, 1), "QR-G0001 node 'n': found operator number 1, expected one under 1");
+  CHECK_EQ(outline_refusal(0, 2, 1),
+           "QR-G0001 graph: found an input or output that is no tensor in 'n', expected none");
+  CHECK_EQ(outline_refusal(0, 0, -2),
+           "QR-G0001 graph: found an input or output that is no tensor in 'n', expected none");
+  CHECK_EQ(outline_refusal(0, 0, 1, qir::kMaxNameBytes), " ");
+  CHECK(outline_refusal(0, 0, 1, qir::kMaxNameBytes + 1).find("a node's name that is too long") != std::string::npos);
+}
+
 TEST_CASE("every truncation and flip is survived") {
   SampleGraph sample;
   const Written written(sample.graph);
@@ -248,7 +318,9 @@ TEST_CASE("every truncation and flip is survived") {
       AlignedBytes damaged(written.qir.data(), written.qir.size());
       damaged.data()[at] ^= static_cast<std::uint8_t>(1 << bit);
       Result<qir::Graph> read = qir::read_graph(damaged.bytes(), &segment, 1);
+      const auto outline = qir::Outline::read(damaged.bytes(), {&segment, 1});
       if (!read.ok()) continue;
+      CHECK_OK(outline);
       ++accepted;
       qir::print_graph(*read);
       CHECK_OK(qir::validate_graph(*read));

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
-/** The functions of jni/quarry_jni.c. Texts are UTF-8; handles stay valid by NativeObject.enter. */
+/** The functions of jni. Texts are UTF-8; handles stay valid by NativeObject.enter. */
 final class Native {
     static {
         NativeLibrary.load();
