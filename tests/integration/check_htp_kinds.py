@@ -163,6 +163,7 @@ for dims in ((), (1,), (3, 4)):
         graph(f"Pad of nothing, {mode}, {len(dims)} axes", [onnx_node("Pad", ["x", "p"], ["y"], text("mode", mode))], [("x", F32, dims)], [("y", F32, dims)], *pads)
         graph(f"Pad of nothing behind Abs, {mode}, {len(dims)} axes", [onnx_node("Abs", ["x"], ["a"], name="abs"), onnx_node("Pad", ["a", "p"], ["y"], text("mode", mode))], [("x", F32, dims)], [("y", F32, dims)], *pads)
 
+graph("MaxPool with dilations and pads, v81 too", [onnx_node("MaxPool", ["x"], ["y"], numbers("kernel_shape", [3, 2]) + numbers("dilations", [3, 3]) + numbers("pads", [2, 0, 0, 0]))], [("x", F32, (1, 1, 5, 4))], [("y", F32, (1, 1, 1, 1))])
 one("Pad that cuts, with a value", "Pad", (1, 2, 5, 6), (1, 2, 4, 7), ints("c0", 0, 0, 1, 2, 0, 0, -2, -1), packed("c1", F32, (), [3.0]))
 
 # ---- padding that reaches the kernel, or further
@@ -880,7 +881,7 @@ for index in wanted:
     with open(path_of(index), "wb") as file:
         file.write(cases[index][1])
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-    jobs = [pool.submit(judge, index, soc) for index in wanted for soc in (SOCS if index % 4 == 0 else SOCS[:1]) + (("SM8350",) if "Conv of three axes" in cases[index][0] or cases[index][0].endswith("v68 too") else ())]
+    jobs = [pool.submit(judge, index, soc) for index in wanted for soc in (SOCS if index % 4 == 0 else SOCS[:1]) + (("SM8350",) if "Conv of three axes" in cases[index][0] or cases[index][0].endswith("v68 too") else ()) + (("SM8850",) if cases[index][0].endswith("v81 too") else ())]
     for job in jobs:
         title, soc, result = job.result()
         check(f"{title}, {soc}", result, 0, "agree")
