@@ -134,6 +134,9 @@ Status resize(const Node &node, Inputs inputs, Outputs outputs) {
   float scales[kMaxRank];
   std::size_t scale_count = 0;
   bool known = true;
+  for (const std::size_t i : {1u, 2u})
+    if (has_input(inputs, i) && inputs[i].quant && *inputs[i].quant)
+      return node_error(node, ErrorId::qir_type, "%s is quantised, expected real numbers", i == 1 ? "roi" : "scales");
   if (given(2)) {
     QR_RETURN_IF_ERROR(expect_rank(node, "scales", dims_of(inputs[2]), 1));
     known = value_known(inputs, 2);

@@ -176,6 +176,8 @@ std::size_t moved_inputs(const Node &node) noexcept { return node.op == Op::Conc
 
 bool is_elementwise_function(Op op) noexcept { return op_row(op).value == OpValue::Function; }
 
+bool decides_shapes(Op op, std::size_t input) noexcept { return op == Op::Resize && input > 0; }
+
 bool computes_on_quantized(const Graph &graph, const Node &node) {
   return op_row(node.op).has(OpTraits::Quantized) || is_elementwise_function(node.op) || moves_values(graph, node);
 }

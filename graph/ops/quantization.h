@@ -69,6 +69,8 @@ bool is_elementwise_function(Op op) noexcept;
 // The operator has a meaning on quantised tensors that backends may count on: its first input and output are data, and
 // all its data inputs and outputs are real numbers. (dequantise, operator, quantise may become one node.)
 bool computes_on_quantized(const Graph &graph, const Node &node);
+// An input that stays real all the same, as shapes are made of its numbers: of Resize, scales and what is cut out.
+bool decides_shapes(Op op, std::size_t input) noexcept;
 
 // ---- the bias of quantised products --------------------------------------------------------------
 

@@ -302,6 +302,7 @@ class Fuser {
       if (from == kNone && !parameter) return false;
       if (from == kNone && takes_bias(n.op) && inputs[k] != qir::kAbsent) return false;
       if (from == kNone) continue;
+      if (decides_shapes(n.op, k)) return false;
       const bool activation = !at(graph_, from).is_constant;
       if (activation && !at(graph_, from).quant->per_tensor()) return false;
       any |= activation;

@@ -90,6 +90,7 @@ class Around:
 
     def __init__(self, d, case):
         self.case, self.constants, self.nodes, self.count = case, dict(case.constants), [], 0
+        self.read = {}  # what is quantised already, by its name (and how): nodes share it
         self.data, self.weights = d.r.choices(list(QUANTISED), list(QUANTISED.values()))[0]
 
     def constant(self, array):
@@ -110,18 +111,24 @@ class Around:
 
     def stored(self, name, kind, step):
         """A constant operand, quantised ahead."""
+        if (name, kind, step) in self.read:
+            return self.read[name, kind, step]
         scale, zero, info = self.steps(kind, step)
+        made = f"{name}_{kind}_{len(self.read)}"
         whole = np.clip(np.rint(self.constants[name].astype(np.float64) / step) + self.constants[zero], info.min, info.max).astype(info.dtype)
-        self.constants[name + "_w"] = whole
-        self.nodes.append(helper.make_node("DequantizeLinear", [name + "_w", scale, zero], [name + "_d"]))
-        return name + "_d"
+        self.constants[made + "_w"] = whole
+        self.nodes.append(helper.make_node("DequantizeLinear", [made + "_w", scale, zero], [made]))
+        self.read[name, kind, step] = made
+        return made
 
     def operand(self, node, place, name):
         array = self.constants.get(name, self.case.inputs.get(name))
         if array is None or array.dtype != np.float32:
             return name
-        if name not in self.constants:
-            return self.through(name, name + "_d")
+        if name not in self.constants:  # once, however many read it
+            if name not in self.read:
+                self.read[name] = self.through(name, name + "_d")
+            return self.read[name]
         if node.op_type in WITH_WEIGHTS and place == 1:
             return self.stored(name, self.weights, 1 / 64)
         if node.op_type in WITH_WEIGHTS and place == 2:  # a bias, in units of data times weights

@@ -106,6 +106,17 @@ TEST_CASE("operators take the conversions around them") {
              std::string("QuantizeLinear ") + qir::op_name(op) + " DequantizeLinear");
 }
 
+TEST_CASE("numbers that shapes are made of stay real") {
+  const auto resized = [](Pieces &p, i32 x) {
+    const i32 stored = p.constant<std::uint8_t>(DType::U8, {4}, {16, 16, 32, 24}),
+              scales = p.node(Op::DequantizeLinear, {stored, p.scalar(0.0625f)});
+    return p.node(Op::Resize, {x, qir::kAbsent, scales});
+  };
+  const std::string found = together(resized);
+  CHECK_EQ(std::count(found.begin(), found.end(), ' '), 5);
+  CHECK(found.find("DequantizeLinear Resize QuantizeLinear") != std::string::npos);
+}
+
 TEST_CASE("a pad moves the conversion behind it") {
   // Sigmoid -> Pad -> Q: Sigmoid takes it, and Pad works on integers.
   const auto middle = [](Pieces &p, i32 x) {
