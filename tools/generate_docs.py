@@ -33,6 +33,7 @@ def errors(old):
     without = [number for _, number, _, _ in rows if number not in examples]
     if without:
         sys.exit(f"docs/site/error_examples.tsv has no example of {', '.join(without)}: add the message of a real failure")
+    bare = []
     area = None
     for name, number, code, hint in rows:
         if number[3] != area:
@@ -46,7 +47,11 @@ def errors(old):
         text = re.sub(r"^(?:What to do|For example):.*\n?", "", kept.get(number, ""), flags=re.M).strip()
         if text:
             out += [text, ""]
-    return "\n".join(out)
+        else:
+            bare.append(number)
+    if bare:
+        print(f"docs/errors.md has no text under {', '.join(bare)}: write why it comes, and what to do then")
+    return "\n".join(out), bare
 
 
 def program(quarry, *args):
@@ -113,7 +118,8 @@ def main():
             print(f"docs/{name} written")
 
     path = os.path.join(root, "docs", "errors.md")
-    write("errors.md", errors(open(path, encoding="utf-8").read() if os.path.exists(path) else ""))
+    text, bare = errors(open(path, encoding="utf-8").read() if os.path.exists(path) else "")
+    write("errors.md", text)
     write("options.md", "# Options\n\nKeys and values are strings: `qr_options_set` in C, `--option key=value` in the program. An unknown key or a bad value is an error that names the nearest key "
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
@@ -124,6 +130,7 @@ def main():
     write("htp_document.md", htp_document())
     if check and stale:
         print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")
+    if bare or (check and stale):
         sys.exit(1)
 
 
