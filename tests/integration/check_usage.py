@@ -28,6 +28,8 @@ WRONG = [
     (["rum"], "found 'rum'", "did you mean 'run'?"),
     (["bech", model], "found 'bech'", "did you mean 'bench'?"),
     ([model, image], "expected a subcommand", f"quarry run {model} {image}"),
+    (["check-model", model], "found 'check-model'", "did you mean 'check'?"),
+    (["benchmark", model], "found 'benchmark'", "here it is `quarry bench`"),
     (["help", "rum"], "found 'rum'", "did you mean 'run'?"),
     (["--threads", "0"], "found '--threads' first", "expected a subcommand before it", "quarry run ... --threads"),
     (["--verson"], "found '--verson'", "did you mean '--version'?"),
@@ -39,6 +41,9 @@ WRONG = [
     (["doctor", "please"], "found 'please' too many", "expected no more words"),
     # flags
     (["run", model, image, "--treads", "2"], "found '--treads'", "did you mean '--threads'?"),
+    (["run", model, image, "--providers", "cpu"], "found '--providers'", "here it is --backend NAME"),
+    (["quantize", model, "--calibrate", "pictures"], "found '--calibrate'", "here it is --calibration DIR|FILE"),
+    (["quantize", model, "--calibraton", "pictures"], "found '--calibraton'", "did you mean '--calibration'?"),
     (["run", model, image, "--treads=2"], "found '--treads=2'", "did you mean '--threads'?"),
     (["run", model, image, "-treads", "2"], "found '-treads'", "did you mean '--threads'?"),
     (["run", model, image, "-threads", "2"], "found '-threads'", "expected two dashes: '--threads'"),

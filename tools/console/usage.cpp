@@ -76,11 +76,41 @@ std::string shortest_line(const CLI::App &command) {
 
 std::string help_of(const CLI::App &command) { return "`" + spoken(command) + " --help` says what it takes"; }
 
+// Words of other runtimes' programs, and what to write here.
+struct TheirWord {
+  const char *theirs, *ours;
+};
+constexpr TheirWord kTheirCommands[] = {{"benchmark", "bench"}, {"build", "compile"}, {"convert", "compile"},
+                                        {"infer", "run"},       {"info", "inspect"},  {"optimize", "compile"},
+                                        {"predict", "run"},     {"test", "conform"},  {"visualize", "view"}};
+constexpr TheirWord kTheirFlags[] = {{"calib", "--calibration DIR|FILE"}, {"calibrate", "--calibration DIR|FILE"},
+                                     {"device", "--backend NAME"},        {"ep", "--backend NAME"},
+                                     {"num-threads", "--threads N"},      {"num_threads", "--threads N"},
+                                     {"provider", "--backend NAME"},      {"providers", "--backend NAME"}};
+
+template <size_t kCount>
+std::string ours_of(const TheirWord (&words)[kCount], const std::string &word) {
+  for (const TheirWord &one : words)
+    if (word == one.theirs) return one.ours;
+  return "";
+}
+
+// "check-model" for "check": what stands before a dash may be the whole of ours.
+std::string command_hint(const std::string &word, const std::vector<std::string> &names) {
+  const std::string ours = ours_of(kTheirCommands, word), first = word.substr(0, word.find('-'));
+  if (!ours.empty()) return "here it is `quarry " + ours + "`";
+  if (first != word && std::find(names.begin(), names.end(), first) != names.end())
+    return "did you mean '" + first + "'?";
+  return did_you_mean(word, names);
+}
+
 // The flag that somebody may have meant who wrote `word`.
 std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::string &word) {
   const bool one_dash = word.compare(0, 2, "--") != 0;
   const std::string flag = (one_dash ? "-" : "") + word.substr(0, word.find('='));
   if (!command.get_parent() && (word == "-v" || word == "-V")) return "did you mean '--version'?";
+  const std::string ours = ours_of(kTheirFlags, flag.substr(2));
+  if (!ours.empty() && has_flag(command, ours.substr(0, ours.find(' ')))) return "here it is " + ours;
   // Without the dashes, which every flag has.
   std::vector<std::string> names;
   for (const std::string &one : flags_of(command)) names.push_back(one.substr(2));
@@ -184,7 +214,11 @@ UsageError unexpected(const CLI::App &app, const CLI::App &command) {
 
 UsageError missing(const CLI::App &app, const CLI::App &command) {
   const std::vector<std::string> rest = app.remaining(true);
-  if (!rest.empty() && rest[0][0] != '-' && has_flag(command, "--output")) return unexpected(app, command);
+  // A flag that is written otherwise may be the one that is missing.
+  const bool has_unknown =
+      std::any_of(rest.begin(), rest.end(), [](const std::string &w) { return w.size() > 1 && w[0] == '-'; });
+  if (has_unknown || (!rest.empty() && rest[0][0] != '-' && has_flag(command, "--output")))
+    return unexpected(app, command);
   for (const CLI::Option *option : command.get_options())
     if (option->get_required() && option->count() == 0)
       return UsageError(subject(command) + "found no " +
@@ -292,7 +326,7 @@ std::vector<std::string> command_words(const CLI::App &app, int argc, const char
     std::vector<std::string> names;
     for (const CLI::App *one : commands_of(app))
       if (!one->get_group().empty()) names.push_back(one->get_name());  // those that the help lists
-    std::string hint = did_you_mean(words[0], names);
+    std::string hint = command_hint(words[0], names);
     if (hint.empty() && (is_file(words[0]) || words[0].ends_with(".onnx") || words[0].ends_with(".qrm")))
       hint = "to run a model: quarry run " + CLI::detail::join(words, " ");
     throw UsageError("found " + in_quotes(words[0]) + ", expected a subcommand: " + CLI::detail::join(names, ", "),

@@ -261,7 +261,7 @@ def test_objects_say_what_they_are(digits, session):
     assert repr(session) == "<quarry.Session of digits.onnx on cpu: image f32 [1, 1, 8, 8] -> scores f32 [1, 10]>"
     assert repr(session.inputs[0]) == "<quarry.TensorInfo image f32 [1, 1, 8, 8]>" and str(session.inputs[0]) == "image f32 [1, 1, 8, 8]"
     symbolic = quarry.Model(onnx_model("Relu", [("x", 1, ["batch", 4])], [("y", 1, ["batch", 4])]))
-    assert repr(symbolic) == "<quarry.Model from memory: x f32 [batch, 4] -> y f32 [batch, 4]>"
+    assert repr(symbolic) == "<quarry.Model bytes: x f32 [batch, 4] -> y f32 [batch, 4]>"
     run = session.submit(digits.images[0])
     run.wait()
     assert repr(run) == f"<quarry.Run {run.ticket}, done>"

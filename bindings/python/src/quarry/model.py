@@ -340,8 +340,8 @@ def seen(path: str) -> str:
 
 
 def name_of(model: Model) -> str:
-    """What a person calls it: the file's name, or where it came from."""
-    return seen(os.path.basename(model.path)) if model.path is not None else "from memory" if model._data is not None else "from a file"
+    """What a person calls it: the file's name, or what it was given as."""
+    return seen(os.path.basename(model.path)) if model.path is not None else "bytes" if model._data is not None else "a file object"
 
 
 def signature(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> str:
