@@ -36,8 +36,9 @@ bool has_odd_edges(const qir::Window &w, bool counts) {
     if (counts || w.pad_begin[i] != w.pad_end[i] || 2 * w.pad_begin[i] >= w.kernel[i] ||
         needed_behind(w, i) > w.pad_end[i])
       return true;
-    for (std::int64_t from = -w.pad_begin[i]; from < 0; from += w.stride[i])  // beyond both edges at once
-      if (from + w.kernel[i] > w.in[i]) return true;
+    // Beyond one edge, and to the other or beyond it: what it sees is counted wrongly.
+    for (std::int64_t from = -w.pad_begin[i]; from < 0; from += w.stride[i])
+      if (from + w.kernel[i] >= w.in[i]) return true;
   }
   return false;
 }
