@@ -29,20 +29,6 @@ std::int64_t needed_behind(const qir::Window &w, int axis) {
                                 (w.out[axis] - 1) * w.stride[axis] + w.kernel[axis] - w.in[axis] - w.pad_begin[axis]);
 }
 
-// Padding for which the library's average gives wrong numbers, or crashes.
-bool has_odd_edges(const qir::Window &w, bool counts) {
-  for (int i = 0; i < 2; ++i) {
-    if (w.pad_begin[i] == 0 && w.pad_end[i] == 0 && needed_behind(w, i) == 0) continue;
-    if (counts || w.pad_begin[i] != w.pad_end[i] || 2 * w.pad_begin[i] >= w.kernel[i] ||
-        needed_behind(w, i) > w.pad_end[i])
-      return true;
-    // Beyond one edge, and to the other or beyond it: what it sees is counted wrongly.
-    for (std::int64_t from = -w.pad_begin[i]; from < 0; from += w.stride[i])
-      if (from + w.kernel[i] >= w.in[i]) return true;
-  }
-  return false;
-}
-
 // Results for which the library's average gives other elements' sums: tall and narrow, of windows one after the other.
 // Measured on v73 to v79 from 13 rows and to 8 columns, whatever the channels.
 bool is_tall(const qir::Window &w) {
@@ -162,6 +148,19 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
 }
 
 }  // namespace
+
+bool has_odd_edges(const qir::Window &w, bool counts) {
+  for (int i = 0; i < static_cast<int>(w.rank); ++i) {
+    if (w.pad_begin[i] == 0 && w.pad_end[i] == 0 && needed_behind(w, i) == 0) continue;
+    if (counts || w.pad_begin[i] != w.pad_end[i] || 2 * w.pad_begin[i] >= w.kernel[i] ||
+        needed_behind(w, i) > w.pad_end[i])
+      return true;
+    // Beyond one edge, and to the other or beyond it: what it sees is counted wrongly.
+    for (std::int64_t from = -w.pad_begin[i]; from < 0; from += w.stride[i])
+      if (from + w.kernel[i] >= w.in[i]) return true;
+  }
+  return false;
+}
 
 // Of an image of one column the library gives other elements where a Reshape reads what a padded convolution or average
 // makes of it. The axes of such an image are stored as those of one row; of a kernel the column is left that lies on

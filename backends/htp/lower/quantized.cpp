@@ -5,6 +5,7 @@
 
 #include "backends/htp/lower/byte_weights.h"
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/rules.h"
 #include "base/checked.h"
 #include "graph/edit/graph_edit.h"
 #include "graph/infer/infer.h"
@@ -157,7 +158,8 @@ bool divides_by_constant(const qir::Graph &graph, const qir::Node &node) {
   return true;
 }
 
-// Averages that are tens of steps off: of one channel, and where padding counts and windows lie side by side.
+// Averages that are tens of steps off: of one channel, where padding counts and windows lie side by side, and where
+// padding is uneven, or a window sees both edges.
 bool averages_wrongly(const qir::Graph &graph, const qir::Node &node) {
   qir::Window w;
   const qir::Shape &shape = qir::at(graph, node.inputs[0]).shape;
@@ -166,7 +168,7 @@ bool averages_wrongly(const qir::Graph &graph, const qir::Node &node) {
   for (std::uint32_t i = 0; i < w.rank; ++i)
     if ((w.pad_begin[i] > 0 || w.pad_end[i] > 0) && (shape[1] == 1 || (counts && w.stride[i] == w.kernel[i])))
       return true;
-  return false;
+  return rules::has_odd_edges(w, false);
 }
 
 // Softmax of 8 bits counts its result from 0, whatever the zero point.

@@ -29,6 +29,8 @@ Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t 
 // [N, space..., C]: padding that reaches over a whole window becomes a Pad of its own, and the window has none: the
 // library computes something else for such padding. `lowest`: of the least number, not of 0.
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &window, bool lowest = false);
+// Padding for which the library's average gives wrong numbers, or crashes. `counts`: padding counts.
+bool has_odd_edges(const qir::Window &w, bool counts);
 bool is_column_of(const qir::Window &w);
 void lay_column(qir::Window &w);
 // Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
