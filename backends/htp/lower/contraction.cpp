@@ -237,11 +237,6 @@ std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &w
   return l.constant(from.name, from.dtype, std::move(dims), {made, bytes}, from.encoding);
 }
 
-// Of an axis with one position: which elements it sees, and which of the kernel see them. The library is wrong of some
-// that are padded or dilated (of images of one column, of several batches): without either they are whole windows.
-struct OnePosition {
-  std::int64_t from = 0, step = 1, first = 0, count = 0;  // count 0: the axis is left as it is
-};
 OnePosition take_one_position(qir::Window &w, std::uint32_t i) {
   OnePosition one;
   const std::int64_t step = w.dilation[i], pad = w.pad_begin[i];
@@ -254,10 +249,10 @@ OnePosition take_one_position(qir::Window &w, std::uint32_t i) {
   w.stride[i] = w.dilation[i] = 1, w.pad_begin[i] = w.pad_end[i] = 0;
   return one;
 }
-void cut_to_one_position(Lowering &l, ProductOperands &of, const OnePosition (&ones)[2], bool is_column) {
+void cut_to_one_position(Lowering &l, ProductOperands &of, const OnePosition (&ones)[2], bool turned) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     if (ones[i].count == 0) continue;
-    const std::uint32_t place = is_column ? 1 - i : i;
+    const std::uint32_t place = turned ? 1 - i : i;
     if (l.drafted(of.x).dims[place + 1] != ones[i].count)
       of.x = part_by_steps(l, of.x, place + 1, {ones[i].from, ones[i].step, ones[i].count});
     if (l.drafted(of.weights).dims[place] != ones[i].count)
@@ -281,17 +276,18 @@ Status conv(Lowering &l, const qir::Node &node) {
   order.push_back(1), order.push_back(0);
   Order images = channels_last(l.rank(node.inputs[0]));
   OnePosition ones[2];
-  for (std::uint32_t i = 0; i < 2 && g.rank == 2 && !l.tensor(node.inputs[0]).quant; ++i)
-    ones[i] = take_one_position(g, i);
+  for (std::uint32_t i = 0; i < 2 && g.rank == 2; ++i) ones[i] = take_one_position(g, i);
   const bool is_column = is_column_of(g);
   if (g.rank == 2 && g.out[1] == 1 && g.out[0] > 1 && g.in[1] == 1 && g.dilation[0] != 1 && g.out_channels == 1)
     return refuse(ErrorId::backend_limit,
                   "a dilated convolution of an image of one column to one channel, of which the library gives other "
                   "elements",
                   "turn the image: its rows as columns");
-  if (is_column) std::swap(order[0], order[1]), std::swap(images[1], images[2]);
+  const bool turns = is_column || wants_turn(g, g.out_channels);
+  if (turns) std::swap(order[0], order[1]), std::swap(images[1], images[2]);
   ProductOperands of{image_of(l, node.inputs[0], images).x, weights_of(l, node.inputs[1], order)};
-  cut_to_one_position(l, of, ones, is_column);
+  cut_to_one_position(l, of, ones, turns);
+  if (turns && !is_column) turn(g);
   if (is_column) {
     const auto at = static_cast<std::uint32_t>(g.pad_begin[1] / g.dilation[1]);
     if (g.kernel[1] > 1) of.weights = part_of(l, of.weights, 0, at, at + 1);

@@ -129,22 +129,46 @@ std::int32_t seen_by_maximum(Lowering &l, std::int32_t x, qir::Window &given) {
   return x;
 }
 
+// What the windows of an average see along axes with one of them. Gives the part of the elements that are counted.
+float seen_by_average(Lowering &l, std::int32_t &x, qir::Window &w, bool counts_padding) {
+  float part = 1;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const float counted = counts_of(w, static_cast<int>(i), counts_padding)[0];
+    const OnePosition one = take_one_position(w, i);
+    if (one.count == 0) continue;
+    if (l.drafted(x).dims[i + 1] != one.count) x = part_by_steps(l, x, i + 1, {one.from, one.step, one.count});
+    part *= static_cast<float>(one.count) / counted;
+  }
+  return part;
+}
+
+void average_image(Lowering &l, const qir::Node &node, qir::Window w, std::int32_t x, std::int32_t y) {
+  const bool counts_padding = node.get_int("count_include_pad", 0) != 0;
+  const float part = seen_by_average(l, x, w, counts_padding);
+  const DraftTensor to = l.drafted(y);
+  const std::int32_t made = part == 1 ? y : l.between(to.name, to.dtype, to.dims);
+  if (!l.tensor(node.inputs[0]).quant &&
+      (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding) || is_tall(w))) {
+    average_by_sums(l, node, w, counts_padding, x, made);
+  } else {
+    DraftNode &pool = l.node("PoolAvg2d", {x}, {made});
+    window_params(l, pool, w);
+    l.param(pool, "count_pad_for_edges", counts_padding);
+    if (node.get_int("ceil_mode", 0) != 0) l.param(pool, "rounding_mode", std::uint32_t{1});
+  }
+  if (part != 1) l.node("ElementWiseMultiply", {made, scalar_like(l, node.inputs[0], "part", part)}, {y});
+}
+
 // Two axes, channels last.
 void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::int32_t x, std::int32_t y) {
-  const bool is_average = node.op == Op::AveragePool, counts_padding = node.get_int("count_include_pad", 0) != 0;
-  if (is_average && !l.tensor(node.inputs[0]).quant &&
-      (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding) || is_tall(w)))
-    return average_by_sums(l, node, w, counts_padding, x, y);
+  if (node.op == Op::AveragePool) return average_image(l, node, w, x, y);
   qir::Window given = w;
-  if (!is_average) x = padded_apart(l, seen_by_maximum(l, x, given), given, true);
-  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
-  const bool rounds_up = node.get_int("ceil_mode", 0) != 0;
+  x = padded_apart(l, seen_by_maximum(l, x, given), given, true);
+  DraftNode &made = l.node("PoolMax2d", {x}, {y});
   // ONNX drops a window that begins in the padding behind: the reach of a maximum's windows is stated instead.
-  if (!is_average && rounds_up)
+  if (node.get_int("ceil_mode", 0) != 0)
     for (int i = 0; i < 2; ++i) given.pad_end[i] = needed_behind(given, i);
   window_params(l, made, given);
-  if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
-  if (is_average && rounds_up) l.param(made, "rounding_mode", std::uint32_t{1});
 }
 
 }  // namespace
@@ -169,11 +193,17 @@ bool is_column_of(const qir::Window &w) {
   return w.rank == 2 && w.in[1] == 1 && w.out[1] == 1 && w.in[0] > 1 && w.dilation[0] == 1 &&
          w.pad_begin[1] % w.dilation[1] == 0 && w.pad_begin[1] / w.dilation[1] < w.kernel[1];
 }
+bool wants_turn(const qir::Window &w, std::int64_t channels) {
+  return w.rank == 2 && channels == 1 && w.out[1] == 1 && w.out[0] > 1;
+}
+void turn(qir::Window &w) {
+  for (auto *const list : {w.in, w.out, w.kernel, w.stride, w.dilation, w.pad_begin, w.pad_end})
+    std::swap(list[0], list[1]);
+}
 void lay_column(qir::Window &w) {
   w.kernel[1] = w.stride[1] = w.dilation[1] = 1;
   w.pad_begin[1] = w.pad_end[1] = 0;
-  for (auto *const list : {w.in, w.out, w.kernel, w.stride, w.dilation, w.pad_begin, w.pad_end})
-    std::swap(list[0], list[1]);
+  turn(w);
 }
 
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &w, bool lowest) {
@@ -220,6 +250,9 @@ Status pool(Lowering &l, const qir::Node &node) {
       (w.kernel[1] == 1 || node.op != Op::AveragePool || node.get_int("count_include_pad", 0) == 0)) {
     std::swap(order[1], order[2]);
     lay_column(w);
+  } else if (wants_turn(w, l.tensor(node.inputs[0]).shape[1])) {
+    std::swap(order[1], order[2]);
+    turn(w);
   }
   const std::int32_t x = l.stored(node.inputs[0], order);
   const Vector<std::uint32_t> in = l.drafted(x).dims, out = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);

@@ -166,7 +166,8 @@ bool averages_wrongly(const qir::Graph &graph, const qir::Node &node) {
   if (node.op != Op::AveragePool || !qir::resolve_pool(node, shape, &w).ok()) return false;
   const bool counts = node.get_int("count_include_pad", 0) != 0;
   for (std::uint32_t i = 0; i < w.rank; ++i)
-    if ((w.pad_begin[i] > 0 || w.pad_end[i] > 0) && (shape[1] == 1 || (counts && w.stride[i] == w.kernel[i])))
+    if ((w.pad_begin[i] > 0 || w.pad_end[i] > 0) &&
+        (shape[1] == 1 || (counts && (w.stride[i] == w.kernel[i] || w.out[i] == 1))))
       return true;
   return rules::has_odd_edges(w, false);
 }

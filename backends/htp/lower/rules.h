@@ -31,8 +31,19 @@ Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t 
 std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &window, bool lowest = false);
 // Padding for which the library's average gives wrong numbers, or crashes. `counts`: padding counts.
 bool has_odd_edges(const qir::Window &w, bool counts);
+// Of an axis with one position: which elements it sees, and which of the kernel see them. The library is wrong of some
+// that are padded or dilated (of images of one column or one channel, of several batches): without either they are
+// whole windows. (contraction.cpp)
+struct OnePosition {
+  std::int64_t from = 0, step = 1, first = 0, count = 0;  // count 0: the axis is left as it is
+};
+OnePosition take_one_position(qir::Window &w, std::uint32_t i);
 bool is_column_of(const qir::Window &w);
 void lay_column(qir::Window &w);
+// Of a result that is one column of one channel the library gives other elements, or zeros, where rows are padded; of
+// one row it does not: rows and columns change places.
+bool wants_turn(const qir::Window &w, std::int64_t channels);
+void turn(qir::Window &w);
 // Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
 // stride leaves elements out (contraction.cpp).
 std::int32_t as_wide_as_stride(Lowering &l, std::int32_t weights, qir::Window &window);
