@@ -103,7 +103,8 @@ namespace Quarry {
                 folders.Add(Path.GetDirectoryName(file));
                 folders.Add(Path.GetFullPath(Path.Combine(Path.GetDirectoryName(file), "..", "..")));
             }
-            folders.Add(AppContext.BaseDirectory);
+            string program = AppContext.BaseDirectory.TrimEnd('/', '\\');
+            if (!folders.Contains(program)) folders.Add(program);
             if (AppContext.GetData("NATIVE_DLL_SEARCH_DIRECTORIES") is string native)
                 foreach (string folder in native.Split(Path.PathSeparator))
                     if (folder.Length > 0) folders.Add(folder);

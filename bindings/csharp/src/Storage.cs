@@ -15,7 +15,7 @@ namespace Quarry {
 
         internal Storage(Array array) {
             Array = array;
-            SizeBytes = Buffer.ByteLength(array);
+            SizeBytes = array.LongLength * Marshal.SizeOf(array.GetType().GetElementType());  // Buffer.ByteLength ends at 2 GB
         }
 
         internal Storage(NativeRoom room, long bytes) {

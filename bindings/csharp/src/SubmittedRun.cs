@@ -11,7 +11,7 @@ namespace Quarry {
         static readonly qr_submit_options_done DoneDelegate = Done;
         static readonly IntPtr DoneAddress = Marshal.GetFunctionPointerForDelegate(DoneDelegate);
 
-        // What waits for it goes on elsewhere: the thread that ends it is the queue's.
+        // What waits for it goes on elsewhere: the thread that ends it is the reaper, of all sessions.
         readonly TaskCompletionSource<Tensor[]> task = new TaskCompletionSource<Tensor[]>(TaskCreationOptions.RunContinuationsAsynchronously);
         readonly Arguments all;
         readonly Handle session;
@@ -20,7 +20,6 @@ namespace Quarry {
         Held held;
         GCHandle self;
         ulong ticket;
-        bool ended;
 
         SubmittedRun(Handle session, Arguments all, CancellationToken stop) {
             this.session = session;
@@ -33,6 +32,7 @@ namespace Quarry {
         /// <summary>Takes `all`. `signal` is zero or the call's.</summary>
         internal static Task<Tensor[]> Start(Handle session, Arguments all, IntPtr signal, CancellationToken stop) {
             SubmittedRun run;
+            Reaper.Start();
             try {
                 run = new SubmittedRun(session, all, stop);
             } catch {
@@ -44,18 +44,17 @@ namespace Quarry {
 
         Task<Tensor[]> Submit(IntPtr signal) {
             var options = new qr_submit_options {struct_size = (uint)sizeof(qr_submit_options), signal = signal, self = (void*)GCHandle.ToIntPtr(self), done = DoneAddress};
-            ulong number;
-            IntPtr status = Native.qr_session_submit(held.Pointer, &options, all.Inputs, all.InputCount, all.Outputs, all.OutputCount, &number);
-            if (status != IntPtr.Zero) {
-                End(status);
-                return task.Task;
+            IntPtr status;
+            lock (task) {  // End waits: the library reads the arguments until the call is back, however early the run ends
+                ulong number;
+                status = Native.qr_session_submit(held.Pointer, &options, all.Inputs, all.InputCount, all.Outputs, all.OutputCount, &number);
+                if (status == IntPtr.Zero) {
+                    ticket = number;
+                    // A token that is cancelled already has it aborted here and now.
+                    if (stop.CanBeCanceled) registration = stop.Register(Abort);
+                }
             }
-            if (!stop.CanBeCanceled) return task.Task;
-            lock (task) {
-                ticket = number;
-                // A token that is cancelled already has it aborted here and now.
-                if (!ended) registration = stop.Register(Abort);
-            }
+            if (status != IntPtr.Zero) End(status);
             return task.Task;
         }
 
@@ -69,14 +68,15 @@ namespace Quarry {
 
         static void Done(void* self, ulong ticket, IntPtr status) {
             try {
-                ((SubmittedRun)GCHandle.FromIntPtr((IntPtr)self).Target).End(status);
+                var run = (SubmittedRun)GCHandle.FromIntPtr((IntPtr)self).Target;
+                Reaper.Later(() => run.End(status));
             } catch (Exception) {
-                // No exception may cross the library's frames; End has given the task what there was.
+                // No exception may cross the library's frames: of no memory, which is all that there can be, the program hears elsewhere.
             }
         }
 
         void End(IntPtr status) {
-            lock (task) ended = true;
+            lock (task) { }  // Submit is out of it
             try {
                 QuarryException error = QuarryException.Take(status);
                 if (error == null) {
@@ -95,15 +95,8 @@ namespace Quarry {
                 task.TrySetException(error);
             }
             self.Free();
-            // The last to let go of a session destroys it, which must not happen on the queue's own thread; and a registration waits for its callback.
-            ThreadPool.QueueUserWorkItem(LetGo, this);
-        }
-
-        static void LetGo(object ended) {
-            var run = (SubmittedRun)ended;
-            lock (run.task) { }  // Submit is out of it
-            run.registration.Dispose();
-            run.held.Dispose();
+            registration.Dispose();
+            held.Dispose();
         }
     }
 }
