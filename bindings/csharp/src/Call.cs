@@ -55,6 +55,7 @@ namespace Quarry {
 
         // What it throws waits until the call is back: no exception may cross the library's frames.
         static int Report(void* self, ulong done, ulong total, qr_string what) {
+            CallbackThread.Enter();
             var call = (Call)GCHandle.FromIntPtr((IntPtr)self).Target;
             try {
                 return call.progress((long)done, (long)total, Text.Of(what)) ? (int)Native.QR_GO_ON : (int)Native.QR_STOP;

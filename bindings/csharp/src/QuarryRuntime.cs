@@ -90,6 +90,7 @@ namespace Quarry {
 
             [MethodImpl(MethodImplOptions.NoInlining)]
             QuarryRuntime Create() {
+                CallbackThread.Prepare();
                 byte[] folders = Text.Bytes(onlyGiven ? backendPath : WithPackage(backendPath)), prepare = Text.Bytes(preparePath);
                 var sink = new qr_log_sink {struct_size = (uint)sizeof(qr_log_sink), level = (int)least, write = WriteAddress};
                 var options = new qr_runtime_options {struct_size = (uint)sizeof(qr_runtime_options), flags = onlyGiven ? Native.QR_RUNTIME_ONLY_GIVEN_PATHS : 0};
@@ -119,6 +120,7 @@ namespace Quarry {
         }
 
         static void Write(void* self, int level, uint flags, qr_string topic, qr_string message) {
+            CallbackThread.Enter();
             try {
                 ((LogSink)GCHandle.FromIntPtr((IntPtr)self).Target)((LogLevel)Math.Min(Math.Max(level, (int)LogLevel.Error), (int)LogLevel.Trace), Text.Of(topic), Text.Of(message));
             } catch (Exception) {

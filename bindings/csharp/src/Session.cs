@@ -11,6 +11,7 @@ namespace Quarry {
     /// </summary>
     public sealed unsafe class Session : QuarryObject {
         readonly Shared runtime, data;  // which the handle keeps; data: of a model in memory
+        readonly RunQueue queue = new RunQueue();
 
         internal Session(IntPtr made, Shared runtime, Shared data) : base(new Handle(made, Native.qr_session_destroy, runtime, data)) {
             this.runtime = runtime;
@@ -93,7 +94,7 @@ namespace Quarry {
         public Task<Tensor[]> SubmitAsync(Tensor[] inputs, Tensor[] room, Signal signal = null, CancellationToken stop = default(CancellationToken)) {
             if (stop.IsCancellationRequested) return Task.FromCanceled<Tensor[]>(stop);
             var all = new Arguments(Inputs, Outputs, inputs, room, true);
-            if (signal == null) return SubmittedRun.Start(Handle, all, IntPtr.Zero, stop);
+            if (signal == null) return queue.Submit(Handle, all, IntPtr.Zero, stop);
             Held held;
             try {
                 held = signal.Hold();
@@ -101,7 +102,7 @@ namespace Quarry {
                 all.Dispose();
                 throw;
             }
-            using (held) return SubmittedRun.Start(Handle, all, held.Pointer, stop);  // from here on the run keeps it
+            using (held) return queue.Submit(Handle, all, held.Pointer, stop);  // from here on the run keeps it
         }
 
         /// <summary>Queued runs end with <see cref="Code.Cancelled"/>; what is inside goes on.</summary>

@@ -89,6 +89,38 @@ namespace Quarry.Tests {
             }
         }
 
+        static int calls;
+
+        static unsafe void Called(void* self, ulong ticket, IntPtr status) {
+            CallbackThread.Enter();
+            Native.qr_status_destroy(status);
+            Interlocked.Increment(ref calls);
+        }
+
+        // A thread of the library's that has run managed code, as a log's sink may, does not keep the collector waiting.
+        static unsafe void TestTheCollectorAndThreadsOfTheLibrary() {
+            calls = 0;
+            qr_submit_options_done called = Called;
+            using (Model model = OpenDigits()) {
+                var sessions = new List<Session>();
+                for (int i = 0; i < 20; ++i) {
+                    Session session = model.CreateSession();
+                    sessions.Add(session);
+                    using (var all = new Arguments(session.Inputs, session.Outputs, new[] {Image(0)}, null, true))
+                    using (Held held = session.Hold()) {
+                        var options = new qr_submit_options {struct_size = (uint)sizeof(qr_submit_options), done = Marshal.GetFunctionPointerForDelegate(called)};
+                        QuarryException.Check(Native.qr_session_submit(held.Pointer, &options, all.Inputs, all.InputCount, all.Outputs, all.OutputCount, null));
+                        GC.Collect();
+                        QuarryException.Check(Native.qr_session_wait(held.Pointer, 0, IntPtr.Zero, null));
+                    }
+                    GC.Collect();
+                }
+                Same(calls, 20);
+                foreach (Session session in sessions) session.Dispose();
+            }
+            GC.KeepAlive(called);
+        }
+
         static long Resident() {
             return long.Parse(File.ReadAllText("/proc/self/statm").Split(' ')[1]) * 4096;
         }

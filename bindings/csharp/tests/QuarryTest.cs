@@ -17,6 +17,7 @@ namespace Quarry.Tests {
             SharedFolder = arguments[1];
             Scratch = Path.Combine(Path.GetTempPath(), "quarry-csharp-test-" + Guid.NewGuid().ToString("N"));
             Directory.CreateDirectory(Scratch);
+            Console.WriteLine("libquarry " + QuarryRuntime.Version);  // loads it: Mono looks for functions when it compiles a test that calls them
             int passed = 0, failed = 0;
             foreach (Type type in new[] {typeof(RunTests), typeof(ModelTests), typeof(StopTests), typeof(QueueTests), typeof(LifeTests), typeof(StateTests), typeof(TensorTests)})
                 foreach (MethodInfo test in type.GetMethods(BindingFlags.Static | BindingFlags.NonPublic)) {
