@@ -50,8 +50,11 @@ def patchelf():
     return True
 
 
-def checked(command, expect=0, seconds=600, **kwargs):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, **{"env": environment, **kwargs})
+def checked(command, expect=0, seconds=300, **kwargs):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, **{"env": environment, **kwargs})
+    except subprocess.TimeoutExpired as stuck:
+        sys.exit(f"FAILED: {' '.join(command)}: it did not end in {seconds} s\n{(stuck.stdout or b'').decode()[-6000:]}")
     if done.returncode != expect:
         sys.exit(f"FAILED: {' '.join(command)}: exit status {done.returncode}\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
     return done.stdout + done.stderr
