@@ -10,7 +10,7 @@ namespace Quarry {
     /// which Mono's collector stops threads that have run managed code, and it would wait for them for ever.
     /// </summary>
     internal sealed class RunQueue {
-        const int Idle = 2000;  // ms until the thread ends
+        const int Idle = 100;  // ms until the thread ends: of who runs again and again it stays
 
         readonly List<SubmittedRun> runs = new List<SubmittedRun>();  // the first that ends first
         bool works;
