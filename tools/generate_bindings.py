@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the bindings take from the headers in include/quarry: declarations for Python's cffi and for Rust.
+"""Writes what the bindings take from the headers in include/quarry: declarations for Python's cffi, for Rust and for C#.
 
 generate_bindings.py [--check]      (--check writes nothing and fails where a file is not what the headers say)
 """
@@ -17,6 +17,8 @@ FOLDER = os.path.join(root, "include", "quarry")
 NAMES = ["version.h", "types.h", "status.h", "runtime.h", "options.h", "signal.h", "target.h", "profile.h", "call.h", "tensor.h", "model.h", "memory.h", "session.h", "state.h"]
 RUST_NAMES = {"self": "self_", "type": "type_"}  # words of the language
 RUST_TYPES = {"void": "c_void", "char": "c_char", "uint32_t": "u32", "int32_t": "i32", "uint64_t": "u64", "int64_t": "i64", "float": "f32", "double": "f64"}
+CSHARP_TYPES = {"char": "byte", "uint32_t": "uint", "int32_t": "int", "uint64_t": "ulong", "int64_t": "long"}
+CSHARP_CONSTANTS = {"u32": "uint", "i32": "int", "u64": "ulong", "i64": "long"}
 GENERATED = "Written by tools/generate_bindings.py from include/quarry, never by hand."
 
 
@@ -72,6 +74,22 @@ class Declared:
 
 def declared(*more):
     return [row for name in NAMES + list(more) for row in Declared(name).rows]
+
+
+def constant_type(name, content):
+    """As Rust names it: what its suffix or its alias says, or what the fields are that it is for."""
+    (_, suffix), alias = content
+    wide = name.startswith("QR_OPTION_") and not name.endswith("_SIZE")
+    return suffix or ("i32" if alias else "u64" if wide else "u32")
+
+
+def recorded(name):
+    """Size and offsets of a struct, as tests/abi/abi.txt has them."""
+    record = open(os.path.join(root, "tests", "abi", "abi.txt"), encoding="utf-8").read()
+    size = re.search(rf"^struct {name} (\d+)", record, re.M)
+    if not size:
+        sys.exit(f"FAILED: tests/abi/abi.txt has no struct {name}: `ninja -C build abi-record` brings it up to date first")
+    return int(size[1]), re.findall(rf"^field {name}\.(\w+) (\d+) ", record, re.M)
 
 
 # ---- Python: what ffi.cdef takes
@@ -165,12 +183,10 @@ def rust(rows, uses):
     functions, structs = [], {}
     for kind, name, comment, content in rows:
         if kind == "constant":
-            (value, suffix), alias = content
-            kinds = {"QR_ACCESS_": "u32", "QR_PROFILE_": "u32", "QR_CLOCK_": "u32", "QR_OPTION_": "u64"}
-            guess = next((kinds[prefix] for prefix in kinds if name.startswith(prefix) and not name.endswith("_SIZE")), "u32")
+            (value, _), alias = content
             written = hex(value) if value > 0xffffffff else str(value)
             out += [f"/// {comment.replace('[', '').replace(']', '')}"] if comment else []
-            out.append(f"pub const {name}: {suffix or alias or guess} = {written};")
+            out.append(f"pub const {name}: {alias if alias and not content[0][1] else constant_type(name, content)} = {written};")
         elif kind == "alias":
             out += ["", *rust_comment(comment), f"pub type {name} = i32;"]
         elif kind == "opaque":
@@ -185,21 +201,95 @@ def rust(rows, uses):
             result = "" if match[1].strip() == "void" else f" -> {rust_type(match[1])}"
             functions += ["", *rust_comment(comment, "    "), f"    pub fn {name}({rust_parameters(match[3])}){result};"]
     out += ["", "unsafe extern \"C\" {", *functions[1:], "}", "", "/// Sizes and offsets as tests/abi/abi.txt has them: another layout does not compile.", "const _: () = {"]
-    record = open(os.path.join(root, "tests", "abi", "abi.txt"), encoding="utf-8").read()
     for name in structs:
-        size = re.search(rf"^struct {name} (\d+)", record, re.M)
-        if not size:
-            sys.exit(f"FAILED: tests/abi/abi.txt has no struct {name}: `ninja -C build abi-record` brings it up to date first")
-        out.append(f"    assert!(size_of::<{name}>() == {size[1]});")
-        for field, offset in re.findall(rf"^field {name}\.(\w+) (\d+) ", record, re.M):
+        size, offsets = recorded(name)
+        out.append(f"    assert!(size_of::<{name}>() == {size});")
+        for field, offset in offsets:
             out.append(f"    assert!(core::mem::offset_of!({name}, {RUST_NAMES.get(field, field)}) == {offset});")
     return "\n".join(out + ["};", ""])
+
+
+# ---- C#
+
+def csharp_name(name):
+    return f"@{name}" if name in ("event", "object", "params", "ref", "string", "base", "in", "out", "is", "lock") else name
+
+
+def csharp_type(text, opaque):
+    """Of pointers the type alone counts; what nobody looks into is an IntPtr."""
+    words = [word for word in re.findall(r"\w+|\*", text) if word not in ("struct", "const")]
+    stars = words[1:]
+    if any(star != "*" for star in stars):
+        sys.exit(f"FAILED: cannot read the type '{text}'")
+    if words[0] in opaque:
+        return "IntPtr" + "*" * (len(stars) - 1)
+    return CSHARP_TYPES.get(words[0], words[0]) + "*" * len(stars)
+
+
+def csharp_parameters(text, opaque):
+    found = []
+    for parameter in split_parameters(text):
+        if parameter == "void":
+            continue
+        name = re.search(r"\( ?\*(\w+)\)" if "(" in parameter else r"(\w+)$", parameter)[1]
+        found.append(f"{'IntPtr' if '(' in parameter else csharp_type(parameter[:-len(name)], opaque)} {csharp_name(name)}")
+    return ", ".join(found)
+
+
+def csharp_struct(name, fields, opaque, sizes):
+    """The struct, and a delegate for each function that it points to."""
+    lines, delegates = ["    [StructLayout(LayoutKind.Sequential)]", f"    internal unsafe struct {name} {{"], []
+    for field in fields:
+        array = re.search(r"(\w+)\[(\w+)\]$", field)
+        if "(" in field:
+            match = re.fullmatch(r"(.+?)\( ?\*(\w+)\)\((.*)\)", field)
+            lines.append(f"        public IntPtr {csharp_name(match[2])};")
+            delegates += ["", "    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]",
+                          f"    internal unsafe delegate {csharp_type(match[1], opaque)} {name}_{match[2]}({csharp_parameters(match[3], opaque)});"]
+        elif array:
+            lines.append(f"        public fixed {csharp_type(field[:array.start()], opaque)} {array[1]}[{sizes[array[2]]}];")
+        else:
+            field_name = re.search(r"(\w+)$", field)[1]
+            lines.append(f"        public {csharp_type(field[:-len(field_name)], opaque)} {csharp_name(field_name)};")
+    return ["", *lines, "    }", *delegates]
+
+
+def csharp(rows):
+    opaque = {name for kind, name, _, _ in rows if kind == "opaque"}
+    CSHARP_TYPES.update({name: "int" for kind, name, _, _ in rows if kind == "alias"})
+    sizes = {name: content[0][0] for kind, name, _, content in rows if kind == "constant"}
+    constants, functions, structs = [], [], []
+    for kind, name, _, content in rows:
+        if kind == "constant":
+            value = content[0][0]
+            constants.append(f"        public const {CSHARP_CONSTANTS[constant_type(name, content)]} {name} = {hex(value) if value > 0xffffffff else value};")
+        elif kind == "struct":
+            structs += csharp_struct(name, content, opaque, sizes)
+        elif kind == "function":
+            match = re.fullmatch(r"(.+?)(\w+)\((.*)\)", content)
+            functions += ["", "        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]",
+                          f"        public static extern {csharp_type(match[1], opaque)} {name}({csharp_parameters(match[3], opaque)});"]
+    return "\n".join(["// SPDX-License-Identifier: Apache-2.0", f"// {GENERATED}", "// What each means, and who owns what, say the headers.", "using System;", "using System.Runtime.InteropServices;", "",
+                      "#pragma warning disable 649, 169 // fields that only the library sets, and those that nobody looks at", "", "namespace Quarry {",
+                      "    internal static unsafe partial class Native {", *constants, *functions, "    }", *structs, "}", ""])
+
+
+def csharp_layouts(rows):
+    """For a test: another layout of a struct is a broken call."""
+    out = ["// SPDX-License-Identifier: Apache-2.0", f"// {GENERATED}", "namespace Quarry {", "    /// <summary>Sizes and offsets as tests/abi/abi.txt has them: a struct, its size, then fields and where they begin.</summary>",
+           "    internal static class Layouts {", "        internal static readonly object[][] Rows = {"]
+    for kind, name, _, _ in rows:
+        if kind == "struct":
+            size, offsets = recorded(name)
+            out.append(f"            new object[] {{typeof({name}), {size}, {', '.join(f'{chr(34)}{field}{chr(34)}, {offset}' for field, offset in offsets)}}},")
+    return "\n".join(out + ["        };", "    }", "}", ""])
 
 
 def main():
     rows = declared()
     wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
-              "bindings/rust/quarry-sys/src/quantize.rs": rust(Declared("quantize.h").rows, "use crate::bindings::*;\nuse core::ffi::c_char;")}
+              "bindings/rust/quarry-sys/src/quantize.rs": rust(Declared("quantize.h").rows, "use crate::bindings::*;\nuse core::ffi::c_char;"),
+              "bindings/csharp/src/Native.cs": csharp(rows), "bindings/csharp/tests/Layouts.cs": csharp_layouts(rows)}
     old = []
     for path, text in wanted.items():
         full = os.path.join(root, path)

@@ -233,6 +233,7 @@ bindings_steps() {
     binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust" ${all:+--all}
     binding "bindings: Go" python3 bindings/go/check.py "$prefix" ${all:+--all}
     binding "bindings: Java" python3 bindings/java/check.py "$prefix" "$build/java" ${all:+--all}
+    binding "bindings: C#" python3 bindings/csharp/check.py "$prefix" "$build/csharp"
     [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
     step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
     step "docs: pieces of code, and lines of the program's" python3 tests/integration/check_snippets.py "$prefix" "$build/docs-snippets" ${docs_python:+--python "$docs_python"}

@@ -143,6 +143,7 @@ ELSEWHERE = {
     ("bindings/rust/README.md", "rust", 0): "bindings/rust/check.py",
     ("bindings/go/README.md", "sh", 0): "check_pages.py", ("bindings/go/README.md", "sh", 1): "bindings/go/check.py", ("bindings/go/README.md", "go", 0): "bindings/go/check.py",
     ("bindings/java/README.md", "sh", 0): "bindings/java/check.py builds the JAR so",
+    ("bindings/csharp/README.md", "sh", 0): "bindings/csharp/check.py builds the package so", ("bindings/csharp/README.md", "sh", 1): "bindings/csharp/check.py",
 }
 PAGES = ["README.md", *sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/**/*.md", recursive=True)),
          *sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/bindings/*/README.md"))]

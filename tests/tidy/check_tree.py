@@ -172,7 +172,7 @@ for name, number in rows:
 # ---- functions that texts name, and the bindings' tables that put names of their languages for them, are there
 NO_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
 named = set(re.findall(r"\bqr_\w+", NO_TEXT.sub(" ", "\n".join(read(f) for f in sources if not f.startswith("tests/")))))
-TABLES = ["bindings/python/src/quarry/errors.py", "bindings/go/errors.go", "bindings/rust/quarry/src/error.rs"]
+TABLES = ["bindings/python/src/quarry/errors.py", "bindings/go/errors.go", "bindings/rust/quarry/src/error.rs", "bindings/csharp/src/HintTexts.cs"]
 for path in [f for f in sources if not f.startswith(("tests/", "backends/gpu/kernels/"))] + TABLES:  # those write OpenCL, with functions of its own
     for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', read(path)):
         for name in sorted(set(re.findall(r"\bqr_[a-z]\w*", text)) - named):

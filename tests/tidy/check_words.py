@@ -88,7 +88,7 @@ for path in files:
                 if not (elsewhere and elsewhere.search(path)):
                     problems += [f'{path}:{number}: "{m[0]}", expected: {instead} (tests/tidy/retired_words.txt)' for m in expression.finditer(line)]
         looked_at += 1
-    elif path.endswith((".c", ".cpp", ".h", ".hpp", ".inc", ".go", ".rs")) and (covered(path, "texts") or covered(path, "comments")):
+    elif path.endswith((".c", ".cpp", ".h", ".hpp", ".inc", ".go", ".rs", ".cs")) and (covered(path, "texts") or covered(path, "comments")):
         source = read(path)
         for match in PIECE.finditer(source):
             if match["text"] and covered(path, "texts") and " " in match["text"]:
@@ -152,7 +152,7 @@ ends = {path[i:] for path in files for i in [0] + [at.end() for at in re.findite
 named = re.compile(r"(?<![\w./<-])((?:[\w-]+/)*[\w-]+\.(?:h|hpp|cpp|c|inc|py|cl))\b(?![\w(>])")
 commented = re.compile(r"(?://|/\*|^\s*\*|#(?!include|define|if|el|un|pragma|error))(.*)")
 for path in files:
-    if not path.endswith((".h", ".hpp", ".c", ".cpp", ".inc", ".cl", ".py", ".rs", ".go", ".build")) or path.startswith(("docs/", "examples/")):
+    if not path.endswith((".h", ".hpp", ".c", ".cpp", ".inc", ".cl", ".py", ".rs", ".go", ".cs", ".build")) or path.startswith(("docs/", "examples/")):
         continue
     for number, line in enumerate(read(path).splitlines(), 1):
         if comment := commented.search(line):
