@@ -232,6 +232,7 @@ bindings_steps() {
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
     binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust" ${all:+--all}
     binding "bindings: Go" python3 bindings/go/check.py "$prefix" ${all:+--all}
+    binding "tokenizers, and chat with texts" python3 tests/integration/check_tokenizer.py "$build" "$build/tokenizer"
     binding "bindings: Java" python3 bindings/java/check.py "$prefix" "$build/java" ${all:+--all}
     [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
     step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
@@ -369,6 +370,7 @@ if [ -n "$all" ]; then
   if newest_onnx; then
     in_time 30 "data-dependent shapes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_dynamic_shapes.py "$build" "$shared"
     in_time 30 "state, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_state.py "$build" "$shared"
+    in_time 30 "text generation, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_generate.py "$build" "$shared"
     [ -z "$ci" ] || in_time 100 "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     in_time 30 "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest

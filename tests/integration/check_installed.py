@@ -29,7 +29,7 @@ def run(*command, **kwargs):
 
 flags = run("pkg-config", "--cflags", "--libs", "quarry").split()
 # A machine that has the installed tree and nothing of a build's needs: no other package is asked for.
-alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
+alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize", "quarry-generate"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
 if alone.returncode != 0:
     sys.exit(f"FAILED: pkg-config of the installed tree alone: {alone.stderr}")
 libdir = os.path.dirname(os.path.dirname(pc[0]))
@@ -62,7 +62,7 @@ try:
             sys.exit(f"FAILED: pkg-config {what} of the moved tree is {told}, expected a folder below {moved}")
 finally:
     os.rename(moved, prefix)
-consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "program", "backend-cpu", "backend-cpu-reference"])
+consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "generate", "program", "backend-cpu", "backend-cpu-reference"])
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
