@@ -274,7 +274,7 @@ newcomer() {
 static_build() {
   # No more than what programs outside the tree are linked with, and with the options of the release build: ccache has the most of it.
   configure "$build-static" --buildtype=release -Dwerror=true -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Dtests=false "-Dkernel_isas=$isas" &&
-    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a &&
+    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a generate/libquarry-generate.a &&
     "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
   if libraries=$(qnn_libraries); then
     QUARRY_QNN_PATH=$libraries "$quarry" compile models/digits/digits.onnx --backend htp -O soc_model=SM8650 -o "$build-static/digits-htp.qrm" >/dev/null || return 1

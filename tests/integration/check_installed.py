@@ -40,6 +40,7 @@ if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
 run("c++", "-std=c++17", f"{consumers.HERE}/consumer/quantize.cpp", "-o", f"{destdir}/quantize", *run("pkg-config", "--cflags", "--libs", "quarry-quantize").split())
+run("c++", "-std=c++17", f"{consumers.HERE}/consumer/generate.cpp", "-o", f"{destdir}/generate", *run("pkg-config", "--cflags", "--libs", "quarry-generate").split())
 consumers.page_project(root, f"{destdir}/page")
 run("cc", f"{destdir}/page/main.c", "-o", f"{destdir}/page/main", *flags)
 # The program starts from any prefix, also one that the tree was moved to after its installation, and finds there what belongs to it.
@@ -68,6 +69,7 @@ environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
 consumers.reads_a_digit(f"{destdir}/page/main", f"{root}/models/digits/digits.onnx", root, LD_LIBRARY_PATH=libdir)
 print("  ", run(f"{destdir}/quantize", f"{root}/models/digits", f"{destdir}/digits.qdq.onnx"))
+print("  ", run(f"{destdir}/generate", f"{root}/models/digits/digits.onnx"))
 consumers.reads_a_digit(f"{destdir}/page/main", f"{destdir}/digits.qdq.onnx", root, LD_LIBRARY_PATH=libdir)
 run(program, "compile", f"{root}/models/digits/digits.onnx", "-O", "compile.process=child", "-o", f"{destdir}/digits.qrm")
 print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])
