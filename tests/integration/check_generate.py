@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from decoders import Network, decoder, grouped_decoder  # noqa: E402
+from decoders import Network, decoder, grouped_decoder, with_mask  # noqa: E402
 from ort_session import make_session  # noqa: E402
 from program import check, environment, finish, model, new_folder, quarry, require, run, shared  # noqa: E402
 
@@ -36,7 +36,7 @@ def greedy(path, tokens, count):
     """What ONNX Runtime picks, from the start for each token."""
     session, out = make_session(path, optimised=False), list(tokens)
     for _ in range(count):
-        given = {"input_ids": np.array([out]), "seqlens_k": np.array([len(out) - 1], np.int32), "total_sequence_length": np.array(len(out), np.int32)}
+        given = {"input_ids": np.array([out]), "attention_mask": np.ones((1, len(out)), np.int64), "seqlens_k": np.array([len(out) - 1], np.int32), "total_sequence_length": np.array(len(out), np.int32)}
         for info in session.get_inputs():
             if info.name not in given:
                 dims = [d if isinstance(d, int) else 0 for d in info.shape]
@@ -91,8 +91,12 @@ done = check("the context is full", run("chat", path, "--ids", text(PROMPT), "-O
 require("tokens until the context is full", read(done.stdout) == [expected[:5]], done.stdout)
 check("a prompt that has no room", run("chat", path, "--ids", text(PROMPT), "-O", "state.capacity=3"), 3, "QR-R0024", "found 5 tokens, expected at most the 3")
 
-# ---- GroupQueryAttention with lengths of the run, and a cache of constant size: one token a run
+# ---- GroupQueryAttention with lengths of the run: a cache that grows, its lengths given or of a mask; and one of constant size, one token a run
 reference = grouped_decoder(Network(folder, np.random.default_rng(5)), "grouped")
+compare("lengths that are given", reference, reference)
+compare("lengths of a mask", with_mask(reference, os.path.join(folder, "masked.onnx")), reference)
+check("compiled", run("compile", reference, "-O", "state=auto", "-o", os.path.join(folder, "grouped.qrm")), 0)
+compare("lengths that are given, from a container", os.path.join(folder, "grouped.qrm"), reference)
 cached = grouped_decoder(Network(folder, np.random.default_rng(5)), "cached", length=24, tokens=1)
 grouped = compare("a cache of constant size", cached, reference)
 done = check("a cache of constant size is full", run("chat", cached, "--ids", text(PROMPT), "--max-tokens", "0"), 0, "full at 24 tokens")

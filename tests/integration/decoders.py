@@ -89,3 +89,20 @@ def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
     outputs = [("logits", T.FLOAT, [1, tokens, words])]
     outputs += [(f"present.0.{kv}", T.FLOAT, cache(length if isinstance(length, int) else "total")) for kv in ("key", "value")]
     return n.save(name, inputs, outputs)
+
+
+def with_mask(path, to):
+    """grouped_decoder as the builder of onnxruntime-genai writes it: both lengths come of an attention_mask."""
+    model = onnx.load(path)
+    graph = model.graph
+    for info in [info for info in graph.input if info.name in ("seqlens_k", "total_sequence_length")]:
+        graph.input.remove(info)
+    graph.input.insert(1, h.make_tensor_value_info("attention_mask", T.INT64, [1, "total_sequence_length"]))
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in (("axis", np.array([1])), ("less", np.array([1])), ("at", np.array(1))))
+    made = [h.make_node("ReduceSum", ["attention_mask", "axis"], ["sum"], keepdims=0), h.make_node("Sub", ["sum", "less"], ["last"]), h.make_node("Cast", ["last"], ["seqlens_k"], to=T.INT32),
+            h.make_node("Shape", ["attention_mask"], ["lengths"]), h.make_node("Gather", ["lengths", "at"], ["total"]), h.make_node("Cast", ["total"], ["total_sequence_length"], to=T.INT32)]
+    for index, node in enumerate(made):
+        graph.node.insert(index, node)
+    onnx.checker.check_model(model)
+    onnx.save(model, to)
+    return to
