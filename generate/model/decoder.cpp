@@ -129,23 +129,21 @@ Status Decoder::run_once(std::span<const std::int64_t> tokens, bool wants_logits
   qr::Tensor logits;  // in the session's memory
   Vector<qr_tensor *> outputs(qr_session_output_count(session_.get()), nullptr);
   if (wants_logits) outputs[output_] = &logits;
+  if (wants_logits) logits_.resize(vocabulary_);  // their room, where it is known: behind the run nothing is to fail
   QR_RETURN_IF_ERROR(
       from_library(qr_session_run(session_.get(), &run, inputs.data(), inputs.size(), outputs.data(), outputs.size())));
+  // From here on the state has these tokens, whatever becomes of the logits.
+  length_ = (keeps() ? length_ : 0) + tokens.size();
   return wants_logits ? take_logits(logits) : Status();
 }
 
 Status Decoder::feed(std::span<const std::int64_t> sequence, const qr_run_options &run) {
-  if (!keeps()) {
-    QR_RETURN_IF_ERROR(run_once(sequence, true, run));
-    length_ = sequence.size();
-    return {};
-  }
+  if (!keeps()) return run_once(sequence, true, run);
   const std::size_t most = inputs_.most() ? inputs_.most() : chunk_;
   while (length_ < sequence.size()) {
     const auto fresh = sequence.subspan(static_cast<std::size_t>(length_));
     const auto now = fresh.first(std::min(most, fresh.size()));
     QR_RETURN_IF_ERROR(run_once(now, now.size() == fresh.size(), run));
-    length_ += now.size();
   }
   return {};
 }

@@ -51,7 +51,10 @@ impl Fault {
             ErrorKind::PermissionDenied => (Code::PermissionDenied, "QR-F0002", "check the file's permissions"),
             _ => (Code::Unavailable, "QR-F0004", ""),
         };
-        Fault::new(code, id, format!("'{}': {error}", path.display()), hint)
+        // Without Rust's "(os error 2)".
+        let said = error.to_string();
+        let said = said.split(" (os error").next().unwrap_or_default();
+        Fault::new(code, id, format!("'{}' cannot be read: {said}", path.display()), hint)
     }
 
     /// What the crate says of a text or of tokens.
