@@ -111,6 +111,8 @@ WRONG = [
     (["chat", model, "--temprature", "1"], "found '--temprature'", "did you mean '--temperature'?"),
     (["chat", model, "--template", "alpaca"], "--template: found 'alpaca'", "expected none, chatml, llama3, gemma, or a text with {prompt}"),
     (["chat", model, "--system", "brief"], "--system: found --template none", "expected one with a place for it"),
+    (["chat", model, "--ids", "1", "--template", "chatml"], "--template: found no --tokenizer", "expected one, as it is a text"),
+    (["chat", model, "--ids", "1,b"], "--ids: found 'b'", "expected tokens: whole numbers from 0 on", "--tokenizer FILE"),
     (["chat", model, "--stop", "END"], "--stop: found no --tokenizer", "expected one, as it is a text", "--stop-token"),
     (["chat", "-"], "found '-' for the model", "expected a file"),
     (["completion", "tcsh"], "found 'tcsh'", "expected bash, zsh, fish"),

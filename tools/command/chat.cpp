@@ -80,6 +80,8 @@ void check_flags(const ChatFlags &flags, const Turns &turns) {
   if (!flags.system.empty() && !turns.takes_system())
     throw UsageError("--system: found --template " + flags.form + ", expected one with a place for it",
                      "--template chatml, or a text with {system} in it");
+  if (flags.tokenizer.empty() && flags.form != "none")
+    throw UsageError("--template: found no --tokenizer, expected one, as it is a text", "give the roles as tokens");
   if (flags.tokenizer.empty() && !flags.stops.empty())
     throw UsageError("--stop: found no --tokenizer, expected one, as it is a text", "--stop-token takes a token");
 }
@@ -87,6 +89,7 @@ void check_flags(const ChatFlags &flags, const Turns &turns) {
 int chat(const ChatFlags &flags) {
   const Turns turns(flags.form);
   check_flags(flags, turns);
+  const std::vector<int64_t> ids = read_tokens(flags.ids, "--ids");
 #if !defined(QR_STATIC_GENERATE)
   open_generate_library();
 #endif
@@ -97,7 +100,7 @@ int chat(const ChatFlags &flags) {
   const qr::Runtime runtime = flags.session.runtime();
   Conversation conversation(runtime, generator_of(flags, decoder_session(flags, runtime), stops), std::move(tokenizer),
                             turns, {flags.system, flags.stops, flags.prints_tokens, flags.prints_stats});
-  if (!flags.ids.empty()) return conversation.answer(read_tokens(flags.ids, "--ids")), 0;
+  if (!flags.ids.empty()) return conversation.answer(ids), 0;
   const bool is_typed = quarry::os::is_terminal(0);
   std::string line;
   while (is_typed && std::fputs("> ", stderr), std::getline(std::cin, line)) {
