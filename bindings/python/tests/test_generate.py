@@ -99,3 +99,47 @@ def test_refused(session):
         quarry.Generator(session, top_p=2)
     with quarry.Session(quarry.Model(decoder()), shape="k=0,n=1") as plain, pytest.raises(quarry.Unsupported, match="'past'"):
         quarry.Generator(plain)
+
+
+def sums(keeps: bool) -> bytes:
+    """logits = (h + the sum of the tokens' rows) times M mod 97; h is what a run leaves to the next, or there is none."""
+    total = ["ReduceSum", ["e", "one"], ["s"]]
+    nodes = [helper.make_node("Gather", ["E", "input_ids"], ["e"]), helper.make_node(*total, keepdims=0), helper.make_node("Add", ["h", "s"], ["hn"]) if keeps else
+             helper.make_node("Identity", ["s"], ["hn"]), helper.make_node("MatMul", ["hn", "M"], ["y"]), helper.make_node("Mod", ["y", "m"], ["logits"], fmod=1)]
+    info = helper.make_tensor_value_info
+    h = [info("h", TensorProto.FLOAT, [1, WIDTH])] if keeps else []
+    graph = helper.make_graph(nodes, "g", [info("input_ids", TensorProto.INT64, [1, "n"]), *h], [info("logits", TensorProto.FLOAT, [1, WORDS])] + ([info("hn", TensorProto.FLOAT, [1, WIDTH])] if keeps else []),
+                              [numpy_helper.from_array(E, "E"), numpy_helper.from_array(M, "M"), numpy_helper.from_array(np.array(97, np.float32), "m"), numpy_helper.from_array(np.array([1]), "one")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def sums_go_on(tokens, count):
+    out = list(tokens)
+    for _ in range(count):
+        out.append(int(((E[out].sum(0) @ M) % 97).argmax()))
+    return out[len(tokens):]
+
+
+def test_a_state_that_keeps_its_size():
+    with quarry.Session(quarry.Model(sums(True)), state="auto") as session, quarry.Generator(session, max_new_tokens=5) as generator:
+        generator.prompt([3, 1, 4])
+        first = list(generator)
+        assert first == sums_go_on([3, 1, 4], 5) and generator.capacity == 0
+        generator.prompt([3, 1, 4, *first, 7])
+        assert generator.reused == 7 and list(generator) == sums_go_on([3, 1, 4, *first, 7], 5)
+        generator.prompt([3, 2, 9])  # another beginning: all of it is run
+        assert generator.reused == 0 and list(generator) == sums_go_on([3, 2, 9], 5)
+        with pytest.raises(quarry.Unsupported, match="keeps its size"):
+            generator.rewind(2)
+        generator.rewind(0)
+        assert generator.tokens == []
+
+
+def test_no_state():
+    with quarry.Session(quarry.Model(sums(False))) as session, quarry.Generator(session, max_new_tokens=5) as generator:
+        generator.prompt([3, 1, 4])
+        assert list(generator) == sums_go_on([3, 1, 4], 5) and generator.reused == 0
+        generator.rewind(4)
+        assert list(generator) == sums_go_on(generator.tokens[:4], 5)
+        with pytest.raises(quarry.FailedPrecondition, match="keep"):
+            generator.restore([1])
