@@ -43,7 +43,7 @@ class Call {
     }
     if (!from->signal && !told_.report) return {};
     qr_signal *own = nullptr;
-    QR_RETURN_IF_ERROR(from_library(
+    QR_RETURN_IF_ERROR(side::from_library(
         qr::Status(from->signal ? qr_signal_derive(from->signal, &own) : qr_signal_create(runtime, &own))));
     own_ = qr::Signal(own);
     progress_.self = this;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/runner.h"
 
+#include "base/side_edge.h"
 #include "quantize/stop.h"
 
 namespace quarry::quantize {
+
+Status from_library(const qr::Status &status) { return side::from_library(status); }
 
 Result<Unique<Runner>> Runner::make(qr_runtime *runtime, const qir::Graph &graph, const Vector<std::int32_t> &outputs,
                                     unsigned threads, qr_signal *signal, std::string_view backend) {

@@ -7,12 +7,12 @@
 #include <span>
 #include <string>
 
-#include "base/side_edge.h"
 #include "graph/edit/graph_edit.h"
 
 namespace quarry::quantize {
 
-using side::from_library;
+// side::from_library, once in this library: it is called in many places.
+Status from_library(const qr::Status &status);
 
 inline void tell(const qr_progress *progress, std::uint64_t done, std::uint64_t total, std::string_view what) {
   if (progress && progress->report) progress->report(progress->self, done, total, {what.data(), what.size()});
