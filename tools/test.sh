@@ -232,6 +232,7 @@ bindings_steps() {
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
     binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust" ${all:+--all}
     binding "bindings: Go" python3 bindings/go/check.py "$prefix" ${all:+--all}
+    binding "tokenizers, and chat with texts" python3 tests/integration/check_tokenizer.py "$build" "$build/tokenizer"
     binding "bindings: Java" python3 bindings/java/check.py "$prefix" "$build/java" ${all:+--all}
     binding "bindings: C#" python3 bindings/csharp/check.py "$prefix" "$build/csharp"
     [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
@@ -274,7 +275,7 @@ newcomer() {
 static_build() {
   # No more than what programs outside the tree are linked with, and with the options of the release build: ccache has the most of it.
   configure "$build-static" --buildtype=release -Dwerror=true -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Dtests=false "-Dkernel_isas=$isas" &&
-    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a &&
+    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a generate/libquarry-generate.a &&
     "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
   if libraries=$(qnn_libraries); then
     QUARRY_QNN_PATH=$libraries "$quarry" compile models/digits/digits.onnx --backend htp -O soc_model=SM8650 -o "$build-static/digits-htp.qrm" >/dev/null || return 1
@@ -370,6 +371,7 @@ if [ -n "$all" ]; then
   if newest_onnx; then
     in_time 30 "data-dependent shapes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_dynamic_shapes.py "$build" "$shared"
     in_time 30 "state, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_state.py "$build" "$shared"
+    in_time 30 "text generation, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_generate.py "$build" "$shared"
     [ -z "$ci" ] || in_time 100 "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     in_time 30 "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest

@@ -27,7 +27,7 @@ without_onnx() {
 if [ -n "$onnx" ]; then with_onnx; else without_onnx; fi || exit 1
 ninja -C "$build" tests/unit/base/test-os-everywhere.exe tests/unit/base/os-child.exe tests/unit/base/test-alloc.exe tests/unit/base/test-hash-index.exe tests/unit/base/test-pattern.exe \
   tests/plugins/dll/test-pe-note.exe runtime/libquarry-0.dll runtime/quarry-compiler.exe backends/cpu-reference/quarry-backend-cpu-reference.dll \
-  backends/null/quarry-backend-null.dll bindings/hello.exe tools/quarry.exe tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} \
+  backends/null/quarry-backend-null.dll bindings/hello.exe tools/quarry.exe generate/libquarry-generate-0.dll tests/integration/backend-host.exe ${kernels:+backends/cpu/quarry-backend-cpu.dll tests/kernels/test-kernels.exe} \
   ${onnx:+prepare/libquarry-prepare-0.dll quantize/libquarry-quantize-0.dll backends/cpu/quarry-backend-cpu.dll backends/htp/quarry-backend-htp.dll} >"$build.ninja.log" 2>&1 ||
   { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
 

@@ -15,6 +15,8 @@ void release_interrupt_waiter() noexcept;
 
 // The last that was noted, by the system's number; 0: none.
 int noted_interrupt() noexcept;
+// Whether that was Ctrl-C, which is then as if it had not been: who stops a part of the work alone goes on.
+bool forget_ctrl_c() noexcept;
 // "SIGINT".
 const char *interrupt_name(int number) noexcept;
 // As if the program had not noted it, so that its parent sees why it ended.

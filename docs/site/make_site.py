@@ -21,7 +21,7 @@ ELSEWHERE = {"README.md": "index.md", "ARCHITECTURE.md": "project/architecture.m
              "CONTRIBUTING.md": "project/contributing.md", "SECURITY.md": "project/security.md", "CHANGELOG.md": "project/changelog.md",
              "bindings/python/README.md": "bindings/python/README.md", "bindings/rust/README.md": "bindings/rust/README.md",
              "bindings/go/README.md": "bindings/go/README.md", "bindings/README.md": "bindings/README.md",
-             "examples/README.md": "examples/README.md"}
+             "bindings/tokenizer/README.md": "bindings/tokenizer/README.md", "examples/README.md": "examples/README.md"}
 # The pages that docs/guide.md is cut into: file, title, and its headings. A heading that is not named goes with the one above it.
 GUIDE = [("ten-minutes", "Ten minutes", ["1. Install", "2. Run a model", "4. Link it"]),
          ("compile", "Compile", ["3. Compile it", "In a process of its own", "While it is in use", "On another machine than it was compiled for"]),
@@ -29,7 +29,7 @@ GUIDE = [("ten-minutes", "Ten minutes", ["1. Install", "2. Run a model", "4. Lin
          ("profile", "Profile", ["Profiles", "Where the time goes", "How near to the peak"]),
          ("see", "See and export a model", ["See a model", "Take the graph elsewhere"]),
          ("threads", "Threads and queues", ["The first run", "Threads", "Queued runs"]),
-         ("memory", "Memory", ["Memory"]), ("errors", "Errors", ["Errors"]), ("fork", "fork", ["fork"]),
+         ("generate", "Text generation", ["Text generation"]), ("memory", "Memory", ["Memory"]), ("errors", "Errors", ["Errors"]), ("fork", "fork", ["fork"]),
          ("test", "Test without the device", ["6. Test without the device"])]
 # Pages that are one wide table: without a table of contents beside it.
 WIDE = {"options.md", "operators.md", "htp_operators.md", "coming-from.md", "comparison.md"}

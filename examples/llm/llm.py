@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small Llama goes on with a text: the prompt in one run, then a token a run, with keys and values of all tokens before in the cache.
-Each length of the cache is a shape bucket; all share the weights.
+"""A small Llama goes on with a text: the prompt in one run, then a token a run; the session keeps keys and values of all tokens before (option "state").
 
     python llm.py MODEL HOW_MANY ID...         (ids of tokens: the model's vocabulary is the caller's)
 """
@@ -13,16 +12,11 @@ import quarry
 
 
 def main(model: str, how_many: int, ids: list[int]) -> None:
-    prompt = len(ids)
-    shapes = [{"past": 0, "seq": prompt}] + [{"past": past, "seq": 1} for past in range(prompt, prompt + how_many - 1)]
-    with quarry.Session(model, shape=shapes) as session:
-        # Inputs: ids, then key and value of each layer [1, heads, past, width]; outputs: logits, and the same longer.
-        _, heads, _, width = session.inputs[1].shape
-        caches = [np.zeros((1, heads, 0, width), np.float32) for _ in session.inputs[1:]]
+    with quarry.Session(model, state="auto") as session:
         fresh = ids
         start = time.perf_counter()
         for _ in range(how_many):
-            logits, *caches = session.run([np.array([fresh], np.int64), *caches])
+            logits = session.run(np.array([fresh], np.int64))[0]
             fresh = [int(logits[0, -1].argmax())]
             ids = ids + fresh
         seconds = time.perf_counter() - start

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edge of libquarry-quantize: quantize.h in terms of quantizer.h. No exception and no C++ type gets out. Statuses
-// and texts are libquarry's own kind, of one release with it: they are freed there.
+// The edge of libquarry-quantize: quantize.h in terms of quantizer.h.
 #include "quarry/quantize.h"
 
-#include <atomic>
-#include <cstring>
-
-#include "base/text.h"
+#include "base/side_edge.h"
 #include "quantize/search/quantizer.h"
 #include "quantize/stop.h"
-#include "quarry/model.h"
 
 using namespace quarry;
 using namespace quarry::quantize;
+using namespace quarry::side;
 
 struct qr_quantizer {
   Unique<Quantizer> object;
@@ -20,80 +16,6 @@ struct qr_quantizer {
 };
 
 namespace {
-
-// The out-of-memory status that needs no memory is one of each library: libquarry would free ours.
-qr_status *give(Status status) noexcept {
-  Status::Payload *payload = status.release();
-  if (payload && payload->code == QR_RESOURCE_EXHAUSTED && payload->hint.empty() && payload->id == "QR-C0001") {
-    Status heap =
-        Status::foreign(QR_RESOURCE_EXHAUSTED, "QR-C0001", "the quantisation is out of memory", "free memory");
-    // Not even that: libquarry's own status, as it gives it without memory.
-    if (heap.hint().empty()) return qr_model_inspect(nullptr, nullptr, nullptr);
-    payload = heap.release();
-  }
-  return reinterpret_cast<qr_status *>(payload);
-}
-
-template <class Body>
-qr_status *guard(Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
-  AllocatorScope scope(malloc_allocator());
-  try {
-    return give(body());
-  } catch (const std::bad_alloc &) {
-    return give(Status::out_of_memory(function));
-  } catch (...) {
-    return give(Status::error(ErrorId::internal, "an exception reached the edge of libquarry-quantize"));
-  }
-}
-
-Status null_argument(const char *function, const char *argument) {
-  return Status::error(ErrorId::null_argument, format("%s: found NULL for %s", function, argument));
-}
-
-// Any: of an option's value, whose row says which bytes it may have.
-enum class Bytes : std::uint8_t { Utf8, Any };
-
-Status read_text(const char *function, const char *argument, const qr_string &from, std::string_view *out,
-                 Bytes bytes = Bytes::Utf8) {
-  if (!from.data && from.size) return null_argument(function, argument);
-  if (from.data && from.size == QR_NUL_TERMINATED) *out = from.data;
-  else *out = {from.data ? from.data : "", static_cast<std::size_t>(from.size)};
-  if (bytes == Bytes::Utf8 && !is_utf8(*out))
-    return Status::error(ErrorId::not_utf8, format("%s: %s: found bytes that are no UTF-8", function, argument));
-  return {};
-}
-
-// For qr_string_destroy.
-char *copy_of(const String &text) {
-  auto *copy = static_cast<char *>(allocate_block(text.size() + 1, 16));
-  std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
-
-// The growth rule of structs (types.h): what the caller's headers know of it.
-Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first,
-                    std::uint32_t known) {
-  std::uint32_t size = 0;
-  if (!from) return null_argument(function, type);
-  std::memcpy(&size, from, sizeof size);
-  if (size < first)
-    return Status::error(ErrorId::bad_struct_size, format("%s: %s: found a struct_size of %u, expected at least %u",
-                                                          function, type, size, first));
-  for (std::uint32_t i = known; i < size; ++i)
-    if (static_cast<const unsigned char *>(from)[i] != 0)
-      return Status::error(ErrorId::unknown_field,
-                           format("%s: %s: found a field that this library does not know", function, type));
-  return {};
-}
-
-// A struct of the caller's, whatever its age: what an older caller does not have is zero.
-template <class T>
-Status read_struct(const char *function, const char *type, const T *from, std::uint32_t first, T *out) {
-  QR_RETURN_IF_ERROR(check_struct(function, type, from, first, sizeof(T)));
-  std::memset(out, 0, sizeof(T));
-  std::memcpy(out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
-  return {};
-}
 
 Status read_source_of(const char *function, const qr_model_source *from, qr_model_source *out) {
   QR_RETURN_IF_ERROR(read_struct(function, "qr_model_source", from, QR_MODEL_SOURCE_FIRST_SIZE, out));
@@ -121,7 +43,7 @@ class Call {
     }
     if (!from->signal && !told_.report) return {};
     qr_signal *own = nullptr;
-    QR_RETURN_IF_ERROR(from_library(
+    QR_RETURN_IF_ERROR(side::from_library(
         qr::Status(from->signal ? qr_signal_derive(from->signal, &own) : qr_signal_create(runtime, &own))));
     own_ = qr::Signal(own);
     progress_.self = this;
@@ -152,20 +74,8 @@ class Call {
 // One call at a time on a quantizer.
 template <class Body>
 qr_status *with(qr_quantizer *quantizer, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
-  return guard(
-      [&]() -> Status {
-        if (!quantizer) return null_argument(function, "quantizer");
-        if (quantizer->in_use.exchange(true))
-          return Status::error(
-              ErrorId::overlapping_calls,
-              format("%s: found another call on the same quantizer, expected one at a time", function));
-        struct Leave {
-          std::atomic<bool> &flag;
-          ~Leave() { flag = false; }
-        } leave{quantizer->in_use};
-        return body(*quantizer->object);
-      },
-      function);
+  return side::with(
+      quantizer, "quantizer", [&](qr_quantizer &held) { return body(*held.object); }, function);
 }
 
 // A call that writes: `body` gets where to.
@@ -188,20 +98,6 @@ qr_status *write_with(qr_quantizer *quantizer, const qr_target *target, const ch
       function);
 }
 
-qr_string text(std::string_view from) { return {from.data(), from.size()}; }
-
-template <class T>
-void write_struct(const T &from, T *out) noexcept {
-  const std::uint32_t size = out->struct_size;
-  std::memcpy(out, &from, size < sizeof(T) ? size : sizeof(T));
-  out->struct_size = size;
-}
-
-Status out_of_range(const char *function, std::uint64_t index, std::uint64_t count) {
-  return Status::error(ErrorId::index_out_of_range,
-                       format("%s: found the index %llu, expected one under %llu", function, index, count));
-}
-
 }  // namespace
 
 extern "C" {
@@ -216,8 +112,8 @@ qr_status *qr_quantize_option_at(uint64_t index, qr_quantize_option *out_option)
                                     sizeof(qr_quantize_option)));
     const OptionText &row = option_texts()[index];
     qr_quantize_option out = QR_QUANTIZE_OPTION_INIT;
-    out.key = text(row.key), out.values = text(row.values), out.default_value = text(row.fallback);
-    out.help = text(row.help);
+    out.key = to_c(row.key), out.values = to_c(row.values), out.default_value = to_c(row.fallback);
+    out.help = to_c(row.help);
     write_struct(out, out_option);
     return {};
   });

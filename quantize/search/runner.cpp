@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/runner.h"
 
+#include "base/side_edge.h"
 #include "quantize/stop.h"
 
 namespace quarry::quantize {
 
-Status from_library(const qr::Status &status) {
-  if (status.ok()) return {};
-  Status out = Status::foreign(status.code(), status.id(), status.message(), status.hint());
-  for (std::uint64_t i = 0; i < status.detail_count(); ++i) out.with(status.detail(i).first, status.detail(i).second);
-  return out;
-}
+Status from_library(const qr::Status &status) { return side::from_library(status); }
 
 Result<Unique<Runner>> Runner::make(qr_runtime *runtime, const qir::Graph &graph, const Vector<std::int32_t> &outputs,
                                     unsigned threads, qr_signal *signal, std::string_view backend) {

@@ -11,7 +11,7 @@
 
 namespace quarry::quantize {
 
-// What the library says, as a status of ours.
+// side::from_library, once in this library: it is called in many places.
 Status from_library(const qr::Status &status);
 
 inline void tell(const qr_progress *progress, std::uint64_t done, std::uint64_t total, std::string_view what) {

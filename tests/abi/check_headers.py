@@ -70,7 +70,7 @@ int use(qr::Session &session, qr::Signal &signal) {
   profile.clear();
   const qr::CallStatus status = session.try_run(in, out, &signal, &profile);
   const qr::Result<float *> data = out[0].try_data<float>();
-  return status.ok() && data.ok() && session.try_inputs().ok() && qr::Quantizer::try_options().ok();
+  return status.ok() && data.ok() && session.try_inputs().ok() && qr::Quantizer::try_options().ok() && qr::Sampler::try_create().ok();
 }
 """
 cpp_body = including(cpp_headers) + "int use(qr::Session &session, qr::Signal &signal);\n" + USE

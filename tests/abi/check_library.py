@@ -19,9 +19,11 @@ def output(*command):
 
 exported = {line.split()[-1].split("@")[0] for line in output(nm, "-D", "--defined-only", library).splitlines() if line.split()[1] not in "Aa"}
 declared = set()
-of_quantize = "quantize" in os.path.basename(library)
+# Libraries beside libquarry, each with a header of its own.
+beside = {"quantize.h", "generate.h", "tokenizer.h"}
+part = next((header[:-2] for header in beside if header[:-2] in os.path.basename(library)), "")
 for header in os.listdir(os.path.join(include, "quarry")):
-    if header.endswith(".h") and header != "backend.h" and (header == "quantize.h") == of_quantize:
+    if header.endswith(".h") and header != "backend.h" and (header == part + ".h" if part else header not in beside):
         declared |= set(re.findall(r"^QR_API[^;(]*?\b\*?(qr_[a-z0-9_]+)\(", open(os.path.join(include, "quarry", header)).read(), re.M))
 for name in sorted(exported - declared):
     problems.append(f"exported but not declared in a public header: {name}")
@@ -29,11 +31,11 @@ for name in sorted(declared - exported):
     problems.append(f"declared in a public header but not exported: {name}")
 needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output(readelf, "-d", library))
 for name in needed:
-    if not of_quantize and ("proto" in name or "onnx" in name) or "OpenCL" in name:
+    if part != "quantize" and ("proto" in name or "onnx" in name) or "OpenCL" in name:
         problems.append(f"needs {name}")
 soname = re.findall(r"\(SONAME\).*\[(.*)\]", output(readelf, "-d", library))
 major = re.search(r"#define QR_ABI_MAJOR (\d+)", open(os.path.join(include, "quarry", "version.h")).read()).group(1)
-expected = f"libquarry{'-quantize' if of_quantize else ''}.so.{major}"
+expected = f"libquarry{'-' + part if part else ''}.so.{major}"
 if soname != [expected]:
     problems.append(f"soname is {soname}, expected {expected} (QR_ABI_MAJOR)")
 if int(limit_kb):

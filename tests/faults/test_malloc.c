@@ -2,32 +2,8 @@
 /* Fails the Nth malloc of the process (protobuf's, the C++ library's and the dynamic linker's included) while a model
  * is opened, a session made and run. A failure must come back as a status: no crash, no abort. What other libraries
  * leak of their own on that way is theirs. */
-#include <errno.h>
-#include <malloc.h>
-
 #include "capi_test.h"
-
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *ptr, size_t size);
-extern void *__libc_memalign(size_t align, size_t size);
-
-static uint64_t calls, fail_at;
-static int fails(void) {
-  if (!__atomic_load_n(&fail_at, __ATOMIC_RELAXED)) return 0;
-  if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) != fail_at) return 0;
-  errno = ENOMEM;
-  return 1;
-}
-void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
-void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
-void *realloc(void *ptr, size_t size) { return fails() ? NULL : __libc_realloc(ptr, size); }
-int posix_memalign(void **out, size_t align, size_t size) {
-  void *ptr = fails() ? NULL : __libc_memalign(align, size);
-  if (!ptr) return ENOMEM;
-  *out = ptr;
-  return 0;
-}
+#include "failing_malloc.h"
 
 static const char *container;
 
@@ -57,11 +33,9 @@ static void fail_every_malloc(const char *path) {
   for (n = 1;; ++n) {
     qr_status *status;
     uint64_t made;
-    __atomic_store_n(&calls, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&fail_at, n, __ATOMIC_RELAXED);
+    fail_malloc(n);
     status = open_and_run(runtime, path);
-    made = __atomic_load_n(&calls, __ATOMIC_RELAXED);
-    __atomic_store_n(&fail_at, 0, __ATOMIC_RELAXED);
+    made = stop_failing_malloc();
     if (made < n) {
       OK(status);
       break;

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import wave
 
-from onnx_file import F32, initializer, onnx_file, onnx_node
+from onnx_file import F32, I64, initializer, number, onnx_file, onnx_node
 from program import build, environment, field, finish, new_folder, png_rows, require, root, shared, write_png
 
 models, images = os.path.join(shared, "models"), os.path.join(shared, "images")
@@ -22,8 +22,8 @@ python = sys.argv[3] if len(sys.argv) > 3 else None
 folder = new_folder()
 
 
-def run(name, *args):
-    """What each form of an example prints."""
+def run_both(name, *args):
+    """What each form of an example prints, and what it says beside."""
     forms = {"C++": [os.path.join(build, "examples", "example-" + name)]}
     if python:
         forms["Python"] = [python, os.path.join(root, "examples", name, name + ".py")]
@@ -31,7 +31,11 @@ def run(name, *args):
         done = subprocess.run([*command, *args], capture_output=True, text=True, env=environment, timeout=300)
         require(f"{name} in {form}", done.returncode == 0, done.stderr[-2000:])
         if done.returncode == 0:
-            yield form, done.stdout
+            yield form, done.stdout, done.stderr
+
+
+def run(name, *args):
+    return ((form, printed) for form, printed, _ in run_both(name, *args))
 
 
 def overlap(a, b):
@@ -119,5 +123,17 @@ prompt = "1 3 34 9 22 4 3 18 20 7"
 story = prompt + " 9 3 5 3 6 10 16 4 25 3 6 8 4 13 4 3 17 5 12 3 5 3 14 10"
 for form, printed in run("llm", model("babyllama105_kv_f32"), "24", *prompt.split()):
     require(f"llm in {form}", printed.split() == story.split(), printed)
+
+# ---- speculative: the text of the model alone, whoever drafts: the model itself, or one that counts and is wrong nearly always
+counts = struct.pack(f"<{105 * 105}f", *(float(column == (row + 1) % 105) for row in range(105) for column in range(105)))
+with open(os.path.join(folder, "counts.onnx"), "wb") as file:
+    file.write(onnx_file([onnx_node("Gather", ["table", "input_ids"], ["logits"], name="logits"), onnx_node("Gather", ["rows", "input_ids"], ["x"], name="row"),
+                          onnx_node("Concat", ["past", "x"], ["present"], number("axis", 1), name="keep")], [("input_ids", I64, [1, "n"]), ("past", F32, [1, "k", 1])],
+                         [("logits", F32, [1, "n", 105]), ("present", F32, [1, "m", 1])],
+                         initializers=[initializer("table", F32, [105, 105], counts), initializer("rows", F32, [105, 1], bytes(420))]))
+for draft, least, most in ((model("babyllama105_kv_f32"), 5, 5), (os.path.join(folder, "counts.onnx"), 15, 24)):
+    for form, printed, told in run_both("speculative", model("babyllama105_kv_f32"), draft, "24", *prompt.split()):
+        require(f"speculative in {form}", printed.split() == story.split(), printed)
+        require(f"speculative in {form}: runs", least <= int(told.split()[0]) <= most, told)
 shutil.rmtree(folder, ignore_errors=True)
 finish()

@@ -14,7 +14,7 @@ import struct
 import subprocess
 
 from onnx_file import F32, onnx_file, onnx_node
-from program import check, digits, environment, finish, image, model, new_folder, npy, quarry, require, run, write_png
+from program import check, digits, environment, finish, image, model, new_folder, npy, quarry, require, root, run, write_png
 
 folder = new_folder()
 images = os.path.join(digits, "images")
@@ -72,9 +72,13 @@ write("examples/cases/one/test_data_set_0/input_0.pb", b"\x08\x01\x08\x01\x08\x0
 zeros = run("run", model, "--zeros", "--save", at("examples", "zeros"), "--json")
 result = bytes_of(at("examples", "zeros", "scores.npy"))[-40:]
 write("examples/cases/one/test_data_set_0/output_0.pb", b"\x08\x01\x08\x0a\x10\x01\x4a\x28" + result)
+with open(os.path.join(root, "tests", "capi", "decoder_model.h"), encoding="utf-8") as source:
+    write("examples/decoder.onnx", bytes(map(int, re.findall(r"\d+", re.search(r"decoder_model\[\] = \{(.*?)\}", source.read(), re.S)[1]))))
 tried = 0
 for command in commands:
     for line in examples[command]:
+        if "tokenizer.json" in line:  # check_tokenizer.py has one, where cargo is
+            continue
         # Where a folder of the user's own or one tensor's name is meant, it is put in.
         typed = line.replace("~/.local/share/bash-completion/completions/quarry", "completion").replace("TENSOR", "r1").replace("quarry ", f"'{quarry}' ")
         done = subprocess.run(["bash", "-ec", typed], cwd=at("examples"), capture_output=True, text=True, env=environment, timeout=300)

@@ -29,7 +29,7 @@ def run(*command, **kwargs):
 
 flags = run("pkg-config", "--cflags", "--libs", "quarry").split()
 # A machine that has the installed tree and nothing of a build's needs: no other package is asked for.
-alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
+alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize", "quarry-generate"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
 if alone.returncode != 0:
     sys.exit(f"FAILED: pkg-config of the installed tree alone: {alone.stderr}")
 libdir = os.path.dirname(os.path.dirname(pc[0]))
@@ -40,6 +40,7 @@ if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
 run("c++", "-std=c++17", f"{consumers.HERE}/consumer/quantize.cpp", "-o", f"{destdir}/quantize", *run("pkg-config", "--cflags", "--libs", "quarry-quantize").split())
+run("c++", "-std=c++17", f"{consumers.HERE}/consumer/generate.cpp", "-o", f"{destdir}/generate", *run("pkg-config", "--cflags", "--libs", "quarry-generate").split())
 consumers.page_project(root, f"{destdir}/page")
 run("cc", f"{destdir}/page/main.c", "-o", f"{destdir}/page/main", *flags)
 # The program starts from any prefix, also one that the tree was moved to after its installation, and finds there what belongs to it.
@@ -62,12 +63,13 @@ try:
             sys.exit(f"FAILED: pkg-config {what} of the moved tree is {told}, expected a folder below {moved}")
 finally:
     os.rename(moved, prefix)
-consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "program", "backend-cpu", "backend-cpu-reference"])
+consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "generate", "program", "backend-cpu", "backend-cpu-reference"])
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
 consumers.reads_a_digit(f"{destdir}/page/main", f"{root}/models/digits/digits.onnx", root, LD_LIBRARY_PATH=libdir)
 print("  ", run(f"{destdir}/quantize", f"{root}/models/digits", f"{destdir}/digits.qdq.onnx"))
+print("  ", run(f"{destdir}/generate", f"{root}/models/digits/digits.onnx"))
 consumers.reads_a_digit(f"{destdir}/page/main", f"{destdir}/digits.qdq.onnx", root, LD_LIBRARY_PATH=libdir)
 run(program, "compile", f"{root}/models/digits/digits.onnx", "-O", "compile.process=child", "-o", f"{destdir}/digits.qrm")
 print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])

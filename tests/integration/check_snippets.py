@@ -102,18 +102,20 @@ FRAMES = {
     ("README.md", "c", 0): (C, C_END.replace("return status", "if (scores.data == NULL) return 3;\nreturn status")),
     # A model that keeps nothing: what it says.
     ("docs/guide.md", "c", 0): (C + ONE + OPENED + STATUS, "return strcmp(qr_status_id(status), \"QR-R0023\");\n}\n"),
-    ("docs/guide.md", "c", 1): (C + OPENED + STATUS, "if (!status && size < 100) return 3;\nqr_string_destroy(data);\n" + C_END),
-    ("docs/guide.md", "c", 2): (C + ONE, C_END),
-    ("docs/guide.md", "c", 3): (C + TENSORS + OPENED + STATUS + """float room[2][3];
+    # A model that is no decoder: what it says.
+    ("docs/guide.md", "c", 1): ("#include <quarry/generate.h>\n" + C + OPENED + STATUS, "return strcmp(qr_status_id(status), \"QR-R0032\");\n}\n"),
+    ("docs/guide.md", "c", 2): (C + OPENED + STATUS, "if (!status && size < 100) return 3;\nqr_string_destroy(data);\n" + C_END),
+    ("docs/guide.md", "c", 3): (C + ONE, C_END),
+    ("docs/guide.md", "c", 4): (C + TENSORS + OPENED + STATUS + """float room[2][3];
 qr_tensor results[2] = {QR_TENSOR_INIT, QR_TENSOR_INIT};
 for (int i = 0; i < 2; ++i) results[i].data = room[i], results[i].size_bytes = sizeof room[i];
 (void)scores;
 const qr_tensor *inputs[2][1] = {{&image}, {&image}};
 qr_tensor *outputs[2][1] = {{&results[0]}, {&results[1]}};
 """, C_END),
-    ("docs/guide.md", "c", 4): (C + OPENED + STATUS, C_END),
-    ("docs/guide.md", "c", 5): (C + ONE + OPENED, "return 0;\n}\n"),
-    ("docs/guide.md", "c", 6): (C + OPENED + STATUS + "qr_options *options;\nstatus = qr_options_create(runtime, &options);\nif (!status) status =\n", C_END),
+    ("docs/guide.md", "c", 5): (C + OPENED + STATUS, C_END),
+    ("docs/guide.md", "c", 6): (C + ONE + OPENED, "return 0;\n}\n"),
+    ("docs/guide.md", "c", 7): (C + OPENED + STATUS + "qr_options *options;\nstatus = qr_options_create(runtime, &options);\nif (!status) status =\n", C_END),
     ("docs/embedding.md", "cpp", 0): (CPP, "return outputs.size() == 1 ? 0 : 3;\n}\n"),
     ("docs/embedding.md", "cpp", 1): (CPP, "return 0;\n}\n"),
     ("docs/quantize/program.md", "cpp", 0): ("#include <quarry/quantize.hpp>\n" + CPP + "std::vector<std::vector<float>> images(3, image);\nimages[1][7] = 1, images[2][9] = -1;\n",

@@ -9,13 +9,11 @@ import os
 import sys
 
 import numpy as np
-import onnx
 from onnx import TensorProto as T
-from onnx import helper as h
-from onnx import numpy_helper
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from decoders import Network, decoder  # noqa: E402
 from ort_session import make_session  # noqa: E402
 from program import build, check, finish, new_folder, require, run, shared  # noqa: E402
 
@@ -23,72 +21,9 @@ folder = new_folder()
 rng = np.random.default_rng(4)
 
 
-class Network:
-    def __init__(self):
-        self.nodes, self.initializers, self.count = [], [], 0
-
-    def const(self, value):
-        self.count += 1
-        self.initializers.append(numpy_helper.from_array(np.asarray(value), f"k{self.count}"))
-        return f"k{self.count}"
-
-    def weights(self, *shape):
-        return self.const((rng.standard_normal(shape) / np.sqrt(shape[-2] if len(shape) > 1 else 1)).astype(np.float32))
-
-    def node(self, op, *inputs, outputs=None, **attributes):
-        self.count += 1
-        made = outputs or [f"t{self.count}"]
-        self.nodes.append(h.make_node(op, list(inputs), made, **attributes))
-        return made[0]
-
-    def save(self, name, inputs, outputs):
-        graph = h.make_graph(self.nodes, name, [h.make_tensor_value_info(n, t, s) for n, t, s in inputs],
-                             [h.make_tensor_value_info(n, t, s) for n, t, s in outputs], self.initializers)
-        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9)
-        onnx.checker.check_model(model, full_check=True)
-        path = os.path.join(folder, name + ".onnx")
-        onnx.save(model, path)
-        return path
-
-
-def decoder(name, half=False):
-    """Two layers of attention with causal masks; caches as exporters write them: [batch, heads, past, size], joined along axis 2."""
-    n, heads, size, words = Network(), 3, 8, 40
-    kind = T.FLOAT16 if half else T.FLOAT
-    x = n.node("Gather", n.weights(words, heads * size), "input_ids")
-    inputs, outputs = [("input_ids", T.INT64, [1, "seq"])], [("logits", T.FLOAT, [1, "seq", words])]
-    new = n.node("Gather", n.node("Shape", "input_ids"), n.const(np.array(1)))
-    for layer in range(2):
-        def head_first(rows):
-            return n.node("Transpose", n.node("Reshape", rows, n.const(np.array([0, 0, heads, size]))), perm=[0, 2, 1, 3])
-
-        normal = n.node("LayerNormalization", x, n.const(np.ones(heads * size, np.float32)), axis=-1)
-        parts = [head_first(n.node("MatMul", normal, n.weights(heads * size, heads * size))) for _ in range(3)]
-        whole = []
-        for kv, part in zip(("key", "value"), parts[1:]):
-            past, present = f"past_key_values.{layer}.{kv}", f"present.{layer}.{kv}"
-            inputs.append((past, kind, [1, heads, "past_sequence_length", size]))
-            outputs.append((present, kind, [1, heads, "past_sequence_length + seq", size]))
-            part = n.node("Cast", part, to=T.FLOAT16) if half else part
-            n.node("Concat", past, part, outputs=[present], axis=2)
-            whole.append(n.node("Cast", present, to=T.FLOAT) if half else present)
-        total = n.node("Gather", n.node("Shape", whole[0]), n.const(np.array(2)))
-        zero, one = n.const(np.array(0)), n.const(np.array(1))
-        columns = n.node("Range", zero, total, one)
-        rows = n.node("Add", n.node("Range", zero, new, one), n.node("Sub", total, new))
-        hidden = n.node("Greater", n.node("Unsqueeze", columns, n.const(np.array([0]))), n.node("Unsqueeze", rows, n.const(np.array([1]))))
-        mask = n.node("Where", hidden, n.const(np.array(-1e9, np.float32)), n.const(np.array(0, np.float32)))
-        scores = n.node("Mul", n.node("MatMul", parts[0], n.node("Transpose", whole[0], perm=[0, 1, 3, 2])), n.const(np.array(size ** -0.5, np.float32)))
-        seen = n.node("MatMul", n.node("Softmax", n.node("Add", scores, mask), axis=-1), whole[1])
-        joined = n.node("Reshape", n.node("Transpose", seen, perm=[0, 2, 1, 3]), n.const(np.array([0, 0, heads * size])))
-        x = n.node("Add", x, n.node("MatMul", joined, n.weights(heads * size, heads * size)))
-    n.node("MatMul", x, n.weights(heads * size, words), outputs=["logits"])
-    return n.save(name, inputs, outputs), [rng.integers(0, words, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
-
-
 def streaming(name, kind):
     """Frames through a convolution that keeps its last ones, and a recurrent layer."""
-    n, channels, width = Network(), 6, 5
+    n, channels, width = Network(folder, rng), 6, 5
     joined = n.node("Concat", "conv_cache", "x", axis=2)
     n.node("Slice", joined, n.const(np.array([-2])), n.const(np.array([2 ** 40])), n.const(np.array([2])), outputs=["conv_cache_out"])
     steps = n.node("Transpose", n.node("Tanh", n.node("Conv", joined, n.weights(width, channels, 3))), perm=[2, 0, 1])
@@ -160,7 +95,7 @@ def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed
             require(f"{name}: bytes", report["state"]["bytes"] >= kept_bytes, str(report["state"]))
 
 
-path, pieces = decoder("decoder")
+path, pieces = decoder(Network(folder, rng), "decoder"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
 compare("decoder", path, pieces)
 check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")
 ids = os.path.join(folder, "decoder_0.npy")
@@ -175,7 +110,7 @@ if any(device["usable"] for one in json.loads(run("doctor", "--json").stdout)["b
 else:
     print("   on gpu: skipped, there is no device")
 check("no pairs", run("run", os.path.join(folder, "decoder.onnx"), "--state", "input_ids:logits", ids), 3, "QR-R0021")
-compare("halves", *decoder("halves", half=True), tolerance=5e-3)
+compare("halves", decoder(Network(folder, rng), "halves", half=True), pieces, tolerance=5e-3)
 for kind in ("GRU", "LSTM"):
     compare(kind.lower(), *streaming(kind.lower(), kind), growing=False)
 models = os.path.join(shared, "models")

@@ -32,26 +32,28 @@ def run(*command, status=0):
 shutil.rmtree(destdir, ignore_errors=True)
 run("meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", destdir)
 pc = sorted(glob.glob(destdir + "/**/*.pc", recursive=True))
-if [os.path.basename(p) for p in pc] != ["quarry-prepare.pc", "quarry-quantize.pc", "quarry.pc"]:
-    sys.exit(f"FAILED: installed {pc}, expected quarry-prepare.pc, quarry-quantize.pc and quarry.pc")
+if [os.path.basename(p) for p in pc] != ["quarry-generate.pc", "quarry-prepare.pc", "quarry-quantize.pc", "quarry.pc"]:
+    sys.exit(f"FAILED: installed {pc}, expected quarry-generate.pc, quarry-prepare.pc, quarry-quantize.pc and quarry.pc")
 libraries = {os.path.basename(p) for p in glob.glob(destdir + "/**/lib*", recursive=True) if os.path.isfile(p)}
-if libraries != {"libquarry.a", "libquarry-prepare.a", "libquarry-quantize.a"}:
-    sys.exit(f"FAILED: installed {sorted(libraries)}, expected libquarry.a, libquarry-prepare.a and libquarry-quantize.a")
+if libraries != {"libquarry.a", "libquarry-prepare.a", "libquarry-quantize.a", "libquarry-generate.a"}:
+    sys.exit(f"FAILED: installed {sorted(libraries)}, expected libquarry.a, libquarry-prepare.a, libquarry-quantize.a and libquarry-generate.a")
 # The system root is for the tree under DESTDIR alone, so protobuf's own folders are not asked for again.
 environment.update(PKG_CONFIG_PATH=os.path.dirname(pc[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
 flags = run("pkg-config", "--static", "--cflags", "--libs", "quarry").split()
 print("   pkg-config --static --libs quarry:", " ".join(f for f in flags if f.startswith("-l")))
-hello, digits, quantize = destdir + "/hello", destdir + "/digits", destdir + "/quantize"
+hello, digits, quantize, generate = (f"{destdir}/{name}" for name in ("hello", "digits", "quantize", "generate"))
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", hello, *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", digits, *flags)
 run("c++", "-std=c++17", f"{consumers.HERE}/consumer/quantize.cpp", "-o", quantize, *run("pkg-config", "--static", "--cflags", "--libs", "quarry-quantize").split())
+run("c++", "-std=c++17", f"{consumers.HERE}/consumer/generate.cpp", "-o", generate, *run("pkg-config", "--static", "--cflags", "--libs", "quarry-generate").split())
 print("  ", run(quantize, f"{root}/models/digits", f"{destdir}/digits.qdq.onnx"))
+print("  ", run(generate, f"{root}/models/digits/digits.onnx"))
 for arguments in ((f"{root}/models/digits/digits.onnx", "cpu-reference"), (f"{root}/models/digits/digits.onnx", "cpu"), (container,)):
     print("  ", run(hello, *arguments))
 print("  ", run(digits, f"{root}/models/digits", f"{root}/models/digits/digits.onnx", container).splitlines()[-1])
-if consumers.check_cmake(destdir, f"{destdir}/cmake", root, ["prepare", "quantize", "backend-cpu", "backend-htp"], container):
-    hello, digits, quantize = (f"{destdir}/cmake/{name}" for name in ("hello", "digits", "quantize"))
-for program in (hello, digits, quantize):
+if consumers.check_cmake(destdir, f"{destdir}/cmake", root, ["prepare", "quantize", "generate", "backend-cpu", "backend-htp"], container):
+    hello, digits, quantize, generate = (f"{destdir}/cmake/{name}" for name in ("hello", "digits", "quantize", "generate"))
+for program in (hello, digits, quantize, generate):
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
     if any("quarry" in name for name in needed):
         sys.exit(f"FAILED: {program} needs {needed}, expected no library of Quarry's")

@@ -20,7 +20,7 @@ project = f"{work}/project"
 shutil.rmtree(work, ignore_errors=True)
 consumers.page_project(root, project, "meson.build")
 with open(f"{project}/meson.build", "a", encoding="utf-8") as file:  # the other names of the wrap's
-    file.write("dependency('quarry-quantize')\ndependency('quarry-prepare')\n")
+    file.write("dependency('quarry-quantize')\ndependency('quarry-prepare')\ndependency('quarry-generate')\n")
 os.makedirs(f"{project}/subprojects")
 with open(f"{root}/packaging/quarry.wrap", encoding="utf-8") as file:
     wrap = file.read()
@@ -33,9 +33,9 @@ if changes.returncode != 0 or changes.stdout.strip():
     os.symlink(root, f"{project}/subprojects/quarry")
 # Found by pkg-config, an installed Quarry would do as well: it is the subproject that is tried here. Backends are left out: they take minutes.
 quick = ["-Dquarry:default_library=shared", "-Dquarry:static_backends=", "-Dquarry:optimization=0", "-Dquarry:debug=false", "-Dquarry:b_pch=false", "-Dquarry:optimise_subproject=false"]
-consumers.run("meson", "setup", f"{work}/build", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare", *quick, *sys.argv[3:])
+consumers.run("meson", "setup", f"{work}/build", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare,quarry-generate", *quick, *sys.argv[3:])
 # As it comes, a project is not optimised; what runs networks is all the same.
-consumers.run("meson", "setup", f"{work}/plain", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare", "-Dquarry:b_pch=false", *sys.argv[3:])
+consumers.run("meson", "setup", f"{work}/plain", project, "--force-fallback-for=quarry,quarry-quantize,quarry-prepare,quarry-generate", "-Dquarry:b_pch=false", *sys.argv[3:])
 with open(f"{work}/plain/compile_commands.json", encoding="utf-8") as file:
     commands = {entry["output"]: entry["command"].split() for entry in json.load(file)}
 for what, wanted in (("kernels/cpu", "-O3"), ("backends/cpu-reference", "-O2"), ("passes", "-Os")):

@@ -65,6 +65,8 @@ def check_cmake(tree, build, root, components, container=None):
     if "quantize" in components:
         print("  ", run(f"{build}/quantize", digits, f"{build}/digits.qdq.onnx"))
         reads_a_digit(f"{build}-page/out/main", f"{build}/digits.qdq.onnx", root)
+    if "generate" in components:
+        print("  ", run(f"{build}/generate", f"{digits}/digits.onnx"))
     if "program" in components and not os.path.exists(compiled):
         sys.exit("FAILED: quarry::program has compiled nothing")
     # A C program in a project that knows no C++, and what is refused in words.

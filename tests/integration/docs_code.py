@@ -37,13 +37,13 @@ def write(folder, name, text):
 
 
 def flags(folder, code=""):
-    packages = ["quarry", *(["quarry-quantize"] if "quarry/quantize.h" in code else [])]
+    packages = ["quarry", *(f"quarry-{part}" for part in ("quantize", "generate") if f"quarry/{part}.h" in code)]
     return run("pkg-config", "--cflags", "--libs", *packages, folder=folder).split()
 
 
 def c(folder, code):
     write(folder, "cookbook.c", code)
-    run("cc", "-std=c11", *WARNINGS, "cookbook.c", *flags(folder), "-o", "cookbook", folder=folder)
+    run("cc", "-std=c11", *WARNINGS, "cookbook.c", *flags(folder, code), "-o", "cookbook", folder=folder)
     return run("./cookbook", folder=folder)
 
 

@@ -44,6 +44,7 @@ int run_program(int argc, char **argv) {
 #endif
   register_diff(app, action);
   register_quantize(app, action, tells_of_quantize(argc, argv));
+  register_chat(app, action);
   register_bench(app, action);
   register_doctor(app, action);
   register_options(app, action);

@@ -4,13 +4,10 @@
 
 #include <quarry/quantize.h>
 
-#include "base/os/library.h"
-#include "tools/console/failure.h"
+#include "tools/console/side_library.h"
 
 namespace tools {
 namespace {
-
-constexpr const char *kLibrary = QR_QUANTIZE_FILE;
 
 // QR_QUANTIZE_CALL(name, parameters, arguments)
 #define QR_QUANTIZE_CALLS                                                                                              \
@@ -54,19 +51,10 @@ QuantizeCalls quantize_calls;  // of this program's one thread of commands; fill
 
 void open_quantize_library() {
   if (quantize_calls.qr_quantizer_destroy) return;
-  void *const library = quarry::os::open_library(kLibrary);
-  if (!library)
-    throw Failure(std::string("`quarry quantize` needs ") + kLibrary + ": " + quarry::os::library_error().c_str(),
-                  "install libquarry-quantize beside libquarry (in a build folder: `ninja`)");
-  const auto find = [&](const char *name) {
-    void *const found = quarry::os::find_symbol(library, name);
-    if (!found)
-      throw Failure(std::string(kLibrary) + ": found no function " + name + ", expected that of this program's release",
-                    "install quarry and libquarry-quantize of one release");
-    return found;
-  };
+  const SideLibrary library(QR_QUANTIZE_FILE, "quarry quantize",
+                            "install libquarry-quantize beside libquarry (in a build folder: `ninja`)");
 #define QR_QUANTIZE_CALL(result, name, parameters, arguments) \
-  quantize_calls.name = reinterpret_cast<result(*) parameters>(find(#name));
+  quantize_calls.name = reinterpret_cast<result(*) parameters>(library.function(#name));
   QR_QUANTIZE_CALLS
 #undef QR_QUANTIZE_CALL
 }

@@ -31,6 +31,7 @@ void register_inspect(CLI::App &app, Action &action);
 void register_verify(CLI::App &app, Action &action);
 void register_conform(CLI::App &app, Action &action);
 void register_quantize(CLI::App &app, Action &action, bool with_options);  // which libquarry-quantize lists
+void register_chat(CLI::App &app, Action &action);
 void register_bench(CLI::App &app, Action &action);
 void register_doctor(CLI::App &app, Action &action);
 void register_options(CLI::App &app, Action &action);

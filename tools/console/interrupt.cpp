@@ -28,6 +28,8 @@ Interruptible::~Interruptible() {
 
 int interrupted() noexcept { return os::noted_interrupt(); }
 
+bool forget_ctrl_c() noexcept { return os::forget_ctrl_c(); }
+
 const char *interrupt_name() noexcept { return os::interrupt_name(interrupted()); }
 
 void end_by_interrupt() {

@@ -27,6 +27,8 @@ class Interruptible {
 
 // The signal that was noted; 0: none.
 int interrupted() noexcept;
+// Whether it was Ctrl-C, which is forgotten then: it stopped a part of the work and not the program.
+bool forget_ctrl_c() noexcept;
 // "SIGINT".
 const char *interrupt_name() noexcept;
 // Says what the program was stopped by and ends it by that signal, so that its parent sees why; returns when there was

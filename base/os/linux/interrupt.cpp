@@ -57,6 +57,11 @@ void release_interrupt_waiter() noexcept { ::sem_post(&woken); }
 
 int noted_interrupt() noexcept { return noted.load(); }
 
+bool forget_ctrl_c() noexcept {
+  int number = SIGINT;
+  return noted.compare_exchange_strong(number, 0);
+}
+
 const char *interrupt_name(int number) noexcept {
   switch (number) {
     case SIGINT: return "SIGINT";

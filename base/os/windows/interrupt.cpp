@@ -42,6 +42,11 @@ void release_interrupt_waiter() noexcept { ReleaseSemaphore(woken, 1, nullptr); 
 
 int noted_interrupt() noexcept { return noted.load(); }
 
+bool forget_ctrl_c() noexcept {
+  int number = number_of_event(CTRL_C_EVENT);
+  return noted.compare_exchange_strong(number, kNone);
+}
+
 const char *interrupt_name(int number) noexcept {
   switch (number) {
     case number_of_event(CTRL_C_EVENT): return "Ctrl-C";

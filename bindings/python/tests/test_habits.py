@@ -170,7 +170,7 @@ def arguments_of(text, begin):
 def hints_of_the_library():
     with open(os.path.join(ROOT, "base", "error_ids.inc"), encoding="utf-8") as file:
         yield from re.findall(r'^QR_ERROR\(\w+, "[^"]+", \w+, "(.*)"\)', file.read(), re.M)
-    for part in ("backends", "base", "formats", "graph", "loader", "passes", "prepare", "quantize", "runtime"):
+    for part in ("backends", "base", "formats", "generate", "graph", "loader", "passes", "prepare", "quantize", "runtime"):
         for folder, _, names in os.walk(os.path.join(ROOT, part)):
             for name in names:
                 if name.endswith((".cpp", ".h")):

@@ -266,11 +266,11 @@ class GroupQueryAttention {
       made.set("left_window_size", window - 1);
     // One batch entry has no gap between its past and what is new.
     const bool first = length_ == total_ && !of_run_, grows = past_ + length_ == total_ && batch_ == 1;
-    if (past_ == 0 || (grows && !first)) {
+    if (past_ == 0 || open_ || (grows && !first)) {
       made.set("q_num_heads", heads_.query);
       made.set("kv_num_heads", heads_.key);
       made.inputs.resize(6, qir::kAbsent);
-      if (past_ > 0) made.inputs.set(4, node_.in(3)), made.inputs.set(5, node_.in(4));
+      if (past_ != 0) made.inputs.set(4, node_.in(3)), made.inputs.set(5, node_.in(4));
       return node_.finish(std::move(made), 3);
     }
     QR_ASSIGN_OR_RETURN(const std::int32_t queries, heads_first(node_, q, heads_.query, "query/heads"));
@@ -308,17 +308,18 @@ class GroupQueryAttention {
     QR_ASSIGN_OR_RETURN(heads_, heads_of(node_));
     heads_.key = node_.get_int("kv_num_heads", 0);
     const qir::Shape &q = node_.tensor(0).shape;
-    if (heads_.key < 1 || q.size() != 3 || q[0] < 1 || q[1] < 1 || q[2] < 1)
+    if (heads_.key < 1 || q.size() != 3 || q[0] < 1 || q[1] == 0 || q[2] < 1)
       return node_.error(ErrorId::onnx_attribute,
-                         "expected kv_num_heads and a query [batch, length, hidden] of a known shape");
+                         "expected kv_num_heads and a query [batch, length, hidden] of a known batch and width");
     batch_ = q[0], length_ = q[1];
     size_ = q[2] / (node_.has(1) ? heads_.query : heads_.query + 2 * heads_.key);
     if (node_.has(3)) {
       const qir::Shape &past = node_.tensor(3).shape;
-      if (past.size() != 4 || past[2] < 0)
-        return node_.error(ErrorId::onnx_attribute, "the length of its past keys is not known");
+      if (past.size() != 4) return node_.error(ErrorId::onnx_attribute, "its past keys are not of rank 4");
       past_ = past[2];
     }
+    open_ = length_ < 0 || past_ < 0;
+    if (open_) return check_open();
     const qir::Tensor &total = node_.tensor(6);
     std::int32_t value = 0;
     if (total.dtype != DType::I32 || (total.is_constant && total.data.size < sizeof value))
@@ -330,6 +331,16 @@ class GroupQueryAttention {
       return node_.error(ErrorId::onnx_attribute,
                          "total_sequence_length is %d, expected at least the %lld of its query", value, length_);
     return {};
+  }
+  // Lengths that are left to the runs: the cache grows, and of one row everything in it counts, whatever the two inputs
+  // say (that is what they say of one row without gaps).
+  Status check_open() const {
+    if (batch_ == 1 && past_ <= 0) return {};
+    return node_.error(
+        ErrorId::onnx_attribute,
+        "leaves its lengths to the runs, with a batch of %lld and a past of %lld, expected one row and a "
+        "past that grows, or lengths that are bound (option shape)",
+        batch_, past_);
   }
   // A number of the run: without a past it is the query's length; a cache with room for all positions stays as long as
   // it is, and seqlens_k says what counts in it. Of several rows of the first tokens it would not say which.
@@ -363,6 +374,7 @@ class GroupQueryAttention {
   // [batch, length]: where each token stands.
   Result<std::int32_t> positions_of() {
     if (node_.has(9)) return node_.in(9);
+    if (open_) return open_positions();
     Vector<std::int64_t> steps;
     for (std::int64_t i = 0; i < length_; ++i) steps.push_back(i);
     const std::int32_t row = node_.ints("positions/steps", steps);
@@ -372,6 +384,27 @@ class GroupQueryAttention {
     QR_ASSIGN_OR_RETURN(const std::int32_t before, counts(1 - length_, "positions/before"));
     QR_ASSIGN_OR_RETURN(const std::int32_t column, unsqueeze(node_, before, {1}, "positions/column"));
     return node_.step(Op::Add, {column, row}, "positions");
+  }
+  // The same from the shapes of the run: past, past + 1, ...
+  Result<std::int32_t> open_positions() {
+    std::int32_t before = node_.builder.add_number(node_.name + "/positions/none", DType::I64, 0);
+    if (node_.has(3)) {
+      QR_ASSIGN_OR_RETURN(before, dimension(node_.in(3), 2, "positions/past"));
+    }
+    QR_ASSIGN_OR_RETURN(const std::int32_t fresh, dimension(node_.in(0), 1, "positions/new"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t end, node_.step(Op::Add, {before, fresh}, "positions/end"));
+    const std::int32_t one = node_.builder.add_number(node_.name + "/positions/one", DType::I64, 1);
+    QR_ASSIGN_OR_RETURN(const std::int32_t row, node_.step(Op::Range, {before, end, one}, "positions/row"));
+    return unsqueeze(node_, row, {0}, "positions");
+  }
+  // A dimension of a tensor, as a number of i64.
+  Result<std::int32_t> dimension(std::int32_t id, std::int64_t axis, std::string_view suffix) {
+    QR_ASSIGN_OR_RETURN(const std::int32_t shape, node_.shape_of(id, String(suffix) + "/shape"));
+    const std::int32_t index =
+        node_.builder.add_number(node_.name + "/" + String(suffix) + "/axis", DType::I64, static_cast<double>(axis));
+    qir::Node made = node_.make(Op::Gather, {shape, index}, suffix);
+    made.set("axis", std::int64_t{0});
+    return node_.step(std::move(made));
   }
   Result<std::int32_t> turned(std::int32_t id, std::int32_t positions, std::int64_t heads, std::string_view suffix) {
     if (!node_.has(7) || !node_.has(8))
@@ -404,6 +437,7 @@ class GroupQueryAttention {
   Heads heads_;
   std::int64_t batch_ = 0, length_ = 0, size_ = 0, past_ = 0, total_ = 0;
   bool of_run_ = false;  // the total is known only at run time: the cache's room stands for it
+  bool open_ = false;    // the lengths of the query and of its past are the runs'
 };
 
 }  // namespace

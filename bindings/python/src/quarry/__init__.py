@@ -14,6 +14,7 @@ from .errors import (
     Busy, Cancelled, Code, Corrupt, DeadlineExceeded, DeviceLost, Error, FailedPrecondition, Incompatible, Internal, InvalidArgument,
     NotFound, OutOfRange, PermissionDenied, ResourceExhausted, Unavailable, Unsupported,
 )
+from .generate import EndReason, Generator
 from .memory import Memory, MemoryTensor
 from .model import Model, Quantization, Reader, TensorInfo
 from .node_times import Event, NodeTime, NodeTimes
@@ -29,7 +30,7 @@ __version__ = version()
 
 __all__ = [
     "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
-    "DeviceLost", "Error", "Event", "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
+    "DeviceLost", "EndReason", "Error", "Event", "FailedPrecondition", "Generator", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
     "NodePath", "NodeTime", "NodeTimes", "NotFound", "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader",
     "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "State", "StateTensor", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",
     "bench", "check", "compile", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",

@@ -213,6 +213,7 @@ _CLASSES: Dict[int, Type[Error]] = {
 
 # What hints of the library call by the names of C.
 _IN_PYTHON: Dict[str, str] = {
+    "qr_generator_options.names": "the argument names", "qr_generator_options": "quarry.Generator(...)", "qr_generator_prompt": "Generator.prompt()", "qr_generator_rewind": "Generator.rewind()",
     "qr_memory_allocate": "quarry.Memory(...)", "qr_memory_import_fd": "Memory.import_fd()", "qr_memory_map": "Memory.access()", "qr_memory_unmap": "its end",
     "qr_model_check": "Model.check()", "qr_quantize_option_at": "quarry.quantize_options()", "qr_quantizer_write": "Quantizer.write()", "qr_session_abort": "Run.abort()", "qr_session_clone": "Session.clone()",
     "qr_session_create": "quarry.Session(...)", "qr_session_destroy": "Session.close()", "qr_session_recover": "Session.recover()", "qr_session_run": "Session.run()", "qr_session_submit": "Session.submit()",
@@ -223,7 +224,7 @@ _IN_PYTHON: Dict[str, str] = {
 
 def in_python(hint: str) -> str:
     """A hint by the names that a program in Python has."""
-    return re.sub(r"set data and size of the qr_string|qr_\w+", lambda found: _IN_PYTHON.get(found[0], found[0]), hint)
+    return re.sub(r"set data and size of the qr_string|qr_generator_options\.names|qr_\w+", lambda found: _IN_PYTHON.get(found[0], found[0]), hint)
 
 
 def refused(message: str, hint: str = "", kind: Type[Error] = InvalidArgument) -> Error:

@@ -9,31 +9,20 @@ import os
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
-from ._library import Text, ffi, library_path, new_struct, string_of, taken_text
-from .errors import LibraryMissing, WrongType, check, refused
+from ._library import Text, ffi, new_struct, string_of, taken_text
+from .beside import library
+from .errors import WrongType, check, refused
 from .interrupts import make
 from .model import CallOptions, External, OpenSource, Progress, Source, TensorInfo, tensor_info
 from .runtime import Handle, OptionInfo, Runtime, Signal, default_runtime
 from .targets import OpenTarget, Path, Target
 from .tensors import ArrayLike, Tensors
 
-SONAME = "libquarry-quantize.so.0"
 Sample = Union[ArrayLike, Sequence[ArrayLike], Mapping[str, ArrayLike]]
 """One array for a model of one input, several in the model's order, or a mapping by name."""
 
-_opened: List[Any] = []
-
-
 def _library() -> Any:
-    """Opened when it is first wanted: QUARRY_QUANTIZE_LIBRARY, what lies beside libquarry, else what the system's loader finds."""
-    if not _opened:
-        beside = os.path.join(os.path.dirname(library_path()), SONAME)
-        path = os.environ.get("QUARRY_QUANTIZE_LIBRARY") or (beside if os.path.exists(beside) else SONAME)
-        try:
-            _opened.append(ffi.dlopen(path))
-        except OSError as error:
-            raise refused(f"cannot open '{path}': {error}", f"set QUARRY_QUANTIZE_LIBRARY to the file of an installed {SONAME}", LibraryMissing) from None
-    return _opened[0]
+    return library("quantize")
 
 
 def quantize_options() -> List[OptionInfo]:
