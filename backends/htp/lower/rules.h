@@ -41,7 +41,7 @@ OnePosition take_one_position(qir::Window &w, std::uint32_t i);
 bool is_column_of(const qir::Window &w);
 void lay_column(qir::Window &w);
 // Of a result that is one column of one channel the library gives other elements, or zeros, where rows are padded; of
-// one row it does not: rows and columns change places.
+// one row it does not: rows and columns are exchanged.
 bool wants_turn(const qir::Window &w, std::int64_t channels);
 void turn(qir::Window &w);
 // Weights [k, k, 1, C] of a depthwise convolution, of kernels as wide as the stride: the library is wrong where a
