@@ -49,7 +49,7 @@ made() {
   source=$1 work=$2 out=$3
   tree=$work/tree build=$work/build
   for part in $only; do
-    case $part in linux | wheel | deb | jar | nuget | crates) needs_build=1 ;; esac
+    case $part in linux | wheel | deb | jar | nuget) needs_build=1 ;; esac
   done
   if [ -n "${needs_build-}" ]; then
     say "building $name in $work (all instruction sets; about $(minutes 900))"
