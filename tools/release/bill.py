@@ -16,8 +16,8 @@ import sys
 DEBIAN = {"FlatBuffers": "libflatbuffers-dev", "xxHash": "libxxhash-dev", "Protocol Buffers": "libprotobuf-dev", "ONNX": "libonnx-dev", "CLI11": "libcli11-dev",
           "JSON for Modern C++ (nlohmann-json)": "nlohmann-json3-dev", "stb_image": "libstb-dev"}
 LICENSES = {"MIT (Expat)": "MIT", "public domain or MIT": "MIT OR Unlicense"}
-# What a section of NOTICE says of its works; of the others nothing is in a release.
-RELATIONS = {"Part of": "CONTAINS", "Linked by": "DYNAMIC_LINK"}
+# What a section of NOTICE says of its works; of the others nothing is in a release (libquarry-tokenizer is not).
+RELATIONS = {"Part of libquarry,": "CONTAINS", "Part of the program": "CONTAINS", "Linked by": "DYNAMIC_LINK"}
 
 
 def works(notice):
