@@ -92,8 +92,7 @@ part_crates() {
   cp "$work"/crates/package/*.crate "$out/"
 }
 
-# As the module proxy packs it: every name begins with the module's and its version.
-part_go() { git -C "$source" archive --format=zip --prefix="quarry.dev/quarry@v$version/" "HEAD:bindings/go" >"$out/quarry-go-v$version.zip"; }
+part_go() { python3 "$source/tools/release/go_module.py" "$source" "$version" "$out/quarry-go-v$version.zip"; }
 
 part_windows() { python3 "$source/tools/release/windows.py" "${QUARRY_WINDOWS_BUILD:-$build-windows-onnx}" "$source" "$out/$name-windows-x86_64.zip"; }
 
