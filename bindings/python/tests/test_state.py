@@ -2,11 +2,12 @@
 """State that a session keeps from run to run."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import quarry
+
+onnx = pytest.importorskip("onnx")
+TensorProto, helper = onnx.TensorProto, onnx.helper
 
 
 def model() -> bytes:

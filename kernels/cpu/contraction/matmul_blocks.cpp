@@ -237,8 +237,13 @@ QR_INLINE void zeros_from(const BlockWeights &s, std::int64_t n, std::int64_t b,
 
 }  // namespace
 
-__attribute__((noinline, noclone)) void zero_shifts(const BlockWeights &s, std::int64_t row, int rows, std::int64_t n,
-                                                    float *shifts) noexcept {
+// Once, and no copies of it for some of its callers, which gcc alone makes.
+#if __has_attribute(noclone)
+#define QR_ONCE __attribute__((noinline, noclone))
+#else
+#define QR_ONCE __attribute__((noinline))
+#endif
+QR_ONCE void zero_shifts(const BlockWeights &s, std::int64_t row, int rows, std::int64_t n, float *shifts) noexcept {
   constexpr std::int64_t kSome = 64;
   VecF totals[kMostShifts] = {};
   for (std::int64_t b = 0; b < s.blocks; b += kSome) {

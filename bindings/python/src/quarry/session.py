@@ -543,8 +543,9 @@ class Run:
 
         Where the waiting alone ended, the DeadlineExceeded has the id QR-R0020 and `done` is False: the run has its arrays still.
         """
+        limit = nanoseconds(timeout)  # said of a run that has ended, too
         if not self.done:
-            watch, ended = Watch(home_of_signals(self.session.model.runtime), None, nanoseconds(timeout)), ffi.new("int32_t *")
+            watch, ended = Watch(home_of_signals(self.session.model.runtime), None, limit), ffi.new("int32_t *")
             try:
                 watch.call(lib.qr_session_wait, self.session._ptr, self.ticket, watch.c, ended)
             except Error:
