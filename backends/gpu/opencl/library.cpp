@@ -2,7 +2,6 @@
 #include "backends/gpu/opencl/library.h"
 
 #include <array>
-#include <cstdlib>
 
 #include "base/os/library.h"
 
@@ -66,7 +65,8 @@ Status check(const char *function, cl_int returned, std::string_view subject) {
 }
 
 Result<std::shared_ptr<const Library>> Library::open() {
-  const char *const named = std::getenv("QUARRY_OPENCL_PATH");
+  String room;
+  const char *const named = os::variable("QUARRY_OPENCL_PATH", room);
   void *handle = nullptr;
   String path;
   if (named && *named) {

@@ -237,8 +237,11 @@ QR_INLINE void zeros_from(const BlockWeights &s, std::int64_t n, std::int64_t b,
 
 }  // namespace
 
-__attribute__((noinline, noclone)) void zero_shifts(const BlockWeights &s, std::int64_t row, int rows, std::int64_t n,
-                                                    float *shifts) noexcept {
+#if !defined(__clang__)  // which makes no clones
+__attribute__((noclone))
+#endif
+__attribute__((noinline)) void
+zero_shifts(const BlockWeights &s, std::int64_t row, int rows, std::int64_t n, float *shifts) noexcept {
   constexpr std::int64_t kSome = 64;
   VecF totals[kMostShifts] = {};
   for (std::int64_t b = 0; b < s.blocks; b += kSome) {
