@@ -50,8 +50,10 @@ PROGRAMS = programs()
 def run(system, *arguments, status=0, timeout=3000, refusal=None):
     """What it printed. status None: whatever the exit status is. None where it failed and complained of `refusal`."""
     command, environment = PROGRAMS[system]
-    done = subprocess.run([*command, *arguments], capture_output=True, env=environment, timeout=timeout)
-    out, said = (text.decode("utf-8", "replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr))
+    # Not by pipes: wine's services, which a program may start, would hold them open.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
+        done = subprocess.run([*command, *arguments], stdin=subprocess.DEVNULL, stdout=printed, stderr=complained, env=environment, timeout=timeout)
+        out, said = (file.seek(0) or file.read().decode("utf-8", "replace").replace("\r\n", "\n") for file in (printed, complained))
     if refusal and done.returncode and refusal in said:
         return None
     if status is not None and done.returncode != status:

@@ -132,9 +132,10 @@ std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixe
 std::int64_t join_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t from_step) noexcept {
   const auto *x = reinterpret_cast<const std::uint8_t *>(from);
   std::int64_t i = 0;
-  for (; i + 16 <= pixels; i += 16)
-    vst3q_u8(reinterpret_cast<std::uint8_t *>(to) + 3 * i,
-             uint8x16x3_t{{vld1q_u8(x + i), vld1q_u8(x + from_step + i), vld1q_u8(x + 2 * from_step + i)}});
+  for (; i + 16 <= pixels; i += 16) {
+    const uint8x16x3_t v = {{vld1q_u8(x + i), vld1q_u8(x + from_step + i), vld1q_u8(x + 2 * from_step + i)}};
+    vst3q_u8(reinterpret_cast<std::uint8_t *>(to) + 3 * i, v);  // a macro of clang's
+  }
   return i;
 }
 std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t to_step) noexcept {
