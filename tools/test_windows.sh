@@ -145,8 +145,10 @@ if [ -n "$zig" ]; then
     [ ! -f "$build.digits-cpu.qrm" ] || numbers "$build.hello.exe" cpu
   else wrong "a program of mingw"; fi
   # What Microsoft's compiler would read, by clang in its way; its own headers are not needed, and not there.
+  own=$(dirname "$(readlink -f "$cross/../zig")")/lib/include
   for header in include/quarry/*.h; do
-    echo "#include <quarry/${header##*/}>" | "$cross/../zig" cc -target x86_64-windows-msvc -ffreestanding -fsyntax-only -std=c11 -Wall -Wextra -Werror -Iinclude -x c - >"$build.run.log" 2>&1 || wrong "$header, for Microsoft's compiler"
+    echo "#include <quarry/${header##*/}>" | "$cross/../zig" clang --target=x86_64-pc-windows-msvc -ffreestanding -fsyntax-only -std=c11 -Wall -Wextra -Werror -nostdinc -isystem "$own" -Iinclude -x c - >"$build.run.log" 2>&1 ||
+      wrong "$header, for Microsoft's compiler"
   done
   if made aarch64 "$build-arm64" dotprod,neon; then echo "Arm64: linked whole, no name is undefined" && read_dlls arm64 aarch64-windows-any "$build-arm64"
   else failed=1 && echo "Arm64: FAILED"; fi
