@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/os/console.h"
 #include "base/os/file.h"
 #include "base/os_error.h"
 #include "base/stop.h"
@@ -23,7 +24,7 @@ Status file_error(std::string_view kind, std::string_view path, int number) {
 
 Result<Vector<std::uint8_t>> read_file(std::string_view kind, std::string_view path) {
   const String name(path);
-  FILE *file = std::fopen(name.c_str(), "rb");
+  FILE *file = os::open_stream(name.c_str());
   if (!file) return file_error(kind, path, errno);
   // In pieces, between which it may be stopped.
   constexpr std::size_t kPiece = std::size_t{4} << 20;

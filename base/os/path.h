@@ -16,6 +16,16 @@ constexpr std::size_t last_separator(std::string_view path) noexcept {
   const std::size_t at = path.find_last_of("/\\");
   return at == path.npos && path.size() > 1 && path[1] == ':' ? 1 : at;
 }
+constexpr bool is_separator(char letter) noexcept { return letter == '/' || letter == '\\'; }
+// Whether a name may have it. ("a:b" is a second file inside a, or one of another drive.)
+constexpr bool fits_name(char letter) noexcept {
+  return static_cast<unsigned char>(letter) >= ' ' &&
+         std::string_view("/\\:*?\"<>|").find(letter) == std::string_view::npos;
+}
+// A part of a path that is the folder above: dots and spaces at the end of a name do not count.
+constexpr bool leads_up(std::string_view part) noexcept {
+  return part.starts_with("..") && part.find_first_not_of(". ") == part.npos;
+}
 // It names the same whatever the working folder is: "C:/x", "//server/x". ("/x" is of the working folder's drive.)
 constexpr bool is_absolute(std::string_view path) noexcept {
   const auto ends = [&](std::size_t i) { return path.size() > i && (path[i] == '/' || path[i] == '\\'); };
@@ -27,6 +37,11 @@ inline constexpr char kListSeparator = ':';  // between folders of a list
 #define QR_PROGRAM_SUFFIX ""
 // Of the last that ends a folder's name, npos: the name has no folder.
 constexpr std::size_t last_separator(std::string_view path) noexcept { return path.rfind('/'); }
+constexpr bool is_separator(char letter) noexcept { return letter == '/'; }
+// Whether a name may have it.
+constexpr bool fits_name(char letter) noexcept { return letter != '/' && letter != '\0'; }
+// A part of a path that is the folder above.
+constexpr bool leads_up(std::string_view part) noexcept { return part == ".."; }
 // It names the same whatever the working folder is.
 constexpr bool is_absolute(std::string_view path) noexcept { return path.starts_with('/'); }
 #endif

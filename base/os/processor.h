@@ -9,10 +9,14 @@
 namespace quarry::os {
 
 // The system's words of features (HWCAP, HWCAP2), for Arm, whose processors have no instruction that says them. What
-// the bits mean differs by processor.
+// the bits mean differs by processor: those of a 64-bit Arm stand below, by Linux's numbers on every system.
 struct FeatureWords {
-  unsigned long first, second;
+  std::uint64_t first, second;
 };
+inline constexpr std::uint64_t kArmNeon = 1u << 1, kArmCrc32 = 1u << 7, kArmAtomics = 1u << 8, kArmHalf = 1u << 9,
+                               kArmNeonHalf = 1u << 10, kArmRoundingProducts = 1u << 12, kArmDotProducts = 1u << 20,
+                               kArmSve = 1u << 22;
+inline constexpr std::uint64_t kArmSecondI8mm = 1u << 13, kArmSecondBf16 = 1u << 14;
 FeatureWords processor_features() noexcept;
 
 // What the system calls the processor, within `buffer`: its model, or else its kind ("aarch64"). Empty: it says

@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/os/file.h"
+#include "base/os/path.h"
 #include "base/stop.h"
 #include "formats/onnx/reasons.h"
 
@@ -170,7 +171,7 @@ bool is_cut_off(qir::Bytes data) {
 }  // namespace
 
 OpenFd Model::open_folder(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
+  const std::size_t slash = os::last_separator(path);
   const String folder = slash == std::string_view::npos ? String(".") : String(path.substr(0, slash + 1));
   return os::open_folder(folder.c_str());
 }

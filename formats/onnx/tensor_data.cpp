@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/onnx/tensor_data.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-
 #include <memory>
 
 #include "base/checked.h"
 #include "base/os/file.h"
 #include "base/os/mapping.h"
+#include "base/os/path.h"
 #include "base/os_error.h"
 
 namespace quarry::onnx_import {
@@ -33,13 +34,13 @@ Status external_error(std::string_view location, int number) {
 // A location may name files in and below the model's folder, nothing else.
 const char *bad_location(std::string_view location) {
   if (location.empty()) return "the model gives no location";
-  if (location.front() == '/') return "an absolute path is not followed";
+  if (os::is_separator(location.front())) return "an absolute path is not followed";
   if (location.find('\0') != std::string_view::npos) return "the path has a NUL byte";
-  for (std::size_t begin = 0; begin <= location.size();) {
-    const std::size_t end = std::min(location.find('/', begin), location.size());
-    if (location.substr(begin, end - begin) == "..")
-      return "a path that leaves the model's folder (\"..\") is not followed";
-    begin = end + 1;
+  for (std::size_t begin = 0, end = 0; end < location.size(); begin = end + 1) {
+    for (end = begin; end < location.size() && !os::is_separator(location[end]);) ++end;
+    const std::string_view part = location.substr(begin, end - begin);
+    if (os::leads_up(part)) return "a path that leaves the model's folder (\"..\") is not followed";
+    if (!std::ranges::all_of(part, os::fits_name)) return "the path has a letter that no name of a file may have here";
   }
   return nullptr;
 }

@@ -6,8 +6,6 @@
 #endif
 
 #if defined(__aarch64__)
-#include <asm/hwcap.h>
-
 #include "base/os/processor.h"
 #endif
 
@@ -45,8 +43,8 @@ const Isa *find_isa(std::string_view name) noexcept {
 // All that -march=armv8.2-a+dotprod+fp16 lets the compiler use, not dot products alone: atomics and rounding products
 // come with 8.1.
 bool has_dotprod() noexcept {
-  constexpr unsigned long kNeeded =
-      HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP | HWCAP_ATOMICS | HWCAP_ASIMDRDM | HWCAP_CRC32;
+  constexpr std::uint64_t kNeeded = os::kArmDotProducts | os::kArmNeonHalf | os::kArmHalf | os::kArmAtomics |
+                                    os::kArmRoundingProducts | os::kArmCrc32;
   return (os::processor_features().first & kNeeded) == kNeeded;
 }
 #endif

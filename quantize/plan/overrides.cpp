@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/os/console.h"
 #include "base/os_error.h"
 #include "base/text.h"
 #include "quantize/plan/yaml.h"
@@ -174,7 +175,7 @@ Result<Overrides> parse_overrides(std::string_view text, bool is_yaml, std::stri
 
 Result<Overrides> read_overrides(std::string_view path) {
   const String name(path);
-  FILE *file = std::fopen(name.c_str(), "rb");
+  FILE *file = os::open_stream(name.c_str());
   const auto failed = [&](int number) {
     return Status::error(os_error_id(number, ErrorId::io_error), format("option overrides: '%s' cannot be read: %s",
                                                                         printable(path, 1000), os_error_text(number)))

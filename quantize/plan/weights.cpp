@@ -231,17 +231,16 @@ void quantize_weights_as(const qir::Graph &graph, const Settings &settings, cons
     encode_places(graph, Places(weights.shape, *blocks, settings.block_size), grid, settings.clip_weights, constant);
     return;
   }
-  auto axis = weight_axis(node, weights.shape.size());
-  if (said && said->own.axis && *said->own.axis >= 0 &&
-      *said->own.axis < static_cast<std::int64_t>(weights.shape.size()))
-    axis = index_of(*said->own.axis);
-  else if (!settings.per_channel || constant.input != 1 || (said && said->per_tensor)) axis = std::nullopt;
-  if (!axis) {
+  const std::int64_t rank = static_cast<std::int64_t>(weights.shape.size());
+  const bool named = said && said->own.axis && *said->own.axis >= 0 && *said->own.axis < rank;
+  const auto own = weight_axis(node, weights.shape.size());
+  if (!named && (!own || !settings.per_channel || constant.input != 1 || (said && said->per_tensor))) {
     quantize_whole(graph, overrides, grid, constant, settings.clip_weights && constant.input == 1);
     return;
   }
-  constant.quant.axis = static_cast<std::int32_t>(*axis);
-  encode_places(graph, Places(weights.shape, *axis, 0), grid, settings.clip_weights, constant);
+  const std::size_t axis = named ? index_of(*said->own.axis) : *own;
+  constant.quant.axis = static_cast<std::int32_t>(axis);
+  encode_places(graph, Places(weights.shape, axis, 0), grid, settings.clip_weights, constant);
   if (said && said->channels.size() == constant.quant.scales.size()) {
     encode_channels(said->channels, grid, constant);
     store(graph, constant);

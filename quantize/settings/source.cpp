@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/os/file.h"
+#include "base/os/path.h"
 #include "base/os_error.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -104,7 +105,7 @@ OpenFd folder_of(const qr_model_source &from) {
   if (from.folder_fd >= 0) return os::duplicate(from.folder_fd);
   if (from.kind != QR_SOURCE_PATH) return OpenFd();
   const std::string_view path = path_of(from);
-  const std::size_t slash = path.rfind('/');
+  const std::size_t slash = os::last_separator(path);
   const String folder = slash == std::string_view::npos ? String(".") : String(path.substr(0, slash + 1));
   return os::open_folder(folder.c_str());
 }

@@ -4,8 +4,6 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
-#include <asm/hwcap.h>
-
 #include "base/os/processor.h"
 #endif
 
@@ -44,12 +42,12 @@ String cpu_features() {
   add(zmm && leaf7_1a & bit_AVX512BF16, "avx512bf16");
 #elif defined(__aarch64__)
   const auto [one, two] = os::processor_features();
-  add(one & HWCAP_ASIMD, "neon");
-  add(one & HWCAP_ASIMDHP, "fp16");
-  add(one & HWCAP_ASIMDDP, "dotprod");
-  add(one & HWCAP_SVE, "sve");
-  add(two & HWCAP2_I8MM, "i8mm");
-  add(two & HWCAP2_BF16, "bf16");
+  add(one & os::kArmNeon, "neon");
+  add(one & os::kArmNeonHalf, "fp16");
+  add(one & os::kArmDotProducts, "dotprod");
+  add(one & os::kArmSve, "sve");
+  add(two & os::kArmSecondI8mm, "i8mm");
+  add(two & os::kArmSecondBf16, "bf16");
 #else
   add(false, "");
 #endif

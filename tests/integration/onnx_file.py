@@ -40,6 +40,11 @@ def initializer(name, dtype, dims, data):
     return field(5, b"".join(b"\x08" + varint(d) for d in dims) + b"\x10" + varint(dtype) + field(8, name.encode()) + field(9, data))
 
 
+def initializer_outside(name, dtype, dims, location):  # its data lie in a file of their own
+    return field(5, b"".join(b"\x08" + varint(d) for d in dims) + b"\x10" + varint(dtype) + field(8, name.encode()) +
+                 field(13, field(1, b"location") + field(2, location.encode())) + b"\x70\x01")
+
+
 def graph_bytes(nodes, inputs, outputs, between, initializers):
     return b"".join(nodes) + field(2, b"g") + b"".join(initializers) + b"".join(field(11, value_info(*i)) for i in inputs) + \
         b"".join(field(12, value_info(*o)) for o in outputs) + b"".join(field(13, value_info(*v)) for v in between)

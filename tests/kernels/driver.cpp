@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/driver.h"
 
+#if !defined(_WIN32)
 #include <sys/mman.h>
-#include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -12,11 +13,45 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/os/memory.h"
+
+#if defined(_WIN32)  // the header would have macros for all files that are compiled with this one
+extern "C" __declspec(dllimport) void *VirtualAlloc(void *, std::size_t, unsigned long, unsigned long);
+extern "C" __declspec(dllimport) int VirtualFree(void *, std::size_t, unsigned long);
+#endif
+
 namespace quarry::kernel_test {
 
 namespace {
 
 constexpr std::size_t kPage = 4096;
+
+// Pages that nobody may touch. nullptr: there are none.
+void *reserve_pages(std::size_t bytes) noexcept {
+#if defined(_WIN32)
+  constexpr unsigned long kReserve = 0x2000, kNoAccess = 1;
+  return VirtualAlloc(nullptr, bytes, kReserve, kNoAccess);
+#else
+  void *const out = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return out == MAP_FAILED ? nullptr : out;
+#endif
+}
+bool open_pages(void *begin, std::size_t bytes) noexcept {
+#if defined(_WIN32)
+  constexpr unsigned long kCommit = 0x1000, kReadWrite = 4;
+  return VirtualAlloc(begin, bytes, kCommit, kReadWrite) != nullptr;
+#else
+  return mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0;
+#endif
+}
+void release_pages(void *begin, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(_WIN32)
+  constexpr unsigned long kRelease = 0x8000;
+  VirtualFree(begin, 0, kRelease);
+#else
+  munmap(begin, bytes);
+#endif
+}
 
 // Splits the range over real threads, unevenly, so that nothing may depend on the split.
 struct TestPool {
@@ -52,17 +87,16 @@ kernels::Needs check(const Isa &isa, Kernel kernel, const void *params) {
 Guarded::Guarded(std::size_t bytes, Edge edge, std::size_t skew) : size_(bytes) {
   const std::size_t body = (bytes + skew + kPage - 1) / kPage * kPage;
   map_bytes_ = body + 2 * kPage;
-  map_ = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map_ == MAP_FAILED) throw std::runtime_error("no memory for a guarded buffer");
+  map_ = reserve_pages(map_bytes_);
+  if (!map_) throw std::runtime_error("no memory for a guarded buffer");
   std::byte *const begin = static_cast<std::byte *>(map_) + kPage;
-  if (body > 0 && mprotect(begin, body, PROT_READ | PROT_WRITE) != 0)
-    throw std::runtime_error("no memory for a guarded buffer");
+  if (body > 0 && !open_pages(begin, body)) throw std::runtime_error("no memory for a guarded buffer");
   data_ = edge == Edge::End ? begin + body - bytes : begin + skew;
 }
 Guarded::Guarded(Guarded &&other) noexcept
     : map_(std::exchange(other.map_, nullptr)), map_bytes_(other.map_bytes_), size_(other.size_), data_(other.data_) {}
 Guarded::~Guarded() {
-  if (map_) munmap(map_, map_bytes_);
+  if (map_) release_pages(map_, map_bytes_);
 }
 
 std::uint64_t Random::bits() {
@@ -216,22 +250,24 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+void free_bytes(void *bytes) { os::free_aligned(bytes); }
+
 // Median seconds of a run, over at least 0.2 s.
 double time_of(const Isa &isa, Kernel kernel, const Bytes &params, std::vector<Operand> &operands) {
   const kernels::Needs needs = check(isa, kernel, params.data());
   std::vector<std::unique_ptr<std::byte, void (*)(void *)>> memory;
   std::vector<std::byte *> pointers;
   const auto aligned = [](std::size_t bytes) {
-    return static_cast<std::byte *>(std::aligned_alloc(64, (bytes + 127) / 64 * 64));
+    return static_cast<std::byte *>(os::allocate_aligned((bytes + 127) / 64 * 64, 64));
   };
   for (const Operand &operand : operands) {
     pointers.push_back(aligned(operand.contents.size()));
-    memory.emplace_back(pointers.back(), std::free);
+    memory.emplace_back(pointers.back(), &free_bytes);
     if (!operand.contents.empty()) std::memcpy(pointers.back(), operand.contents.data(), operand.contents.size());
   }
   const kernels::Threads threads;
   const std::unique_ptr<std::byte, void (*)(void *)> scratch(aligned(needs.scratch_bytes + needs.shared_bytes),
-                                                             std::free);
+                                                             &free_bytes);
   std::int64_t bad_index[2] = {};
   const kernels::Call call{params.data(), pointers.data(), threads, scratch.get(), needs.scratch_bytes, bad_index};
   const kernels::Run body = isa.run[static_cast<std::size_t>(kernel)];

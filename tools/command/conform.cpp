@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,6 +26,7 @@
 #include "tools/console/progress.h"
 #include "tools/console/usage.h"
 #include "tools/input/constant_inputs.h"
+#include "tools/input/saved_files.h"
 #include "tools/input/shapes.h"
 #include "tools/input/tensor_file.h"
 
@@ -70,9 +70,8 @@ void find_cases(const std::string &folder, std::vector<std::string> &cases, int 
 }
 
 std::string last_part(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
+  while (path.size() > 1 && os::is_separator(path.back())) path.pop_back();
+  return base_name(path);
 }
 
 // input_0.pb, input_1.pb, ... of a data set.

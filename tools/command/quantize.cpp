@@ -15,6 +15,7 @@
 #include "tools/console/command.h"
 #include "tools/console/interrupt.h"
 #include "tools/console/progress.h"
+#include "tools/console/read_file.h"
 #include "tools/console/usage.h"
 #include "tools/input/samples.h"
 #include "tools/input/shapes.h"
@@ -74,8 +75,9 @@ std::string identity(const SampleFiles &sample) {
   }
   for (const auto &[input, path] : sample.files) {
     std::error_code error;
-    const uintmax_t size = std::filesystem::file_size(path, error);
-    const auto time = std::filesystem::last_write_time(path, error);
+    const std::filesystem::path file = system_path(path);
+    const uintmax_t size = std::filesystem::file_size(file, error);
+    const auto time = std::filesystem::last_write_time(file, error);
     if (error) continue;  // reading it will fail
     const auto since = std::chrono::nanoseconds(std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
     line += ", " + input + ": " + std::to_string(size) + " bytes of " + std::to_string(since / 1'000'000'000) + "." +

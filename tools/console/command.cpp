@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/os/path.h"
 #include "tools/console/model_file.h"
 #include "tools/console/usage.h"
 
@@ -77,7 +78,7 @@ std::string name_beside(const std::string &model, const std::string &ending) {
   if (model == "-")
     throw UsageError("standard input: the model has no name, and its result is to have one like it",
                      "name the result: -o FILE");
-  const size_t dot = model.rfind('.'), slash = model.rfind('/');
+  const size_t dot = model.rfind('.'), slash = quarry::os::last_separator(model);
   const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
   return (has_ending ? model.substr(0, dot) : model) + ending;
 }

@@ -10,6 +10,7 @@
 #include "base/os/console.h"
 #include "base/new_file.h"
 #include "tools/console/failure.h"
+#include "tools/console/read_file.h"
 
 namespace tools {
 namespace {
@@ -94,7 +95,7 @@ ScratchFolder::ScratchFolder() {
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(system_path(path_), ignored);
 }
 
 int standard_output_for(const char *what) {

@@ -79,4 +79,6 @@ bool is_folder(const std::string &path) {
   return os::get_info(path.c_str(), &info) && info.kind == os::FileKind::Folder;
 }
 
+std::filesystem::path system_path(const std::string &name) { return std::u8string(name.begin(), name.end()); }
+
 }  // namespace tools

@@ -13,7 +13,7 @@ target=x86_64-w64-mingw32
 begin_target $target
 need_pip
 need_headers
-[ -z "$onnx" ] || need_onnx Windows x86_64 $target-gcc-posix $target-g++-posix $target-gcc-ar-posix $target-gcc-ranlib-posix
+[ -z "$onnx" ] || need_onnx Windows x86_64 $target-gcc-posix $target-g++-posix "$(command -v $target-gcc-ar-posix)" "$(command -v $target-gcc-ranlib-posix)"  # paths, for cmake
 write_if_new "$here/needs.ini" <<END
 # Written by tools/cross/mingw.sh. What is linked is a part of each DLL, the compiler's own libraries too.
 [binaries]
@@ -27,6 +27,6 @@ pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
 c_args = ['-isystem', '$prefix/include']
 cpp_args = ['-isystem', '$prefix/include']
-cpp_link_args = ['-static', '-L$prefix/lib']
+cpp_link_args = ['-static', '-Wl,--no-insert-timestamp', '-L$prefix/lib']
 END
 echo "$here"

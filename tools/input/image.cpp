@@ -8,6 +8,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "base/os/path.h"
 #include "tools/console/command.h"
 #include "tools/console/usage.h"
 #include "tools/console/read_file.h"
@@ -88,8 +89,9 @@ Preparation prepare(int width, int height, int64_t input_width, int64_t input_he
 }  // namespace
 
 bool is_image_path(const std::string &path) {
-  const size_t dot = path.rfind('.');
-  std::string ending = dot == std::string::npos || path.find('/', dot) != std::string::npos ? "" : path.substr(dot + 1);
+  const size_t dot = path.rfind('.'), slash = quarry::os::last_separator(path);
+  const bool has_ending = dot != std::string::npos && (slash == std::string::npos || slash < dot);
+  std::string ending = has_ending ? path.substr(dot + 1) : "";
   for (char &c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   // Those that cannot be read are named as such when they are loaded.
   for (const char *const one : {"png", "jpg", "jpeg", "bmp", "webp", "heic", "heif", "avif", "gif", "tif", "tiff"})

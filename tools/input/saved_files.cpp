@@ -60,12 +60,12 @@ std::string SavedFiles::path(const std::string &input, const std::string &output
 
 std::string file_stem(std::string name) {
   for (char &c : name)
-    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
+    if (!quarry::os::fits_name(c) || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
   return name;
 }
 
 std::string base_name(const std::string &path) {
-  const size_t slash = path.find_last_of('/');
+  const size_t slash = quarry::os::last_separator(path);
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 

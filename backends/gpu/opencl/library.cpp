@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/library.h"
 
-#include <cstdlib>
+#include <array>
 
 #include "base/os/library.h"
 
@@ -9,12 +9,17 @@ namespace quarry::opencl {
 
 namespace {
 
-// Debian and most others have the first, Android the others.
-constexpr const char *kNames[] = {"libOpenCL.so.1", "libOpenCL.so", "/vendor/lib64/libOpenCL.so",
-                                  "/system/vendor/lib64/libOpenCL.so"};
-constexpr char kHowToGet[] =
-    "install the OpenCL loader and the device's driver (on Debian: ocl-icd-libopencl1 and, without a GPU, "
-    "pocl-opencl-icd), or name the file by the environment variable QUARRY_OPENCL_PATH";
+constexpr bool kIsWindows = os::kLibraryForm == os::LibraryForm::Pe;
+// Debian and most others have the first, Android the others. On Windows a driver brings the one there is.
+constexpr std::array<const char *, 4> kNames =
+    kIsWindows ? std::array<const char *, 4>{"OpenCL.dll"}
+               : std::array<const char *, 4>{"libOpenCL.so.1", "libOpenCL.so", "/vendor/lib64/libOpenCL.so",
+                                             "/system/vendor/lib64/libOpenCL.so"};
+constexpr const char *kHowToGet =
+    kIsWindows ? "install the driver of the graphics processor, which brings OpenCL.dll, or name the file by the "
+                 "environment variable QUARRY_OPENCL_PATH"
+               : "install the OpenCL loader and the device's driver (on Debian: ocl-icd-libopencl1 and, without a GPU, "
+                 "pocl-opencl-icd), or name the file by the environment variable QUARRY_OPENCL_PATH";
 
 enum class Meaning { Call, Memory, Lost };
 struct ErrorRow {
@@ -60,7 +65,8 @@ Status check(const char *function, cl_int returned, std::string_view subject) {
 }
 
 Result<std::shared_ptr<const Library>> Library::open() {
-  const char *const named = std::getenv("QUARRY_OPENCL_PATH");
+  String room;
+  const char *const named = os::variable("QUARRY_OPENCL_PATH", room);
   void *handle = nullptr;
   String path;
   if (named && *named) {
@@ -68,20 +74,20 @@ Result<std::shared_ptr<const Library>> Library::open() {
     handle = os::open_library(named);
   } else {
     for (const char *const name : kNames) {
+      if (!name || handle) break;
       handle = os::open_library(name);
       path = name;
-      if (handle) break;
     }
   }
   if (!handle) {
     const String why = named && *named ? os::library_error() : String();
-    return Status::error(ErrorId::backend_library,
-                         !why.empty()
-                             ? format("%s: the loader says: %s; expected the OpenCL library", printable(path, 1000),
-                                      printable(why, 1000))
-                             : String("libOpenCL.so.1: not found in the system's library path; expected the OpenCL "
-                                      "library"),
-                         kHowToGet);
+    return Status::error(
+        ErrorId::backend_library,
+        !why.empty()
+            ? format("%s: the loader says: %s; expected the OpenCL library", printable(path, 1000),
+                     printable(why, 1000))
+            : format("%s: not found in the system's library path; expected the OpenCL library", kNames.front()),
+        kHowToGet);
   }
   auto library = quarry::make_shared<Library>();
   library->path_ = path;

@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "base/checked.h"
+#include "base/os/console.h"
 #include "base/os/file_lock.h"
+#include "base/os/library.h"
 #include "base/os/path.h"
 
 namespace quarry::opencl {
@@ -32,7 +34,7 @@ String folder() {
 
 // Whether a file of OpenCL's loader, which holds a library's name, names PoCL.
 bool names_pocl(const String &path) {
-  std::FILE *const file = std::fopen(path.c_str(), "re");
+  std::FILE *const file = os::open_stream(path.c_str());
   if (!file) return false;
   char line[1024] = {};
   const bool found = std::fgets(line, sizeof line, file) && std::strstr(line, "pocl");
@@ -166,8 +168,9 @@ String flaw_of_entries(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-// hwloc, its library, looks in /sys, but for other folders that the environment names.
+// hwloc, its library, looks in /sys, but for other folders that the environment names; on Windows it asks the system.
 const char *why_pocl_would_abort() noexcept {
+  if constexpr (os::kLibraryForm == os::LibraryForm::Pe) return nullptr;
   for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
     if (std::getenv(elsewhere)) return nullptr;
   for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})

@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "base/new_file.h"
+#include "base/os/path.h"
 #include "base/small_sort.h"
 
 namespace quarry::htp {
@@ -117,7 +118,7 @@ Status write_dump(std::string_view option, std::string_view folder, const Draft 
 String file_name_of(std::string_view graph) {
   String name(graph.substr(0, 100));
   for (char &letter : name)
-    if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
+    if (!os::fits_name(letter) || static_cast<unsigned char>(letter) < ' ') letter = '_';
   return name;
 }
 

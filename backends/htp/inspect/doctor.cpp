@@ -2,13 +2,13 @@
 #include "backends/htp/inspect/doctor.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "backends/htp/program/grade.h"
 #include "backends/htp/qnn/library_file.h"
 #include "backends/htp/soc/soc.h"
 #include "base/os/library.h"
 #include "base/os/path.h"
+#include "base/os/process.h"
 
 namespace quarry::htp {
 
@@ -105,7 +105,8 @@ String report_device(const qnn::LibraryPlaces &places, const qnn::Library *libra
   out += format("%s (compiles): %s\n", prepare, prepares ? "there" : "missing");
   out += format("stubs: %s; skels: %s%s\n", architectures(folder, stub_file), skels,
                 kEmulates ? " (a device needs those of its architecture, the emulator none)" : "");
-  const char *const path = std::getenv("ADSP_LIBRARY_PATH");
+  String room;
+  const char *const path = os::variable("ADSP_LIBRARY_PATH", room);
   out += format("device nodes: %s; ADSP_LIBRARY_PATH: %s\n", nodes, path ? printable(path, 300).c_str() : "not set");
   return out + "next: " + next_thing(library, prepares, !nodes.starts_with("none"), skels != "none here");
 }

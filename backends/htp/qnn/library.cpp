@@ -2,13 +2,13 @@
 #include "backends/htp/qnn/library.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "backends/htp/qnn/library_file.h"
 #include "backends/htp/qnn/log.h"
 #include "base/os/file.h"
 #include "base/os/library.h"
+#include "base/os/process.h"
 
 namespace quarry::qnn {
 
@@ -67,7 +67,8 @@ Status check_alone(const String &path) {
 LibraryPlaces library_places(std::string_view option) {
   LibraryPlaces places;
   places.option = option;
-  if (const char *const set = std::getenv("QUARRY_QNN_PATH")) places.environment = set;
+  String room;
+  if (const char *const set = os::variable("QUARRY_QNN_PATH", room)) places.environment = set;
   static const char here = 0;
   places.plugin_folder = folder_of(os::file_of(&here));
   return places;

@@ -6,6 +6,7 @@
 #include "backends/htp/program/binary_hash.h"
 #include "backends/htp/program/metadata.h"
 #include "backends/htp/run/profile.h"
+#include "base/os/path.h"
 
 namespace quarry::htp {
 
@@ -155,7 +156,7 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
       if (!api.contextCreateFromBinaryWithCallback)
         return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryWithCallback", "htp.data_provider");
       const String &path = engine_->library().path();
-      owner_->provider = quarry::make_unique<DataProvider>(binary, path.substr(0, path.rfind('/') + 1));
+      owner_->provider = quarry::make_unique<DataProvider>(binary, path.substr(0, os::last_separator(path) + 1));
       const qnn::BinCallback callback = owner_->provider->callback();
       if (const qnn::Error error = api.contextCreateFromBinaryWithCallback(
               engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(),

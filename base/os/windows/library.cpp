@@ -19,6 +19,22 @@ String file_of(HMODULE module) {
   return size == 0 || size >= kRoom ? String() : narrow_path({room.data(), size});
 }
 
+// One without a folder in its name: where the program and the system have theirs, then PATH. Windows' own way would
+// look into the working folder too, where anybody may put libraries.
+HMODULE open_by_name(const wchar_t *name) noexcept {
+  const HMODULE out = LoadLibraryExW(name, nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+  if (out || GetLastError() != ERROR_MOD_NOT_FOUND) return out;
+  const std::unique_ptr<void, decltype(&free_block)> room(
+      try_allocate_block((kRoom + MAX_PATH) * sizeof(wchar_t), alignof(wchar_t)), &free_block);
+  if (!room) return nullptr;
+  auto *const folders = static_cast<wchar_t *>(room.get()), *const file = folders + kRoom;
+  const DWORD size = GetEnvironmentVariableW(L"PATH", folders, kRoom);
+  const DWORD found = size && size < kRoom ? SearchPathW(folders, name, nullptr, MAX_PATH, file, nullptr) : 0;
+  if (found && found < MAX_PATH) return LoadLibraryExW(file, nullptr, LOAD_WITH_ALTERED_SEARCH_PATH);
+  SetLastError(ERROR_MOD_NOT_FOUND);
+  return nullptr;
+}
+
 }  // namespace
 
 // With its own folder searched first for what it needs, where it is named by a path.
@@ -34,7 +50,7 @@ void *open_library(const char *path) noexcept {
     wchar_t *const text = const_cast<wchar_t *>(name.get());
     for (wchar_t *at = text; *at; ++at)
       if (*at == L'/') *at = L'\\';
-    out = LoadLibraryExW(text, nullptr, has_folder ? LOAD_WITH_ALTERED_SEARCH_PATH : 0);
+    out = has_folder ? LoadLibraryExW(text, nullptr, LOAD_WITH_ALTERED_SEARCH_PATH) : open_by_name(text);
   }
   t_error = out ? 0 : GetLastError();
   SetThreadErrorMode(before, nullptr);

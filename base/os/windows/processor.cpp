@@ -7,15 +7,46 @@
 #include "base/os/windows/system.h"
 
 namespace quarry::os {
+namespace {
 
-// Windows has other words for them (IsProcessorFeaturePresent); only Arm's kernels ask.
-FeatureWords processor_features() noexcept { return {0, 0}; }
+constexpr wchar_t kProcessorKey[] = L"HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0";
+
+}  // namespace
+
+// Windows names fewer. A processor with dot products is one of Armv8.2 at least, which has what 8.1 asks for; whether
+// it computes in f16 says one of its own registers, which Windows keeps a copy of.
+FeatureWords processor_features() noexcept {
+#if defined(__aarch64__)
+  constexpr DWORD kNeon = 19, kCrc32 = 31, kAtomics = 34, kDotProducts = 43, kSve = 46, kI8mm = 66, kBf16 = 68;
+  FeatureWords out{};
+  const auto add = [](DWORD feature, std::uint64_t bits, std::uint64_t &word) {
+    if (IsProcessorFeaturePresent(feature)) word |= bits;
+  };
+  add(kNeon, kArmNeon, out.first);
+  add(kCrc32, kArmCrc32, out.first);
+  add(kAtomics, kArmAtomics, out.first);
+  add(kDotProducts, kArmDotProducts | kArmRoundingProducts | kArmAtomics | kArmCrc32, out.first);
+  add(kSve, kArmSve, out.first);
+  add(kI8mm, kArmSecondI8mm, out.second);
+  add(kBf16, kArmSecondBf16, out.second);
+  std::uint64_t about = 0;  // ID_AA64PFR0_EL1: fields of four bits, 1: with f16
+  DWORD size = sizeof about;
+  if (RegGetValueW(HKEY_LOCAL_MACHINE, kProcessorKey, L"CP 4020", RRF_RT_REG_QWORD, nullptr, &about, &size) ==
+      ERROR_SUCCESS) {
+    if ((about >> 16 & 15) == 1) out.first |= kArmHalf;
+    if ((about >> 20 & 15) == 1) out.first |= kArmNeonHalf;
+  }
+  return out;
+#else
+  return {};  // nobody asks: the processor says it
+#endif
+}
 
 std::string_view processor_model(std::span<char> buffer) noexcept {
   wchar_t room[256];
   DWORD size = sizeof room;
-  if (RegGetValueW(HKEY_LOCAL_MACHINE, L"HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0", L"ProcessorNameString",
-                   RRF_RT_REG_SZ, nullptr, room, &size) != ERROR_SUCCESS)
+  if (RegGetValueW(HKEY_LOCAL_MACHINE, kProcessorKey, L"ProcessorNameString", RRF_RT_REG_SZ, nullptr, room, &size) !=
+      ERROR_SUCCESS)
     return {};
   const int got = WideCharToMultiByte(CP_UTF8, 0, room, -1, buffer.data(), static_cast<int>(buffer.size()), nullptr,
                                       nullptr);  // with its NUL

@@ -17,7 +17,9 @@ template <bool least>
 QR_INLINE VecF better(VecF a, VecF b) noexcept {
   return least ? min(a, b) : max(a, b);
 }
-QR_INLINE std::uint32_t equal_lanes(VecF v, VecF wanted) noexcept { return lanes_from(splat(-1), v == wanted); }
+QR_INLINE std::uint32_t equal_lanes(VecF v, VecF wanted) noexcept {
+  return lanes_from(splat(-1), reinterpret_cast<VecI>(v == wanted));  // of long, where that is as wide
+}
 
 // The first or last place that `is`.
 template <class Is>

@@ -210,6 +210,8 @@ TEST_CASE("a lock is one descriptor's at a time") {
 TEST_CASE("names of paths, and absolute ones") {
   CHECK_EQ(last_separator("a/b/c"), 3);
   CHECK((last_separator("abc") == std::string_view::npos));
+  CHECK((leads_up("..") && !leads_up(".") && !leads_up("..a") && !leads_up("")));
+  CHECK((is_separator('/') && !fits_name('/') && fits_name('a') && fits_name(' ')));
   const String here = working_folder();
   CHECK(is_absolute(here));
   CHECK_EQ(absolute_path("./x"), here + (here.ends_with('/') ? "x" : "/x"));
@@ -219,6 +221,11 @@ TEST_CASE("names of paths, and absolute ones") {
   CHECK_EQ(last_separator("C:x"), 1);
   CHECK((is_absolute("C:\\x") && is_absolute("//server/share") && is_absolute("\\\\server\\share")));
   CHECK_FALSE((is_absolute("C:x") || is_absolute("/x") || is_absolute("x")));
+  // Dots and spaces at a name's end are none of it for Windows.
+  CHECK((leads_up(".. ") && leads_up("...") && !leads_up(". ") && !leads_up("..a.")));
+  CHECK((is_separator('\\') && !fits_name('\\') && !fits_name(':') && !fits_name('\n')));
+#else
+  CHECK((!leads_up(".. ") && !is_separator('\\') && fits_name('\\') && fits_name(':') && fits_name('\n')));
 #endif
 }
 

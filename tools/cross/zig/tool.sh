@@ -24,4 +24,5 @@ for argument do
   esac
   set -- "$@" "$argument"
 done
-exec "$here/../../zig" "$tool" -target "$target" "$@"
+# What is not optimised would have traps for undefined behaviour in it.
+exec "$here/../../zig" "$tool" -target "$target" -fno-sanitize=undefined "$@"

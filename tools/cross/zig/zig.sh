@@ -11,10 +11,14 @@ onnx=1
 [ "${1-}" != --no-onnx ] || { onnx=''; shift; }
 target=${1-}
 case $target in
-  x86_64-linux-musl | aarch64-linux-musl) ;;
-  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64-linux-musl or aarch64-linux-musl" >&2; exit 2 ;;
+  x86_64-linux-musl | aarch64-linux-musl) system=linux of_cmake=Linux ;;
+  x86_64-windows-gnu | aarch64-windows-gnu) system=windows of_cmake=Windows ;;
+  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected {x86_64,aarch64}-linux-musl or {x86_64,aarch64}-windows-gnu" >&2; exit 2 ;;
 esac
 machine=${target%%-*}
+# zig has none of its own; Windows' debugging information is in files beside.
+strip=
+[ $system != linux ] || strip="strip = '$machine-linux-gnu-strip'"
 begin_target "$target"
 mkdir -p "$here/bin" || exit 1
 
@@ -29,7 +33,7 @@ cmp -s "$root/tools/cross/zig/tool.sh" "$here/bin/tool.sh" || cp "$root/tools/cr
 for tool in cc c++ ar ranlib; do ln -sfn tool.sh "$here/bin/$tool"; done
 
 need_headers
-[ -z "$onnx" ] || need_onnx Linux "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
+[ -z "$onnx" ] || need_onnx $of_cmake "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
 
 # Nothing that is built is run by the build: its loader need not be there.
 write_if_new "$here/cross.ini" <<END
@@ -40,7 +44,7 @@ cpp = [$ccache'$here/bin/c++']
 ar = '$here/bin/ar'
 ranlib = '$here/bin/ranlib'
 pkg-config = 'pkg-config'
-strip = '$machine-linux-gnu-strip'
+$strip
 
 [properties]
 needs_exe_wrapper = true
@@ -52,7 +56,7 @@ cpp_args = ['-isystem', '$prefix/include']
 cpp_link_args = ['-L$prefix/lib']
 
 [host_machine]
-system = 'linux'
+system = '$system'
 cpu_family = '$machine'
 cpu = '$machine'
 endian = 'little'
