@@ -854,10 +854,11 @@ for dims, window, stride, pads in (((1, 16, 2, 2), (3, 3), (1, 1), (1, 1, 1, 1))
     for counts in (0, 1):
         one(f"AveragePool of {dims} to {out} by {window} and {stride}, counting {counts}", "AveragePool", dims, (*dims[:2], *out), attributes=where + number("count_include_pad", counts), tolerance=0.004)
         quantised(f"AveragePool of bytes {dims} to {out} by {window} and {stride}, counting {counts}", "AveragePool", (U8, U8), dims, (*dims[:2], *out), attributes=where + number("count_include_pad", counts), scales=(1 / 64, 0.01, 1 / 64), sqnr=15)
-for dims, weights, stride, pads in (((1, 1, 1, 2), (1, 1, 2, 2), (1, 1), (1, 0, 1, 0)), ((1, 2, 1, 2), (1, 2, 2, 2), (1, 1), (1, 0, 1, 0)), ((1, 1, 1, 3), (1, 1, 5, 3), (2, 1), (4, 0, 4, 0)), ((1, 1, 1, 2), (1, 1, 3, 2), (2, 1), (2, 0, 2, 0)), ((1, 1, 5, 1), (1, 1, 5, 3), (3, 2), (1, 1, 1, 1))):
+for dims, weights, stride, pads in (((1, 1, 1, 2), (1, 1, 2, 2), (1, 1), (1, 0, 1, 0)), ((1, 2, 1, 2), (1, 2, 2, 2), (1, 1), (1, 0, 1, 0)), ((1, 1, 1, 3), (1, 1, 5, 3), (2, 1), (4, 0, 4, 0)), ((1, 1, 1, 2), (1, 1, 3, 2), (2, 1), (2, 0, 2, 0)), ((1, 1, 5, 1), (1, 1, 5, 3), (3, 2), (1, 1, 1, 1)),
+                                      ((1, 1, 1, 2), (1, 1, 3, 1), (2, 1), (2, 0, 2, 0)), ((1, 1, 1, 1), (1, 1, 2, 2), (2, 1), (1, 1, 0, 1)), ((1, 2, 1, 1), (1, 2, 4, 6), (3, 3), (2, 4, 3, 4))):
     out = tuple((dims[2 + i] + pads[i] + pads[2 + i] - weights[2 + i]) // stride[i] + 1 for i in range(2))
     where = numbers("strides", stride) + numbers("pads", pads)
-    one(f"Conv of {dims} to {out}, one channel", "Conv", dims, (1, 1, *out), floats("c0", weights), attributes=where, tolerance=0.006)
+    one(f"Conv of {dims} to {out}, one channel, v68 too", "Conv", dims, (1, 1, *out), floats("c0", weights), attributes=where, tolerance=0.006)
     quantised(f"Conv of bytes {dims} to {out}, one channel", "Conv", (U8, U8), dims, (1, 1, *out), weights, scales=(1 / 64, 0.005, 1 / 40), attributes=where, sqnr=15)
 for dims in ((1, 4, 9, 2), (7, 4, 9, 2)):
     one(f"ArgMin of {dims}, the last axis", "ArgMin", dims, (*dims[:-1], 1), attributes=number("axis", 3), out_type=I64, tolerance=0)

@@ -212,8 +212,9 @@ std::int32_t padded_apart(Lowering &l, std::int32_t x, qir::Window &w, bool lowe
   bool any = false;
   for (std::uint32_t i = 0; i < w.rank; ++i) {
     const std::int64_t most = std::max(w.pad_begin[i], w.pad_end[i]);
-    // (A dilated convolution to one position reads its padding wrongly too.)
-    if (most < reach_of(w, i) && (most == 0 || w.dilation[i] == 1 || w.out[i] != 1)) continue;
+    // (A dilated convolution to one position reads its padding wrongly too, and so do several windows of one element.)
+    const bool is_wrong = w.out[i] == 1 ? w.dilation[i] != 1 : w.in[i] == 1;
+    if (most < reach_of(w, i) && (most == 0 || !is_wrong)) continue;
     any = true;
     amounts[2 * (i + 1)] = static_cast<std::uint32_t>(w.pad_begin[i]);
     amounts[2 * (i + 1) + 1] = static_cast<std::uint32_t>(w.pad_end[i]);
