@@ -36,7 +36,7 @@ run("ninja", "-C", shared, "backends/cpu/quarry-backend-cpu.so")
 def hello(name, build_type, *options):
     """bindings/c/hello.c, linked with what such a build makes."""
     static = configured(f"{work}-{name}", build_type, *options, "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
-    run("ninja", "-C", static, "runtime/libquarry.a")
+    run("ninja", "-C", static, "runtime/libquarry.a", "generate/libquarry-generate.a")
     destdir, program = f"{work}/installed-{name}", f"{work}/hello-{name}"
     shutil.rmtree(destdir, ignore_errors=True)
     run("meson", "install", "-C", static, "--no-rebuild", "--tags", "devel", "--destdir", destdir)
