@@ -47,7 +47,8 @@ packed() {  # FOLDER NAME OUT.tar.gz: NAME of FOLDER
 # made SOURCE WORK OUT: all parts of one checkout, built in WORK.
 made() {
   source=$1 work=$2 out=$3
-  tree=$work/tree build=$work/build
+  # In the checkout, so that what lies where is the same in every build; paths begin there in what is written of them.
+  tree=$work/tree build=$source/build
   for part in $only; do
     case $part in linux | wheel | deb | jar | nuget) needs_build=1 ;; esac
   done
@@ -55,7 +56,7 @@ made() {
     say "building $name in $work (all instruction sets; about $(minutes 900))"
     # Lines of code are kept for the symbols that go into a file of their own. Without packed relocations glibc 2.35 will do.
     [ -f "$build/build.ninja" ] || meson setup "$build" "$source" --buildtype=release -Dwerror=true -Dtests=false -Dpacked_relocations=false \
-      "-Dc_args=-g1 -ffile-prefix-map=$build=." "-Dcpp_args=-g1 -ffile-prefix-map=$build=." >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; return 1; }
+      -Dc_args=-g1 -Dcpp_args=-g1 "-Dc_link_args=-ffile-prefix-map=$source/=" "-Dcpp_link_args=-ffile-prefix-map=$source/=" >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; return 1; }
     ninja_in "$build" || return 1
     rm -rf "$tree"
     meson install -C "$build" --no-rebuild --quiet --destdir "$tree" || return 1
