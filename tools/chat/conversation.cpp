@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/chat/conversation.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
