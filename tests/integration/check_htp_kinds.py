@@ -988,6 +988,73 @@ if not only or only in "past 32 bits":
     refused_or_right("a choice of integers past 32 bits", [whole, onnx_node("Less", ["i", "c"], ["b"], name="less"), onnx_node("Where", ["b", "i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide], "past 32 bits")
     refused_or_right("a limit past 32 bits", [whole, onnx_node("Min", ["i", "c"], ["y"])], [("x", F32, (2,))], [("y", I64, (2,))], [wide])
 
+# ---- 64-bit integers that are only moved keep all their bits; what computes with one on the way, or takes it for an index, has 32
+if not only or only in "moved with 64 bits":
+    folder = new_folder()
+    path, given = os.path.join(folder, "m.onnx"), os.path.join(folder, "x.npy")
+    wide = lambda count: [random.getrandbits(64) - (1 << 63) for _ in range(count)]
+    large = 1 << 40
+    last = (1 << 64) - 1  # axis -1
+    forms = {  # nodes, constants, the result's shape, other inputs; x is [2,3,4]
+        "Identity": ([onnx_node("Identity", ["x"], ["y"])], [], (2, 3, 4)),
+        "Reshape": ([onnx_node("Reshape", ["x", "s"], ["y"])], [ints("s", 4, -1)], (4, 6)),
+        "Flatten": ([onnx_node("Flatten", ["x"], ["y"], number("axis", last))], [], (6, 4)),
+        "Unsqueeze and Squeeze": ([onnx_node("Unsqueeze", ["x", "a"], ["u"], name="u"), onnx_node("Transpose", ["u"], ["t"], name="t"), onnx_node("Squeeze", ["t"], ["y"])], [ints("a", -1)], (4, 3, 2)),
+        "Transpose": ([onnx_node("Transpose", ["x"], ["y"], numbers("perm", [1, 2, 0]))], [], (3, 4, 2)),
+        "Concat": ([onnx_node("Concat", ["x", "c", "x"], ["y"], number("axis", last - 1))], [packed("c", I64, (2, 1, 4), [large, -large, 5, -1, 1 << 62, -(1 << 63), 0, 7])], (2, 7, 4)),
+        "Split": ([onnx_node("Split", ["x", "n"], ["a", "y"], number("axis", last))], [ints("n", 1, 3)], (2, 3, 3)),
+        "Slice": ([onnx_node("Slice", ["x", "s", "e", "a", "d"], ["y"])], [ints("s", -1, 0), ints("e", -9, 2), ints("a", -1, 1), ints("d", -2, 1)], (2, 2, 2)),
+        "Slice of i32": ([onnx_node("Slice", ["x", "s", "e", "a"], ["y"])], [packed("s", I32, (1,), [1]), packed("e", I32, (1,), [3]), packed("a", I32, (1,), [-2])], (2, 2, 4)),
+        "Gather": ([onnx_node("Gather", ["x", "i"], ["y"], number("axis", last))], [ints("i", 3, -4, 1)], (2, 3, 3)),
+        "Gather of a number": ([onnx_node("Gather", ["x", "i"], ["y"], number("axis", last - 1))], [packed("i", I64, (), [1])], (2, 4)),
+        "GatherND": ([onnx_node("GatherND", ["x", "i"], ["y"], number("batch_dims", 1))], [packed("i", I64, (2, 2, 2), [0, 1, 2, 3, 1, 1, 0, 0])], (2, 2)),
+        "Expand": ([onnx_node("Slice", ["x", "s", "e", "a"], ["p"], name="p"), onnx_node("Expand", ["p", "n"], ["y"])], [ints("s", 1), ints("e", 2), ints("a", 1), ints("n", 3, 1, 5, 1)], (3, 2, 5, 4)),
+        "Tile": ([onnx_node("Tile", ["x", "n"], ["y"])], [ints("n", 1, 2, 3)], (2, 6, 12)),
+        "Where": ([onnx_node("Where", ["b", "x", "c"], ["y"])], [packed("b", BOOL, (3, 1), [1, 0, 1]), packed("c", I64, (), [-large])], (2, 3, 4)),
+        "Where by a run's condition": ([onnx_node("Greater", ["f", "h"], ["b"], name="b"), onnx_node("Where", ["b", "x", "c"], ["y"])], [packed("h", F32, (), [0.0]), packed("c", I64, (4,), [large, 1, -large, 2])], (2, 3, 4), "f"),
+        "Pad": ([onnx_node("Pad", ["x", "p"], ["y"])], [ints("p", 0, 1, 0, 1, 0, 2)], (3, 4, 6)),
+        "Pad of its last axis, edges": ([onnx_node("Pad", ["x", "p", "", "a"], ["y"], text("mode", "edge"))], [ints("p", 1, 2), ints("a", -1)], (2, 3, 7)),
+        "ScatterND": ([onnx_node("ScatterND", ["x", "i", "c"], ["y"])], [packed("i", I64, (1, 2), [1, 2]), packed("c", I64, (1, 4), [large, -large, 5, -1])], (2, 3, 4)),
+        "ReverseSequence": ([onnx_node("ReverseSequence", ["x", "n"], ["y"], number("batch_axis", 1) + number("time_axis", 0))], [ints("n", 2, 1, 2)], (2, 3, 4)),
+        "a table": ([onnx_node("Gather", ["t", "j"], ["y"], number("axis", 0)), onnx_node("Identity", ["x"], ["z"], name="z")], [packed("t", I64, (4,), [large, 3, -large, -(1 << 63)])], (5,), "j"),
+        "several": ([onnx_node("Transpose", ["x"], ["t"], numbers("perm", [2, 0, 1]), name="t"), onnx_node("Reshape", ["t", "s"], ["r"], name="r"), onnx_node("Concat", ["r", "r"], ["k"], number("axis", 1), name="k"),
+                     onnx_node("Slice", ["k", "b", "e"], ["y"])], [ints("s", 0, 6), ints("b", 1), ints("e", 3)], (2, 12)),
+    }
+    others = {"f": (F32, (2, 3, 4), [random.uniform(-1, 1) for _ in range(24)]), "j": (I32, (5,), [0, 3, 2, 1, 0])}
+    for label, (dtype, dims, values) in others.items():
+        npy(os.path.join(folder, label + ".npy"), dims, values, LETTER[dtype])
+    for name, (nodes, constants, out, *read) in forms.items():
+        for kind in (I64, U64) if name in ("Transpose", "Gather", "several") else (I64,):
+            with open(path, "wb") as file:
+                file.write(onnx_file(nodes, [("x", kind, (2, 3, 4)), *((label, *others[label][:2]) for label in read)],
+                                     [("y", kind, out), *([("z", kind, (2, 3, 4))] if name == "a table" else [])], (), constants, 21))
+            npy(given, (2, 3, 4), [value + (1 << 63 if kind == U64 else 0) for value in wide(24)], LETTER[kind])
+            more = [word for label in read for word in ("-i", f"{label}={os.path.join(folder, label + '.npy')}")]
+            results = []
+            for backend in ("cpu-reference", "htp"):
+                target = os.path.join(folder, backend)
+                check(f"{name} of {'i64' if kind == I64 else 'u64'} moved with 64 bits, {backend}", run("run", path, "--backend", backend, *(["-O", "soc_model=SM8650"] if backend == "htp" else []), "-i", f"x={given}", *more, "-o", target), 0)
+                results.append([open(os.path.join(target, one), "rb").read() for one in sorted(os.listdir(target))] if os.path.isdir(target) else None)
+                shutil.rmtree(target, ignore_errors=True)
+            require(f"{name} of {'i64' if kind == I64 else 'u64'} moved with 64 bits, as by cpu-reference", results[0] == results[1], results)
+    # One that a node takes for an index too has 32 bits, wherever it goes; so has one whose model is written for ONNX Runtime.
+    with open(path, "wb") as file:
+        file.write(onnx_file([onnx_node("Gather", ["t", "x"], ["y"], name="gather"), onnx_node("Transpose", ["x"], ["z"])], [("x", I64, (2, 2))], [("y", F32, (2, 2)), ("z", I64, (2, 2))], (), [floats("t", (4,))], 21))
+    npy(given, (2, 2), [0, 3, 1 << 33, 1], "q")
+    check("an index that is moved too", run("run", path, "--backend", "htp", "-O", "soc_model=SM8650", "-i", f"x={given}"), 3, "QR-R0007", "found 8589934592 at element 2")
+    npy(given, (2, 2), [0, 3, 2, 1], "q")
+    check("an index that is moved too, in 32 bits", run("run", path, "--backend", "htp", "-O", "soc_model=SM8650", "-i", f"x={given}"), 0)
+    with open(path, "wb") as file:
+        file.write(onnx_file([onnx_node("Transpose", ["x"], ["y"])], [("x", I64, (2, 2))], [("y", I64, (2, 2))], (), (), 21))
+    written = os.path.join(folder, "w_ctx.onnx")
+    check("pairs have no form in ONNX", run("compile", path, "--backend", "htp", "-O", "soc_model=SM8650", "-o", written), 3, "64-bit integers that the device moves as pairs", "htp.narrow_moved_integers=1")
+    check("32 bits have one", run("compile", path, "--backend", "htp", "-O", "soc_model=SM8650", "-O", "htp.narrow_moved_integers=1", "-o", written), 0)
+    check("32 bits have one, run", run("run", written, "--backend", "htp", "-O", "soc_model=SM8650", "-O", "htp.foreign_context=trust", "-i", f"x={given}"), 0)
+    container = os.path.join(folder, "w.qrm")
+    check("pairs in a container", run("compile", path, "--backend", "htp", "-O", "soc_model=SM8650", "-o", container), 0)
+    check("pairs in a container, run", run("run", container, "--backend", "htp", "-O", "soc_model=SM8650", "-i", f"x={given}"), 0)
+    shutil.rmtree(folder)
+
 # ---- results past 32 bits: said by check, and an error of the run where an output shows it
 if not only or only in "past 32 bits":
     folder = new_folder()

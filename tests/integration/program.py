@@ -99,7 +99,7 @@ def npy(path, dims, values=None, letter="f"):
     """f32, or what a letter of struct says, as NumPy stores them; zeros where no values are given."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     shape = "(" + "".join(f"{d}," for d in dims) + ")"
-    header = ("{'descr': '" + {"f": "<f4", "q": "<i8"}[letter] + "', 'fortran_order': False, 'shape': " + shape + ", }").encode()
+    header = ("{'descr': '" + {"f": "<f4", "q": "<i8", "Q": "<u8", "i": "<i4"}[letter] + "', 'fortran_order': False, 'shape': " + shape + ", }").encode()
     header += b" " * (64 - (10 + len(header) + 1) % 64) + b"\n"
     count = 1
     for d in dims:

@@ -186,8 +186,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   compute_constants(g, made->store_);
   QR_RETURN_IF_ERROR(stop_status("compile"));
   if (options.settings.text("htp.tail") == "host") QR_RETURN_IF_ERROR(made->take_region());
-  made->find_saturating();
-  made->reals_ = take_reals_as_floats(g, made->store_, *options.soc);
+  made->take_types(options);
   forget_axis_quantization(g);
   if (options.host_quantization) made->host_ = take_border_quantization(g, made->reals_);
   make_small_weights_signed(g, made->store_);
@@ -261,6 +260,13 @@ Status Prepared::take_region() {
   return {};
 }
 
+// The device's types for those that it has not.
+void Prepared::take_types(const CompileOptions &options) {
+  find_saturating();
+  if (!options.settings.flag("htp.narrow_moved_integers")) integers_ = take_moved_integers_as_pairs(graph_, store_);
+  reals_ = take_reals_as_floats(graph_, store_, *options.soc);
+}
+
 // Which outputs depend on 64-bit integers that are computed with.
 void Prepared::find_saturating() {
   Vector<bool> tensors(graph_.tensors.size());
@@ -309,6 +315,12 @@ void Prepared::give_borders() {
   };
   give_reals(reals_.inputs, draft_.inputs);
   give_reals(reals_.outputs, draft_.outputs);
+  const auto give_integers = [](const Vector<DType> &types, Vector<IoBinding> &borders) {
+    for (std::size_t i = 0; i < types.size(); ++i)
+      if (types[i] != DType::Unknown) borders[i].dtype = types[i], borders[i].shape.pop_back();
+  };
+  give_integers(integers_.inputs, draft_.inputs);
+  give_integers(integers_.outputs, draft_.outputs);
 }
 
 Vector<BlobNode> Prepared::nodes() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/htp/compile/writer.h"
+#include "backends/htp/lower/pairs.h"
 #include "backends/htp/program/blob.h"
 #include "backends/htp/program/io_binding.h"
 #include "backends/htp/settings/config.h"
@@ -32,6 +33,7 @@ class Prepared {
 
  private:
   Status take_region();
+  void take_types(const CompileOptions &options);
   void find_saturating();
   void give_borders();
   qir::Graph graph_;
@@ -43,6 +45,7 @@ class Prepared {
   Vector<bool> saturates_;  // per output of the graph that the library gets
   Vector<passes::Composed> composed_;
   HostReals reals_;
+  HostIntegers integers_;
   HostBorders host_;
   BlobRegion region_;
   Vector<bool> in_region_;  // per node that was given

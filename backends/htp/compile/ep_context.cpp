@@ -93,6 +93,12 @@ class ModelWriter {
           format("EPContext: %s %s: found one that the device does not %s, expected inputs and outputs of its own",
                  is_output ? "output" : "input", printable(tensor.name), is_output ? "compute" : "read"),
           "write a .qrm");
+    if (is_pairs(tensor))
+      return Status::error(ErrorId::backend_limit,
+                           format("EPContext: %s %s: found 64-bit integers that the device moves as pairs, expected "
+                                  "such as an ONNX model has a Cast for",
+                                  is_output ? "output" : "input", printable(tensor.name)),
+                           "compile with htp.narrow_moved_integers=1, or write a .qrm");
     if (tensor.storage != BlobStorage::Device) {
       graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
       if (is_output) graph_.message(5, constant(tensor));

@@ -147,6 +147,7 @@ bool fits_device(const BlobTensor &tensor, std::int64_t count) {
     return dtype == DType::F32 && is_stored_border(device) && std::isfinite(tensor.scale) && tensor.scale > 0 &&
            tensor.zero_point >= -32768 && tensor.zero_point <= 65535;
   // Binaries of others have 64 bits too.
+  if (is_pairs(tensor)) return *bytes <= UINT32_MAX;
   if (dtype == DType::I64) return device == qnn::DataType::I32 || device == qnn::DataType::I64;
   if (dtype == DType::U64) return device == qnn::DataType::U32 || device == qnn::DataType::U64;
   if (dtype == DType::F64 || (dtype == DType::BF16 && device != qnn::DataType::BF16))
@@ -207,7 +208,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     if (!reader.ok()) return bad("it ends in the midst of a tensor");
     if (element_bytes(tensor.device_dtype) == 0) return bad("found a tensor of an unknown type");
     if (!fits_device(tensor, *model)) return bad("found a tensor whose type on the device is another than its own");
-    if (*model != elements) return bad("found a tensor whose two shapes have different sizes");
+    if (*model != elements && !is_pairs(tensor)) return bad("found a tensor whose two shapes have different sizes");
     list.push_back(std::move(tensor));
   }
   return {};
@@ -301,6 +302,15 @@ Status check_region(const Blob &blob, const BlobGraph &graph) {
 }
 
 }  // namespace
+
+bool is_pairs(const BlobTensor &tensor) noexcept {
+  if ((tensor.dtype != DType::I64 && tensor.dtype != DType::U64) || tensor.device_dtype != qnn::DataType::I32)
+    return false;
+  std::uint64_t count = 2, elements = 1;
+  for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
+  for (const std::uint32_t extent : tensor.device_dims) elements *= extent;
+  return elements == count;
+}
 
 Vector<std::uint8_t> write_blob(const Blob &blob) {
   BlobWriter writer;

@@ -40,6 +40,9 @@ struct BlobTensor {
   float device_scale = 0;
   std::int32_t device_zero_point = 0;
 };
+// Whether it is 64-bit integers that the device has as pairs of i32.
+bool is_pairs(const BlobTensor &tensor) noexcept;
+
 // By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
 struct BlobNode {
   std::uint32_t path = 0;

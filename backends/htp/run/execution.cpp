@@ -93,7 +93,7 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
     for (const std::uint32_t extent : tensor.device_dims) elements *= extent;
     BoundTensor &place = places.emplace_back();
     place.io = i;
-    place.session_bytes = elements * dtype_bits(tensor.dtype) / 8;
+    place.session_bytes = *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
     const bool is_real = tensor.dtype == DType::F64 || tensor.dtype == DType::BF16;
     place.path = tensor.scale != 0                                      ? Path::Quantize
