@@ -971,6 +971,66 @@ if not only or only in "masked wholly":
                 masked_wholly(word, low, kind, cast, masks)
     shutil.rmtree(folder)
 
+# ---- Softmax of what a mask leaves, quantised: the library's MaskedSoftmax, where a row cannot be masked wholly or the caller allows zeros of such
+def masked_softmax(form, kind, dims, path):
+    """x is quantised, masked where it is below 0 (of a constant mask: above the diagonal), normalised, and quantised again."""
+    steps, zero = (255, 128) if kind == U8 else (65535, 32768)
+    def stored(name, low, high):
+        return [packed(name + "_s", F32, (), [(high - low) / steps]), packed(name + "_z", kind, (), [round(-low / (high - low) * steps)])]
+    def both(name, to):
+        return [onnx_node("QuantizeLinear", [name, to + "_s", to + "_z"], [to + "_q"], name=to + "_q"), onnx_node("DequantizeLinear", [to + "_q", to + "_s", to + "_z"], [to], name=to)]
+    rows, last = (dims[-2] if len(dims) > 1 else 1), dims[-1]
+    constants = [packed("none", F32, (), [0.0]), packed("low", F32, (), [-40.0]), packed("limit", F32, (), [0.0]), packed("added", F32, (), [-30.0]), ints("axis", -1)]
+    constants += stored("a", -8, 8) + stored("m", -40, 0) + stored("b", -41, 8) + stored("c", -38, 9) + stored("p", 0, 1)
+    constants.append(packed("triangle", F32, (rows, last), [0.0 if column <= row + last - rows else -40.0 for row in range(rows) for column in range(last)]))
+    keep = [onnx_node("Greater", ["x", "limit"], ["keep"], name="keep")]
+    nodes, end = {
+        "Where": ([*keep, onnx_node("Where", ["keep", "a", "low"], ["w"], name="w")], "b"),
+        "Where the other way round": ([*keep, onnx_node("Not", ["keep"], ["goes"], name="goes"), onnx_node("Where", ["goes", "low", "a"], ["w"], name="w")], "b"),
+        "Add of a Where": ([*keep, onnx_node("Where", ["keep", "none", "low"], ["w0"], name="w0"), *both("w0", "m"), onnx_node("Add", ["a", "m"], ["w"], name="w")], "b"),
+        "Add of a triangle": ([onnx_node("Add", ["a", "triangle"], ["w"], name="w")], "b"),
+        "the form itself": ([*keep, onnx_node("ReduceMin", ["a", "axis"], ["l0"], name="least"), *both("l0", "l"), onnx_node("Add", ["l", "added"], ["t0"], name="t0"), *both("t0", "c"), onnx_node("Where", ["keep", "a", "c"], ["w"], name="w")], "c2"),
+    }[form]
+    constants += stored("l", -8, 8) + stored("c2", -38, 9)
+    nodes = [*both("x", "a"), *nodes, *both("w", end), onnx_node("Softmax", [end], ["s"], number("axis", (1 << 64) - 1), name="softmax"), *both("s", "p"), onnx_node("Identity", ["p"], ["y"], name="y")]
+    with open(path, "wb") as file:
+        file.write(onnx_file(nodes, [("x", F32, dims)], [("y", F32, dims)], (), constants, 21))
+
+
+if not only or only in "masked softmax":
+    folder = new_folder()
+    path, traces = os.path.join(folder, "m.onnx"), os.path.join(folder, "traces")
+    for form in ("Where", "Where the other way round", "Add of a Where", "Add of a triangle", "the form itself"):
+        for kind, word in ((U8, "u8"), (U16, "u16")):
+            for at, dims in enumerate(((1, 4, 32, 256), (2, 3, 1, 17), (3, 5, 7), (1, 2, 128, 128), (4, 33), (2, 2, 3, 65), (5, 31))):
+                if form == "Add of a triangle" and len(dims) > 1 and dims[-2] > dims[-1]:
+                    continue
+                masked_softmax(form, kind, dims, path)
+                values = [random.randrange(-799, 800, 2) / 100 for _ in range(count_of(dims))]
+                for row in range(0, len(values), dims[-1]):
+                    values[row + random.randrange(dims[-1])] = 5.01  # one that is left
+                x = npy(os.path.join(folder, "x.npy"), dims, values)
+                allowed = () if form == "Add of a triangle" else ("-O", "htp.masked_softmax=1")
+                for soc in SOCS if at else (*SOCS, "SM8350", "SM8550", "SM8850"):
+                    same_outputs(f"masked softmax of {word} {dims} by {form}, {soc}", x, ((path, "htp", ("-O", "soc_model=" + soc, *allowed)), (path, "cpu-reference", ())), 0.06 if kind == U8 else 0.002)
+                if at in (0, 3):
+                    os.makedirs(traces, exist_ok=True)
+                    check(f"masked softmax of {word} {dims} by {form}, traced", run("compile", path, "--backend", "htp", "-O", "soc_model=SM8650", *allowed, "-O", "htp.optrace=1", "-O", "htp.optrace_dir=" + traces,
+                                                                                    f"--profile={os.path.join(folder, 'profile.csv')}", "-O", "profiling_level=optrace", "-o", os.path.join(folder, "m.qrm")), 0)
+                    seen = b"".join(open(os.path.join(traces, name), "rb").read() for name in os.listdir(traces))
+                    require(f"masked softmax of {word} {dims} by {form} is the library's own", b"q::MaskedSoftmax_" in seen)
+                    shutil.rmtree(traces)
+    # A row that is masked wholly: equal parts, as ONNX has it, or by the option zeros.
+    masked_softmax("Where", U16, (4, 32), path)
+    x = npy(os.path.join(folder, "x.npy"), (4, 32), [-1.0 if at // 32 == 2 else 0.25 * (at % 7 + 1) for at in range(128)])
+    same_outputs("a row masked wholly", x, ((path, "htp", ("-O", "soc_model=SM8650")), (path, "cpu-reference", ())), 0.002)
+    target = os.path.join(folder, "out")
+    check("a row masked wholly, allowed", run("run", path, "--backend", "htp", "-O", "soc_model=SM8650", "-O", "htp.masked_softmax=1", "-i", "x=" + x, "-o", target), 0)
+    with open(os.path.join(target, "y.npy"), "rb") as file:
+        found = struct.unpack("<128f", file.read()[-512:])
+    require("a row masked wholly is zeros then", not any(found[64:96]) and all(found[:64]), found)
+    shutil.rmtree(folder)
+
 # ---- integers past 32 bits, where a value would be another one: refused by name
 def refused_or_right(title, nodes, inputs, outputs, constants, *words):
     path = os.path.join(new_folder(), "m.onnx")

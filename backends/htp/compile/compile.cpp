@@ -14,6 +14,7 @@
 #include "backends/htp/lower/fewer_axes.h"
 #include "backends/htp/lower/float16_forms.h"
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/masked_softmax.h"
 #include "backends/htp/lower/overflow.h"
 #include "backends/htp/lower/quantized.h"
 #include "backends/htp/lower/small_weights.h"
@@ -221,6 +222,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   QR_RETURN_IF_ERROR(stopped());
   passes::remove_no_ops(g);
   adapt_quantized(g);
+  compose_masked_softmax(g, made->store_, options.settings.flag("htp.masked_softmax"));
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   lowering.take_custom(options.packages);
