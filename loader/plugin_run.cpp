@@ -50,7 +50,7 @@ QR_COLD Status Context::read_tensors(std::uint64_t graph_count) {
 QR_COLD Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
   const char *const side = is_output ? "output" : "input";
   const bool may_be_open = is_output || std::ranges::any_of(plugin_->devices(), [](const DeviceInfo &device) {
-                             return (device.features & QR_DEVICE_RANGES) != 0;
+                             return (device.features & (QR_DEVICE_RANGES | QR_DEVICE_BATCHES)) != 0;
                            });
   if (count > kMaxTensors)
     return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",

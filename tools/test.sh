@@ -170,6 +170,7 @@ htp_steps() {
   step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
   step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
   step "htp: kinds of models that the library takes wrongly as they stand" python3 tests/integration/check_htp_kinds.py "$build" "$shared" "$libraries"
+  step "htp: runs of several batches" python3 tests/integration/check_htp_batches.py "$build" "$shared" "$libraries"
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"

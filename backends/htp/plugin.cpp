@@ -2,6 +2,7 @@
 // The plugin's edge: backend.h on one side, the library on the other.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -30,12 +31,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 7);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 8);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 7, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 8, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -133,9 +134,18 @@ struct qr_backend {
 };
 
 struct qr_context : HeapObject {
-  qr_context(qr_backend *owner, Unique<htp::LoadedContext> &&from) : backend(owner), loaded(std::move(from)) {}
+  qr_context(qr_backend *owner, Unique<htp::LoadedContext> &&from) : backend(owner), loaded(std::move(from)) {
+    for (const htp::BlobGraph &graph : loaded->blob().graphs) {
+      auto &lists = batches.emplace_back();
+      if (graph.rows == 0) continue;
+      lists = {graph.inputs, graph.outputs};
+      for (auto &list : lists)
+        for (htp::BlobTensor &tensor : list) tensor.shape[0] = qir::kUnknownDim;
+    }
+  }
   const htp::BlobGraph &graph_of(std::uint64_t graph) const { return loaded->blob().graphs[graph]; }
   const Vector<htp::BlobTensor> &io(std::uint64_t graph, bool is_output) const {
+    if (graph_of(graph).rows > 0) return batches[graph][is_output ? 1 : 0];
     return is_output ? graph_of(graph).outputs : graph_of(graph).inputs;
   }
   void report_nodes(std::uint64_t graph, const qr_verdict_sink &verdicts) const {
@@ -146,6 +156,7 @@ struct qr_context : HeapObject {
   void leave() noexcept { backend->remove(this); }
   qr_backend *backend;
   Unique<htp::LoadedContext> loaded;
+  Vector<std::array<Vector<htp::BlobTensor>, 2>> batches;  // inputs and outputs as runs of several batches have them
 };
 
 struct qr_execution : HeapObject {
@@ -210,7 +221,7 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     QR_RETURN_IF_ERROR(plugin::check_index("device", index, 1));
     qr_plugin_device_info info{};
     info.features = QR_DEVICE_NO_FORK | QR_DEVICE_GROUPS | QR_DEVICE_RECOVERS | QR_DEVICE_IMPORTS_FD |
-                    QR_DEVICE_EXPORTS_FD | (qnn::Library::emulates() ? QR_DEVICE_SIMULATED : 0);
+                    QR_DEVICE_EXPORTS_FD | QR_DEVICE_BATCHES | (qnn::Library::emulates() ? QR_DEVICE_SIMULATED : 0);
     info.target = text("hexagon");
     backend->describe_device();
     info.name = text(backend->device_text);

@@ -487,8 +487,8 @@ typedef struct qr_plugin_tensor_info {
   int32_t dtype;
   uint32_t rank;
   uint32_t reserved;
-  int64_t dims[QR_PLUGIN_MAX_RANK]; /* -1: known after the run; of an input of a device with QR_DEVICE_RANGES: each run
-                                     * gives it, and the plugin checks it (QR-R0003) */
+  int64_t dims[QR_PLUGIN_MAX_RANK]; /* -1: known after the run; of an input of a device with QR_DEVICE_RANGES or
+                                     * QR_DEVICE_BATCHES: each run gives it, and the plugin checks it (QR-R0003) */
   qr_plugin_string name;
 } qr_plugin_tensor_info;
 #define QR_PLUGIN_TENSOR_INFO_FIRST_SIZE 96u

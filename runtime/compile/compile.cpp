@@ -120,7 +120,8 @@ Status add_state_ranges(const CompileJob &job, bool takes_ranges, String *text, 
 
 Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs::Export *to = nullptr) {
   const CallEvents::Phase phase(job.events, "import");
-  const bool takes_ranges = !to && (job.plugin->devices()[job.device].features & QR_DEVICE_RANGES) != 0;
+  const std::uint64_t features = job.plugin->devices()[job.device].features;
+  const bool takes_ranges = !to && (features & (QR_DEVICE_RANGES | QR_DEVICE_BATCHES)) != 0;
   if (!to && !takes_ranges && job.model.is_container())
     for (const qrm::GraphInfo &graph : job.model.container().metadata().graphs)
       for (const qir::Shape &shape : graph.input_dims)
@@ -131,7 +132,7 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
                                 job.signal, job.progress, to);
   String text;
   Vector<std::string_view> shapes = job.settings.shapes;
-  QR_RETURN_IF_ERROR(add_state_ranges(job, takes_ranges, &text, &shapes));
+  QR_RETURN_IF_ERROR(add_state_ranges(job, (features & QR_DEVICE_RANGES) != 0, &text, &shapes));
   return PortableGraphs::make(Ref<const Model>(&job.model), {shapes, takes_ranges}, job.settings.part, job.signal,
                               job.progress, to);
 }

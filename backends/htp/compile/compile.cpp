@@ -181,6 +181,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
   made->narrow_.resize(g.nodes.size());
+  QR_ASSIGN_OR_RETURN(made->batches_, take_batches(g, made->store_));
   QR_RETURN_IF_ERROR(unfold(g, made->store_));
   for (const qir::Node &node : g.nodes)
     if (node.source >= 0 && computes_wide(g, node)) made->narrow_[index_of(node.source)] = true;
@@ -400,6 +401,8 @@ Status describe_graph(Prepared &prepared, const qnn::GraphInfo *info, BlobGraph 
     return Status::error(ErrorId::backend_library_call,
                          format("the binary says nothing of graph %s", printable(draft.name)));
   graph.on_device = info != nullptr;
+  graph.rows = static_cast<std::uint64_t>(prepared.batches().rows);
+  graph.most = static_cast<std::uint64_t>(prepared.batches().most);
   QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
   return describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/htp/compile/writer.h"
+#include "backends/htp/lower/batches.h"
 #include "backends/htp/lower/pairs.h"
 #include "backends/htp/program/blob.h"
 #include "backends/htp/program/io_binding.h"
@@ -27,6 +28,7 @@ class Prepared {
   Vector<BlobNode> nodes() const;
   // What the host runs behind the draft; no bytes of QIR: nothing. The graph's own inputs and outputs are then these.
   BlobRegion &region() noexcept { return region_; }
+  const Batches &batches() const noexcept { return batches_; }
   bool has_region() const noexcept { return !region_.qir.empty(); }
   const Vector<BlobTensor> &whole_inputs() const noexcept { return whole_inputs_; }
   const Vector<BlobTensor> &whole_outputs() const noexcept { return whole_outputs_; }
@@ -44,6 +46,7 @@ class Prepared {
   Vector<bool> narrow_;     // which of them compute with 64-bit integers, which have 32 bits on the device
   Vector<bool> saturates_;  // per output of the graph that the library gets
   Vector<passes::Composed> composed_;
+  Batches batches_;
   HostReals reals_;
   HostIntegers integers_;
   HostBorders host_;

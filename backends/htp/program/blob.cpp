@@ -214,6 +214,19 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
   return {};
 }
 
+// Of several batches all inputs and outputs have as many rows, and nothing but the library computes.
+Status check_batches(const BlobGraph &graph) {
+  if (graph.rows == 0) return graph.most == 0 ? Status() : bad("found batches without rows");
+  if (graph.most < graph.rows || graph.most > static_cast<std::uint64_t>(qir::kMaxExtent) || !graph.on_device)
+    return bad("found batches that no run can have");
+  for (const auto *list : {&graph.inputs, &graph.outputs})
+    for (const BlobTensor &tensor : *list)
+      if (tensor.shape.empty() || static_cast<std::uint64_t>(tensor.shape[0]) % graph.rows != 0 ||
+          (tensor.storage != BlobStorage::Device && tensor.storage != BlobStorage::Unused))
+        return bad("found a tensor of batches whose first axis is not theirs");
+  return {};
+}
+
 // Each value is made once, before it is used, and has one type and size wherever it is; every output is made.
 Status check_stages(const Blob &blob, const BlobGraph &graph) {
   if (graph.on_device) return bad("found a graph on the device that has stages too");
@@ -334,6 +347,7 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     writer.u32(graph.layout_copies);
     for (const std::uint64_t figure : {graph.spill_bytes, graph.vtcm_bytes, graph.hvx_threads}) writer.u64(figure);
     writer.u32(graph.optimization);
+    writer.u64(graph.rows), writer.u64(graph.most);
     writer.u32(static_cast<std::uint32_t>(graph.stages.size()));
     for (const BlobStage &stage : graph.stages) {
       writer.u32(stage.part), writer.u32(stage.graph);
@@ -365,6 +379,7 @@ Status read_graph(Reader &reader, BlobGraph &graph) {
   graph.layout_copies = reader.u32();
   for (std::uint64_t *figure : {&graph.spill_bytes, &graph.vtcm_bytes, &graph.hvx_threads}) *figure = reader.u64();
   graph.optimization = reader.u32();
+  graph.rows = reader.u64(), graph.most = reader.u64();
   const std::uint32_t stages = reader.count(16);
   for (std::uint32_t s = 0; s < stages; ++s) {
     BlobStage &stage = graph.stages.emplace_back();
@@ -413,6 +428,7 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
         if (tensor.storage == BlobStorage::Staged && graph.stages.empty() && graph.region.qir.empty())
           return bad("found a tensor of stages in a graph that has none");
       }
+    QR_RETURN_IF_ERROR(check_batches(graph));
     QR_RETURN_IF_ERROR(check_region(blob, graph));
     if (!graph.stages.empty()) QR_RETURN_IF_ERROR(check_stages(blob, graph));
   }

@@ -11,7 +11,7 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 7;
+inline constexpr std::uint32_t kBlobVersion = 8;
 
 // Where the value of an input or output is.
 enum class BlobStorage : std::uint32_t {
@@ -77,6 +77,9 @@ struct BlobGraph {
   // As the binary says; 0: nothing.
   std::uint64_t spill_bytes = 0, vtcm_bytes = 0, hvx_threads = 0;
   std::uint32_t optimization = 0;
+  // A run may have several batches of `rows`, up to `most` rows: so many times the first axis of every input and
+  // output. 0: it has the one.
+  std::uint64_t rows = 0, most = 0;
   Vector<BlobStage> stages;  // nothing else of it is on the device then; in the order in which they run
   BlobRegion region;
 };

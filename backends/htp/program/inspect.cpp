@@ -57,6 +57,8 @@ void write_blob_text(JsonWriter &json, const Blob &blob) {
     if (!graph.nodes.empty()) json.field("nodes", graph.nodes.size()).field("layout_copies", graph.layout_copies);
     json.field("vtcm_bytes", graph.vtcm_bytes).field("spill_fill_bytes", graph.spill_bytes);
     json.field("optimization", graph.optimization).field("hvx_threads", graph.hvx_threads);
+    if (graph.rows > 0)
+      json.key("batches").begin_object().field("rows", graph.rows).field("most", graph.most).end_object();
     write_tensors(json, "inputs", graph.inputs);
     write_tensors(json, "outputs", graph.outputs);
     if (!graph.stages.empty()) {

@@ -86,13 +86,13 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
     made.v1.id = tensor.id;
     made.v1.dtype = tensor.device_dtype;
     made.v1.rank = static_cast<std::uint32_t>(tensor.device_dims.size());
-    made.v1.dims = const_cast<std::uint32_t *>(tensor.device_dims.data());
     made.v1.mem = qnn::TensorMem::Raw;
     made.v1.q.defined = qnn::Defined::Undef, made.v1.q.enc = qnn::QuantEnc::Undef;
     std::uint64_t elements = 1;
     for (const std::uint32_t extent : tensor.device_dims) elements *= extent;
     BoundTensor &place = places.emplace_back();
-    place.io = i;
+    place.io = i, place.dims = tensor.device_dims;
+    made.v1.dims = place.dims.data();
     place.session_bytes = *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
     const bool is_real = tensor.dtype == DType::F64 || tensor.dtype == DType::BF16;
@@ -108,11 +108,11 @@ void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors,
 }
 
 Status Binding::bind_memory(LoadedContext *registers, const qr_io_buffer &io, const BoundTensor &place,
-                            qnn::Tensor &tensor) {
+                            qnn::Tensor &tensor) const {
   tensor.v1.mem = qnn::TensorMem::Raw;
   if (!registers || !io.memory || place.path != Path::AsIs) return {};
   QR_ASSIGN_OR_RETURN(qnn::Handle handle,
-                      registers->registered(*memory_of(io), io.memory_offset, tensor, place.device_bytes));
+                      registers->registered(*memory_of(io), io.memory_offset, tensor, batches_ * place.device_bytes));
   tensor.v1.mem = qnn::TensorMem::Registered;
   tensor.v1.mem_handle = handle;
   return {};
@@ -120,15 +120,17 @@ Status Binding::bind_memory(LoadedContext *registers, const qr_io_buffer &io, co
 
 Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const qr_io_buffer &io, qnn::Tensor &tensor) {
   const BlobTensor &from = graph_.inputs[place.io];
-  if (!io.data || io.size_bytes != place.session_bytes)
+  const std::uint64_t session_bytes = batches_ * place.session_bytes, device_bytes = batches_ * place.device_bytes;
+  if (!io.data || io.size_bytes != session_bytes)
     return Status::error(ErrorId::run_shape, format("input %s: found %llu bytes, expected %llu", printable(from.name),
-                                                    io.data ? io.size_bytes : 0, place.session_bytes));
+                                                    io.data ? io.size_bytes : 0, session_bytes));
+  if (place.path != Path::AsIs || from.dtype == DType::Bool) place.room.resize(device_bytes);
   tensor.v1.mem = qnn::TensorMem::Raw;
-  tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
+  tensor.v1.buf = {io.data, static_cast<std::uint32_t>(device_bytes)};
   if (from.dtype == DType::Bool && place.path == Path::AsIs) {
     const auto *const bytes = static_cast<const std::uint8_t *>(io.data);
-    if (std::any_of(bytes, bytes + place.device_bytes, [](std::uint8_t byte) { return byte > 1; })) {
-      std::transform(bytes, bytes + place.device_bytes, place.room.data(),
+    if (std::any_of(bytes, bytes + device_bytes, [](std::uint8_t byte) { return byte > 1; })) {
+      std::transform(bytes, bytes + device_bytes, place.room.data(),
                      [](std::uint8_t byte) { return static_cast<std::uint8_t>(byte != 0); });
       tensor.v1.buf.data = place.room.data();
       return {};
@@ -137,19 +139,18 @@ Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const q
   if (place.path == Path::AsIs) return bind_memory(registers, io, place, tensor);
   tensor.v1.buf.data = place.room.data();
   if (place.path == Path::Quantize) {
-    quantize_border(from.device_dtype, from.scale, from.zero_point, io.data, place.room.data(),
-                    place.session_bytes / 4);
+    quantize_border(from.device_dtype, from.scale, from.zero_point, io.data, place.room.data(), session_bytes / 4);
     return {};
   }
   if (place.path == Path::Reals) {
-    reals_to_floats(from.dtype, io.data, place.room.data(), place.device_bytes / 4);
+    reals_to_floats(from.dtype, io.data, place.room.data(), device_bytes / 4);
     return {};
   }
   const bool is_signed = place.path == Path::Narrow;
   const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : 0,
                      high = is_signed ? std::numeric_limits<std::int32_t>::max()
                                       : std::numeric_limits<std::uint32_t>::max();
-  for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
+  for (std::uint64_t k = 0; k < device_bytes / 4; ++k) {
     std::int64_t value;
     std::memcpy(&value, static_cast<const std::uint8_t *>(io.data) + 8 * k, 8);
     if (value < low || value > high)
@@ -164,8 +165,55 @@ Status Binding::take_input(LoadedContext *registers, BoundTensor &place, const q
   return {};
 }
 
+// How many the run has, which all inputs say alike. The library knows it by the first axis of each tensor.
+Status Binding::count_batches(const qr_run_request &request) {
+  if (graph_.rows == 0) return {};
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const qr_io_buffer &io = request.inputs[i];
+    const BlobTensor &tensor = graph_.inputs[i];
+    const auto rows = static_cast<std::int64_t>(graph_.rows), most = static_cast<std::int64_t>(graph_.most);
+    qir::Shape wanted = tensor.shape;
+    wanted[0] = qir::kUnknownDim;
+    bool fits = io.rank == wanted.size();
+    for (std::size_t d = 1; fits && d < wanted.size(); ++d) fits = io.dims[d] == wanted[d];
+    if (!fits)
+      return Status::error(ErrorId::run_shape,
+                           format("input %s: found %s, expected %s", printable(tensor.name),
+                                  shape_text(io.dims, io.rank), shape_text(wanted.data(), wanted.size())));
+    const std::int64_t found = io.dims[0];
+    if (found < rows || found > most || found % rows != 0)
+      return Status::error(
+          ErrorId::run_shape,
+          format("input %s: found %lld in its first axis, expected %s", printable(tensor.name), found,
+                 rows == 1 ? format("1 to %lld", most) : format("a multiple of %lld, up to %lld", rows, most)),
+          "fill the batch up, or compile for a smaller one: the least number of the range in shape");
+    const auto batches = static_cast<std::uint64_t>(found / rows);
+    if (i > 0 && batches != batches_)
+      return Status::error(
+          ErrorId::run_shape,
+          format("input %s: found %lld in its first axis, expected %lld, as input %s has it", printable(tensor.name),
+                 found, static_cast<std::int64_t>(batches_) * rows, printable(graph_.inputs[0].name)));
+    batches_ = batches;
+  }
+  const auto lay = [&](const Vector<BlobTensor> &from, Vector<BoundTensor> &places) -> Status {
+    for (BoundTensor &place : places) {
+      const BlobTensor &tensor = from[place.io];
+      if (place.device_bytes > UINT32_MAX / batches_ || tensor.device_dims[0] > UINT32_MAX / batches_)
+        return Status::error(ErrorId::run_shape,
+                             format("%s: found %llu batches of %llu bytes, expected less than 4 GB",
+                                    printable(tensor.name), batches_, place.device_bytes),
+                             "run fewer at once");
+      place.dims[0] = static_cast<std::uint32_t>(batches_ * tensor.device_dims[0]);
+    }
+    return {};
+  };
+  QR_RETURN_IF_ERROR(lay(graph_.inputs, input_places_));
+  return lay(graph_.outputs, output_places_);
+}
+
 // The library looks at no size: all are checked here.
 Status Binding::take(LoadedContext &context, bool registers_memory, const qr_run_request &request) {
+  QR_RETURN_IF_ERROR(count_batches(request));
   LoadedContext *const registers = registers_memory ? &context : nullptr;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     QR_RETURN_IF_ERROR(take_input(registers, input_places_[i], request.inputs[input_places_[i].io], inputs[i]));
@@ -176,25 +224,32 @@ Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &re
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     qr_io_buffer &io = request.outputs[i];
     const BlobTensor &tensor = graph_.outputs[i];
-    const std::uint64_t bytes = *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
+    const std::uint64_t bytes =
+        batches_ * *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size()));
     if (io.data && io.size_bytes < bytes)
       return Status::error(ErrorId::run_shape, format("output %s: found room for %llu bytes, expected %llu",
                                                       printable(tensor.name), io.size_bytes, bytes));
     io.rank = static_cast<std::uint32_t>(tensor.shape.size());
     std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
+    if (graph_.rows > 0) io.dims[0] *= static_cast<std::int64_t>(batches_);
     io.used_bytes = bytes;
     if (tensor.storage == BlobStorage::Constant && io.data) std::memcpy(io.data, tensor.constant.data(), bytes);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     BoundTensor &place = output_places_[i];
-    const qr_io_buffer &io = request.outputs[place.io];
+    qr_io_buffer &io = request.outputs[place.io];
+    const std::uint64_t bytes = batches_ * place.device_bytes;
+    if (graph_.rows > 0 && !io.data && io.wanted) {
+      place.given.resize(io.used_bytes);
+      io.data = place.given.data(), io.size_bytes = io.used_bytes;
+    }
     void *to = io.data;
     if (place.path != Path::AsIs || !to) {
-      if (place.room.size() < place.device_bytes) place.room.resize(place.device_bytes);
+      if (place.room.size() < bytes) place.room.resize(bytes);
       to = place.room.data();
     }
     outputs[i].v1.mem = qnn::TensorMem::Raw;
-    outputs[i].v1.buf = {to, static_cast<std::uint32_t>(place.device_bytes)};
+    outputs[i].v1.buf = {to, static_cast<std::uint32_t>(bytes)};
     if (io.data) QR_RETURN_IF_ERROR(bind_memory(registers, io, place, outputs[i]));
   }
   return {};
@@ -206,9 +261,10 @@ Status Binding::give_outputs(const qr_run_request &request) const {
     if (!io.data || place.path == Path::AsIs) continue;
     const BlobTensor &tensor = graph_.outputs[place.io];
     const std::uint8_t *const from = place.room.data();
+    const std::uint64_t session_bytes = batches_ * place.session_bytes;
     if (place.path == Path::Quantize)
-      dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, from, io.data, place.session_bytes / 4);
-    else if (place.path == Path::Reals) floats_to_reals(tensor.dtype, from, io.data, place.device_bytes / 4);
+      dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, from, io.data, session_bytes / 4);
+    else if (place.path == Path::Reals) floats_to_reals(tensor.dtype, from, io.data, batches_ * place.device_bytes / 4);
     else QR_RETURN_IF_ERROR(give_wide(place, request));
   }
   return {};
@@ -221,7 +277,7 @@ Status Binding::give_wide(const BoundTensor &place, const qr_run_request &reques
   // Sums are made of floats there: the last of them below 2^31, or 2^32, is where they end.
   const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : -1,
                      high = is_signed ? 2147483520 : 4294967040;
-  for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
+  for (std::uint64_t k = 0; k < batches_ * place.device_bytes / 4; ++k) {
     std::int32_t narrow;
     std::memcpy(&narrow, place.room.data() + 4 * k, 4);
     const std::int64_t value = is_signed ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};

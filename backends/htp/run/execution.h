@@ -30,17 +30,21 @@ class Binding {
   struct BoundTensor {
     std::size_t io = 0;  // which of the session's inputs or outputs
     Path path = Path::AsIs;
-    std::uint64_t session_bytes = 0, device_bytes = 0;
-    Vector<std::uint8_t> room;  // where the path is not AsIs, or the caller does not want the output
+    std::uint64_t session_bytes = 0, device_bytes = 0;  // of one batch
+    Vector<std::uint32_t> dims;                         // the library's, of all batches of the run
+    Vector<std::uint8_t> room;   // where the path is not AsIs, or the caller does not want the output
+    Vector<std::uint8_t> given;  // an output for whose batches the caller has no room
   };
   static void bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<BoundTensor> &places);
-  static Status bind_memory(LoadedContext *registers, const qr_io_buffer &io, const BoundTensor &place,
-                            qnn::Tensor &tensor);
+  Status bind_memory(LoadedContext *registers, const qr_io_buffer &io, const BoundTensor &place,
+                     qnn::Tensor &tensor) const;
   Status take_input(LoadedContext *registers, BoundTensor &place, const qr_io_buffer &io, qnn::Tensor &tensor);
+  Status count_batches(const qr_run_request &request);
   Status place_outputs(LoadedContext *registers, const qr_run_request &request);
   Status give_wide(const BoundTensor &place, const qr_run_request &request) const;
 
   const BlobGraph &graph_;
+  std::uint64_t batches_ = 1;  // of the run
   Vector<BoundTensor> input_places_, output_places_;
 };
 

@@ -80,6 +80,7 @@ namespace Quarry {
         public const ulong QR_DEVICE_EXPORTS_FD = 128;
         public const ulong QR_DEVICE_RANGES = 256;
         public const ulong QR_DEVICE_APPENDS = 512;
+        public const ulong QR_DEVICE_BATCHES = 1024;
         public const uint QR_OPTION_INFO_FIRST_SIZE = 96;
         public const ulong QR_OPTION_COMPILE = 1;
         public const ulong QR_OPTION_LOAD = 2;

@@ -271,6 +271,8 @@ pub const QR_DEVICE_EXPORTS_FD: u64 = 128;
 pub const QR_DEVICE_RANGES: u64 = 256;
 /// of state that grows a run writes the new entries alone (state.h)
 pub const QR_DEVICE_APPENDS: u64 = 512;
+/// "shape" takes a range of the first axis of every input and output: a batch
+pub const QR_DEVICE_BATCHES: u64 = 1024;
 
 /// ```text
 /// One row of the option table.

@@ -135,6 +135,7 @@ typedef struct qr_device_info {
 #define QR_DEVICE_EXPORTS_FD 128ull      /* qr_memory_export_fd works */
 #define QR_DEVICE_RANGES 256ull          /* the option "shape" takes ranges: one program for all of "seq=1..512" */
 #define QR_DEVICE_APPENDS 512ull         /* of state that grows a run writes the new entries alone (state.h) */
+#define QR_DEVICE_BATCHES 1024ull /* "shape" takes a range of the first axis of every input and output: a batch */
 
 /* Looks at every candidate plugin: opens the usable ones, runs no code of the others. The list is kept until the next
  * call.
