@@ -118,7 +118,7 @@ refused("the second axis", "it is not the first axis of input x", [onnx_node("Re
 refused("an input without it", "it is not the first axis of input z", [onnx_node("Add", ["x", "z"], ["y"])], [("x", F32, ("N", 4)), ("z", F32, (1, 4))], [("y", F32, ("N", 4))])
 refused("an output without it", "output z has not the batch as its first axis", [onnx_node("Relu", ["x"], ["y"], name="r"), onnx_node("Identity", ["c"], ["z"])], [("x", F32, ("N", 4))], [("y", F32, ("N", 4)), ("z", F32, (2,))], floats("c", 2))
 
-# ---- runs that are no multiple, too many, or of two sizes; two dimensions; what inspect tells
+# ---- runs that are no multiple, too many, or of two sizes; two dimensions; what inspect says
 inputs = [("x", F32, ("N", 4)), ("z", F32, ("N", 4))]
 written([onnx_node("Add", ["x", "z"], ["y"])], inputs, [("y", F32, ("N", 4))], [])
 check("compile", run("compile", path, *HTP, "--shape", "N=2..8", "-o", container), 0)
@@ -126,6 +126,8 @@ check("no multiple", run("run", container, *HTP, *given(inputs, 3)), 3, "QR-R000
 check("too many", run("run", container, *HTP, *given(inputs, 10)), 3, "QR-R0003", "found 10 in its first axis")
 check("two sizes", run("run", container, *HTP, *given(inputs[:1], 2), *given(inputs[1:], 4)), 3, "QR-R0003", "input z: found 4 in its first axis, expected 2, as input x has it")
 check("another shape", run("run", container, *HTP, *given([("x", F32, ("N", 5))], 2), *given(inputs[1:], 2)), 3, "QR-R0003", "input x: found [2,5], expected [?,4]")
+check("bench a batch", run("bench", container, *HTP, "--batch", "4", "-n", "2"), 0, "rows a second, 4 a run")
+check("bench no batch", run("bench", container, *HTP, "-n", "2"), 2, "--batch", "the range is N=2..8")
 check("inspect", run("inspect", container, "--json"), 0, '"batches"')
 written([onnx_node("Relu", ["x"], ["y"])], [("x", F32, ("N", "S"))], [("y", F32, ("N", "S"))], [])
 check("two dimensions", run("compile", path, *HTP, "--shape", "N=1..4,S=1..9", "-o", container), 3, "QR-O0008", "N is another one", "bind it: shape=N=1,S=1")

@@ -43,7 +43,7 @@ struct BenchFlags {
   std::vector<std::string> inputs;  // NAME=FILE
   ImageFlags image;
   bool roofline = false;
-  uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1, queue = 0;
+  uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1, queue = 0, batch = 0;
   double duration_s = 0;
 
   double duration_ms() const { return duration_s > 0 ? duration_s * 1000 : iterations ? INFINITY : 2000; }
@@ -112,12 +112,19 @@ std::vector<TensorData> input_data(const BenchFlags &flags, const Buckets &bucke
     files[name] = path;
   }
   std::vector<TensorData> data;
-  for (const qr::TensorInfo &info : inputs) {
+  bool has_batch = false;
+  for (qr::TensorInfo info : inputs) {
+    const bool is_open = flags.batch && !info.dims.empty() && info.dims[0] < 0;
+    if (is_open) info.dims[0] = static_cast<int64_t>(flags.batch);
+    has_batch = has_batch || is_open;
     const auto file = files.find(info.name);
     const bool says = file != files.end() && says_its_shape(file->second);  // a range takes what the file has
     if (!is_known(info.dims) && !says) buckets.refuse_unknown(info);
     data.push_back(file == files.end() ? made_input(info) : load_input(file->second, info, flags.image));
   }
+  if (flags.batch && !has_batch)
+    throw UsageError("--batch: found no input whose first dimension is a range",
+                     "leave it to the runs: --shape batch=1..64, with the model's name of the dimension");
   return data;
 }
 
@@ -215,9 +222,10 @@ nlohmann::json latencies_json(const std::vector<double> &times, uint64_t runs, d
 // Of times in order; nothing where an interrupt came before the first one. The processor's time is what a busy machine
 // does not lengthen; of several sessions nobody can say whose it was.
 void add_latencies(std::vector<MeasuredSession> &runners, const std::vector<double> &times, uint64_t runs,
-                   double wall_ms, nlohmann::json *to) {
+                   double wall_ms, uint64_t batch, nlohmann::json *to) {
   if (times.empty()) return;
   to->update(latencies_json(times, runs, wall_ms));
+  if (batch) (*to)["rows_per_s"] = (*to)["runs_per_s"].get<double>() * static_cast<double>(batch);
   std::vector<double> &used = runners[0].processor_times;
   std::sort(used.begin(), used.end());
   if (runners.size() == 1) (*to)["median_processor_ms"] = percentile(used, 0.5);
@@ -248,6 +256,8 @@ void print_result(const BenchFlags &flags, const nlohmann::json &result) {
                                    {"processor", "median_processor_ms"}})
     if (result.contains(key))
       print("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
+  if (result.contains("rows_per_s"))
+    print("  batch     %10.1f rows a second, %llu a run\n", result["rows_per_s"].get<double>(), flags.batch);
   if (flags.sessions > 1 && runs)
     print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(), flags.sessions);
   if (result.contains("kernels"))
@@ -361,7 +371,7 @@ int bench(const BenchFlags &flags) {
   const uint64_t runs = times.size() * flags.group;
   nlohmann::json result = costs_json(flags, report, costs);
   result["runs"] = runs;
-  add_latencies(runners, times, runs, measured.wall_ms, &result);
+  add_latencies(runners, times, runs, measured.wall_ms, flags.batch, &result);
   add_plans(runners[0].session, &result);
   if (report.value("backend", "") == "gpu") {
     if (!flags.model.ends_with(".qrm")) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
@@ -381,6 +391,22 @@ int bench(const BenchFlags &flags) {
   return 0;
 }
 
+// How many runs, and of what.
+void add_runs(CLI::App &command, BenchFlags &flags) {
+  command.add_option("--iterations,-n", flags.iterations, "Timed runs (default: as many as --duration allows)")
+      ->type_name("N")
+      ->check(whole_number(1));
+  command
+      .add_option("--duration,-d", flags.duration_s,
+                  "Seconds of timed runs (default: 2, or no limit with --iterations)")
+      ->type_name("SECONDS")
+      ->check(number(Sign::Positive));
+  command
+      .add_option("--batch", flags.batch, "Rows of each run, where a range leaves the first dimension of inputs open")
+      ->type_name("N")
+      ->check(whole_number(1));
+}
+
 }  // namespace
 
 void register_bench(CLI::App &app, Action &action) {
@@ -392,14 +418,7 @@ void register_bench(CLI::App &app, Action &action) {
   command->add_option("--input,-i", flags->inputs, "The file of a named input (default: made-up values)")
       ->type_name("NAME=FILE");
   flags->session.add_to(*command);
-  command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")
-      ->type_name("N")
-      ->check(whole_number(1));
-  command
-      ->add_option("--duration,-d", flags->duration_s,
-                   "Seconds of timed runs (default: 2, or no limit with --iterations)")
-      ->type_name("SECONDS")
-      ->check(number(Sign::Positive));
+  add_runs(*command, *flags);
   command->add_option("--warmup", flags->warmup, "Untimed runs after the first")
       ->type_name("N")
       ->check(whole_number(0))

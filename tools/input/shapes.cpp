@@ -120,6 +120,9 @@ std::string Buckets::list() const {
 
 void Buckets::refuse_unknown(const qr::TensorInfo &input) const {
   const std::string what = "input '" + input.name + "' " + shape_text(input.dims) + " has unknown dimensions";
+  if (container_ && buckets_.size() == 1)
+    throw UsageError(what,
+                     "a run says them: give the input's file (-i), or bench a batch (--batch); the range is " + list());
   if (container_) throw UsageError(what, "choose a bucket of the container with --shape: " + list());
   if (asked_ > 1) throw UsageError(what, "each --shape is a bucket: give the one to use");
   throw UsageError(what, "bind them with --shape");

@@ -177,10 +177,7 @@ void give_forms(Draft &draft, qir::Store &store, const CompileOptions &options, 
 Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &options) {
   auto made = quarry::make_unique<Prepared>(std::move(graph));
   qir::Graph &g = made->graph_;
-  qir::number_sources(g);
-  for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
-  made->refused_.resize(g.nodes.size());
-  made->narrow_.resize(g.nodes.size());
+  made->number_nodes();
   QR_ASSIGN_OR_RETURN(made->batches_, take_batches(g, made->store_));
   QR_RETURN_IF_ERROR(unfold(g, made->store_));
   for (const qir::Node &node : g.nodes)
@@ -261,6 +258,13 @@ Status Prepared::take_region() {
     if (node.source >= 0) in_region_[index_of(node.source)] = true;
   graph_ = std::move(parts.first.graph);
   return {};
+}
+
+void Prepared::number_nodes() {
+  qir::number_sources(graph_);
+  for (const qir::Node &node : graph_.nodes) names_.push_back(node.name);
+  refused_.resize(graph_.nodes.size());
+  narrow_.resize(graph_.nodes.size());
 }
 
 // The device's types for those that it has not.

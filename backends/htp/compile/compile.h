@@ -35,6 +35,7 @@ class Prepared {
 
  private:
   Status take_region();
+  void number_nodes();
   void take_types(const CompileOptions &options);
   void find_saturating();
   void give_borders();

@@ -155,6 +155,13 @@ class RowsApart {
         return axis.is_constant && qir::read_ints(axis.dtype, axis.data.data, 1, &list) && list[0] != 0 &&
                list[0] != -static_cast<std::int64_t>(rank(x));
       }
+      default: return computes_of_one_row(node);
+    }
+  }
+  // Of a node that does more than move and choose.
+  bool computes_of_one_row(const qir::Node &node) const {
+    const std::int32_t x = node.inputs[0];
+    switch (node.op) {
       case Op::Hardmax:
       case Op::LogSoftmax:
       case Op::Softmax:
@@ -182,7 +189,7 @@ class RowsApart {
     switch (qir::op_row(node.op).family) {
       case OpFamily::Elementwise: return is_broadcast(node);
       case OpFamily::Convolution:
-      case OpFamily::Pooling:  // (places of maxima count through the rows)
+      case OpFamily::Pooling:  // (indices of maxima count through the rows)
         return has_rows(x) && others_are_fixed(node, 1) && rank(x) > 2 && node.outputs.size() == 1;
       case OpFamily::Reduction:
         return has_rows(x) && node.inputs[1] != qir::kAbsent && are_behind(node.inputs[1], rank(x));
