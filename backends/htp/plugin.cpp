@@ -436,6 +436,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     loading.binary = binary(blob);
     for (const htp::Blob &part : blob.parts) loading.parts.push_back(binary(part));
     loading.host = &backend->allocator.host();
+    loading.stop = request->signal ? &stop : nullptr;
     QR_ASSIGN_OR_RETURN(Unique<htp::LoadedContext> loaded,
                         htp::LoadedContext::load(std::move(engine), std::move(blob), std::move(loading)));
     if (stop.stopped()) return stop.status("load");

@@ -375,6 +375,29 @@ TEST_CASE("a compilation that hangs ends by abort, where the library has signals
              {"compile"}));
 }
 
+TEST_CASE("a load that hangs ends by abort and by deadline, where the library has signals") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string text = relu_model(), path = "/tmp/quarry-standin-load.qrm";
+  const qr::Options given = options(runtime);
+  qr::Model(runtime, text.data(), text.size()).compile(path.c_str(), &given);
+  const qr::Model model(runtime, path.c_str());
+  const std::size_t before = standin.count("contextCreateFromBinaryWithSignal");
+  standin.tell("hang=contextCreateFromBinary");
+  qr::Signal signal(runtime);
+  signal.set_timeout(std::chrono::milliseconds(50));
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(says(failure([&] { qr::Session(model, &given, &signal); }, QR_DEADLINE_EXCEEDED), {"load"}));
+  CHECK_LT(ms_since(begin), 5000.0);
+  CHECK_EQ(standin.count("contextCreateFromBinaryWithSignal"), before + 1);
+  CHECK_EQ(standin.count("signalTrigger"), 1u);
+  standin.tell("");
+  qr::Session made(model, &given);  // without a signal by the other call
+  CHECK_EQ(standin.count("contextCreateFromBinaryWithSignal"), before + 1);
+  CHECK(run(made));
+  std::remove(path.c_str());
+}
+
 TEST_CASE("without signals a run ends when the library does, and those that wait end at once") {
   const Standin standin("fail=signalCreate:1000;slow=graphExecute:200000");
   qr::Runtime runtime;

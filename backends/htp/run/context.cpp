@@ -2,6 +2,7 @@
 #include "backends/htp/run/context.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/htp/program/binary_hash.h"
 #include "backends/htp/program/metadata.h"
@@ -42,7 +43,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
     made->graphs_.resize(made->blob_.graphs.size());
     for (std::size_t i = 0; i < made->blob_.parts.size(); ++i) {
       const Request &all = made->request_;
-      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}, all.host};
+      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}, all.host, all.stop};
       QR_ASSIGN_OR_RETURN(Unique<LoadedContext> part, load(made->engine_, made->blob_.parts[i], std::move(one)));
       made->parts_.push_back(std::move(part));
     }
@@ -53,7 +54,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
       }
       made->regions_.push_back(std::move(region));
     }
-    made->request_.profile = nullptr;
+    made->request_.profile = nullptr, made->request_.stop = nullptr;
     return made;
   }
   QR_ASSIGN_OR_RETURN(const Unique<Metadata> metadata, Metadata::read(made->engine_->library(), made->request_.binary));
@@ -73,7 +74,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
   QR_RETURN_IF_ERROR(check_switching(made->settings(), names));
   QR_ASSIGN_OR_RETURN(made->vtcm_, EmulatedVtcm::hold(made->engine_->soc(), EmulatedVtcm::For::Context));
   QR_RETURN_IF_ERROR(made->open());
-  made->request_.profile = nullptr;
+  made->request_.profile = nullptr, made->request_.stop = nullptr;
   return made;
 }
 
@@ -152,6 +153,13 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
     qnn::LogLines lines;
     ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"));
     QR_RETURN_IF_ERROR(profiled.status());
+    std::optional<Interrupter::Call> interrupted;
+    if (request_.stop) interrupted.emplace(engine_->interrupter(), *request_.stop, true);
+    const qnn::Handle signal = interrupted ? interrupted->signal() : nullptr;
+    const auto failed = [&](const String &call, qnn::Error error, const char *hint) {
+      if (signal && request_.stop->stopped()) return request_.stop->status("load");
+      return qnn::call_failed(call, error, &lines, hint);
+    };
     if (settings().flag("htp.data_provider")) {
       if (!api.contextCreateFromBinaryWithCallback)
         return qnn::slot_missing(engine_->library(), "contextCreateFromBinaryWithCallback", "htp.data_provider");
@@ -160,14 +168,18 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
       const qnn::BinCallback callback = owner_->provider->callback();
       if (const qnn::Error error = api.contextCreateFromBinaryWithCallback(
               engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(),
-              &owner_->handle, profiled.handle(), nullptr))
-        return qnn::call_failed("contextCreateFromBinaryWithCallback (htp.data_provider=1)" + with, error, &lines,
-                                kRefused);
+              &owner_->handle, profiled.handle(), signal))
+        return failed("contextCreateFromBinaryWithCallback (htp.data_provider=1)" + with, error, kRefused);
       owner_->provider->finish();
+    } else if (signal && api.contextCreateFromBinaryWithSignal) {
+      if (const qnn::Error error = api.contextCreateFromBinaryWithSignal(engine_->backend(), engine_->device(),
+                                                                         configs.list(), binary.data(), binary.size(),
+                                                                         &owner_->handle, profiled.handle(), signal))
+        return failed("contextCreateFromBinaryWithSignal" + with, error, with.empty() ? kOther : kRefused);
     } else if (const qnn::Error error =
                    api.contextCreateFromBinary(engine_->backend(), engine_->device(), configs.list(), binary.data(),
                                                binary.size(), &owner_->handle, profiled.handle())) {
-      return qnn::call_failed("contextCreateFromBinary" + with, error, &lines, with.empty() ? kOther : kRefused);
+      return failed("contextCreateFromBinary" + with, error, with.empty() ? kOther : kRefused);
     }
     profiled.tell("contextCreateFromBinary", nullptr);
   }

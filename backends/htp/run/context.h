@@ -67,6 +67,7 @@ class LoadedContext : public HeapObject {
     const qr_profile_sink *profile = nullptr;          // of this call alone
     Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
     const qr_host *host = nullptr;                     // what dynamic regions run on
+    const plugin::StopToken *stop = nullptr;           // of this call alone; nullptr: nobody ends it
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
   LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)

@@ -200,6 +200,14 @@ Error from_binary(qnn::Handle backend, qnn::Handle device, const qnn::ContextCon
   *out = made.release();
   return 0;
 }
+Error wait_while_hanging(const char *call, qnn::Handle signal);
+Error from_binary_signal(qnn::Handle backend, qnn::Handle device, const qnn::ContextConfig **list, const void *data,
+                         qnn::BinSize bytes, qnn::Handle *out, qnn::Handle profile, qnn::Handle signal) {
+  record("contextCreateFromBinaryWithSignal");
+  must_live(signal, "contextCreateFromBinaryWithSignal");
+  if (const Error error = wait_while_hanging("contextCreateFromBinary", signal)) return error;
+  return from_binary(backend, device, list, data, bytes, out, profile);
+}
 // What is reported of a context of a list: its graphs, and then itself.
 void report(const qnn::CtxParamsV1 &p, qnn::Handle made, Error error) {
   if (made)
@@ -445,6 +453,7 @@ extern "C" __attribute__((visibility("default"))) quarry::qnn::Error QnnInterfac
   api.contextGetBinarySize = get_binary_size, api.contextGetBinary = get_binary;
   api.contextCreateFromBinary = from_binary, api.contextFree = context_free, api.graphCreate = graph_create;
   api.contextCreateFromBinaryListAsync = from_binary_list;
+  api.contextCreateFromBinaryWithSignal = from_binary_signal;
   api.contextCreateFromBinaryWithCallback = from_binary_callback;
   api.graphSetConfig = graph_set_config, api.graphAddNode = add_node, api.graphFinalize = finalize;
   api.graphRetrieve = retrieve, api.graphExecute = execute, api.graphExecuteAsync = execute_async;
