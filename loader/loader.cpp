@@ -122,9 +122,7 @@ Status Loader::not_found(std::string_view id) {
       ErrorId::backend_not_found,
       format("backend \"%s\": found %s in %s", printable(id), known.empty() ? "no backend" : known.c_str(),
              folders.empty() ? "this program" : printable(folders, 2048).c_str()),
-      id == "saver"            ? String("the option htp.record has every call in a file")
-      : nearest.word().empty() ? String()
-                               : format("did you mean \"%s\"?", String(nearest.word())));
+      nearest.word().empty() ? String() : format("did you mean \"%s\"?", String(nearest.word())));
 }
 
 Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {

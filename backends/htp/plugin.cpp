@@ -31,12 +31,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 7);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 8);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 7, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 8, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
