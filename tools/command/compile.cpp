@@ -92,8 +92,13 @@ std::vector<NamedModel> named_models(const CompileFlags &flags) {
 }
 
 int compile_several(const CompileFlags &flags) {
-  if (flags.out.empty())
-    throw UsageError("found several models and no name for what becomes of them", "name the result: -o FILE");
+  if (flags.out.empty()) {
+    const std::string &last = flags.models.back();
+    quarry::os::FileInfo info;
+    const bool is_there = quarry::os::get_info(last.c_str(), &info);
+    throw UsageError("found several models and no name for what becomes of them, expected -o FILE",
+                     is_there ? "name the result: -o FILE" : "to write to it: -o " + last);
+  }
   if (flags.check || is_standard_output(flags.out))
     throw UsageError(std::string(flags.check ? "--check" : "-o -") + ": found several models, expected one");
   const qr::Runtime runtime = flags.session.runtime();
