@@ -155,6 +155,7 @@ binding() {  # NAME COMMAND...: a step that exits with 77 says in its last line 
 htp_steps() {
   if ! libraries=$(qnn_libraries); then
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
+    step "several networks in one container" python3 tests/integration/check_networks.py "$build" "$shared"
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
     return
   fi
@@ -174,6 +175,8 @@ htp_steps() {
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
+  step "htp: several networks in one binary" python3 tests/integration/check_networks.py "$build" "$shared" "$libraries"
+  step "htp: records of calls, made again" python3 tests/integration/check_htp_record.py "$build" "$shared" "$libraries"
   step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
   if [ -d "$shared/models" ]; then
     step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"

@@ -41,7 +41,7 @@ made() {
   configure "$here" $files --buildtype=minsize -Ddebug=false -Dwerror=true -Dprogram=enabled -Dgpu=enabled ${no_onnx:+-Dprepare=false} "-Dkernel_isas=$isas" || return 1
   say "building for $machine in $here"
   ninja_in "$here" runtime/libquarry-0.dll runtime/quarry-compiler.exe tools/quarry.exe bindings/hello.exe backends/null/quarry-backend-null.dll backends/cpu-reference/quarry-backend-cpu-reference.dll \
-    backends/cpu/quarry-backend-cpu.dll backends/htp/quarry-backend-htp.dll backends/gpu/quarry-backend-gpu.dll generate/libquarry-generate-0.dll ${onnx:+prepare/libquarry-prepare-0.dll quantize/libquarry-quantize-0.dll} "$@"
+    backends/cpu/quarry-backend-cpu.dll backends/htp/quarry-backend-htp.dll backends/gpu/quarry-backend-gpu.dll generate/libquarry-generate-0.dll backends/htp/record/libquarry-replay-0.dll ${onnx:+prepare/libquarry-prepare-0.dll quantize/libquarry-quantize-0.dll} "$@"
 }
 no_onnx=--no-onnx
 [ -z "$onnx" ] || no_onnx=

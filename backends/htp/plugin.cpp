@@ -18,6 +18,7 @@
 #include "backends/htp/program/grade.h"
 #include "backends/htp/program/inspect.h"
 #include "backends/htp/qnn/library_file.h"
+#include "backends/htp/qnn/recording.h"
 #include "backends/htp/run/shared_memory.h"
 #include "backends/htp/run/submitted.h"
 #include "base/os/file.h"
@@ -42,18 +43,27 @@ struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
   plugin::HostAllocator allocator;
 
-  // The libraries that an option htp.library_path names (empty: wherever they are found), opened once.
-  Result<std::shared_ptr<const qnn::Library>> library(std::string_view path) {
+  // The libraries that an option htp.library_path names (empty: wherever they are found), opened once. `record`: the
+  // file of htp.record that their calls go into, with or without weights; empty: none.
+  Result<std::shared_ptr<const qnn::Library>> library(std::string_view path, std::string_view record = {},
+                                                      bool keeps_weights = true) {
     std::unique_lock lock(mutex_, std::defer_lock);  // opening takes long, and recovery
     QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "opening the device"));
-    if (const auto found = libraries_.find(path); found != libraries_.end())
+    String key(path);
+    if (!record.empty()) key += format("\n%d%s", keeps_weights, String(record));
+    if (const auto found = libraries_.find(key); found != libraries_.end())
       return std::shared_ptr<const qnn::Library>(found->second);
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<const qnn::Library> opened, qnn::Library::open(qnn::library_places(path)));
-    libraries_.emplace(String(path), opened);
-    return opened;
+    const qnn::LibraryPlaces places = qnn::library_places(path);
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<qnn::Library> opened, qnn::Library::open(places));
+    if (!record.empty()) QR_RETURN_IF_ERROR(qnn::record_calls(*opened, places.plugin_folder, record, keeps_weights));
+    libraries_.emplace(std::move(key), opened);
+    return std::shared_ptr<const qnn::Library>(std::move(opened));
   }
   Result<std::shared_ptr<const qnn::Library>> library(const qr_plugin_option *options, std::uint64_t count) {
-    return library(plugin::option(options, count, "htp.library_path", ""));
+    const auto text = [&](const char *key, const char *fallback) {
+      return plugin::option(options, count, key, fallback);
+    };
+    return library(text("htp.library_path", ""), text("htp.record", ""), text("htp.record_weights", "1") != "0");
   }
   // Where contexts for a SoC are loaded into; lives as long as one of them.
   Result<std::shared_ptr<htp::Engine>> engine(const std::shared_ptr<const qnn::Library> &library, const htp::Soc &soc,

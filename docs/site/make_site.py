@@ -299,7 +299,7 @@ def main():
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},
-                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect reports": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}, {"Glossary": "glossary.md"}]},
+                          {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect reports": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}, {"A record of calls": "formats/record.md"}]}, {"Glossary": "glossary.md"}]},
            {"Errors": [{"All": "errors.md"}] + error_nav},
            {"Backends": [{"htp": [{"The backend": "htp.md"}, {"Models": "htp/models.md"}, {"Options": "htp/options.md"}, {"On a device": "htp/device.md"},
                                  {"Containers": "htp/containers.md"}, {"Figures of operators": "htp_operators.md"}]},

@@ -176,7 +176,7 @@ class Reader {
   flat::Copier copy_;
 };
 
-static_assert(static_cast<int>(fb::SegmentKind::MAX) == static_cast<int>(SegmentKind::Blob));
+static_assert(static_cast<int>(fb::SegmentKind::MAX) == static_cast<int>(SegmentKind::Network));
 
 }  // namespace
 

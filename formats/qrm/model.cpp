@@ -70,6 +70,15 @@ Status check_signature(const Metadata &metadata, const GraphInfo &info, const qi
   return check("outputs", graph.outputs(), metadata.outputs, info.output_dims);
 }
 
+Status read_network(Bytes bytes, const Vector<SegmentInfo> &segments, Metadata &out) {
+  QR_RETURN_IF_ERROR(verify_metadata(bytes));
+  out = {};
+  Vector<SegmentInfo> none;
+  QR_RETURN_IF_ERROR(read_metadata(bytes, out, none));
+  if (out.graphs.empty()) return Status::error(ErrorId::qrm_bad_metadata, "network: found no graph");
+  return check_metadata(out, segments);
+}
+
 }  // namespace
 
 std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept {
@@ -80,9 +89,27 @@ std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-Result<ValidatedModel> ValidatedModel::open(RawFile file, SumCheck sums) {
+Result<ValidatedModel> ValidatedModel::open(RawFile file, SumCheck sums, std::string_view network) {
   QR_ASSIGN_OR_RETURN(VerifiedFile verified, VerifiedFile::verify(std::move(file)));
-  return validate(std::move(verified), sums);
+  auto model = validate(std::move(verified), sums);
+  // A container of one network has a graph.
+  if (model.ok() && network != kWholeFile && (!network.empty() || model->metadata_.graphs.empty()))
+    QR_RETURN_IF_ERROR(model->choose(network));
+  return model;
+}
+
+Status ValidatedModel::choose(std::string_view network) {
+  String names;
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].kind != SegmentKind::Network) continue;
+    if (segments_[i].name == network) {
+      QR_ASSIGN_OR_RETURN(const Bytes bytes, segment(i));
+      return read_network(bytes, segments_, metadata_);
+    }
+    names += " " + segments_[i].name;
+  }
+  return Status::errorf(ErrorId::bad_option_value, "option model: found \"%s\", expected one of the networks:%s",
+                        printable(network), printable(names, 2000));
 }
 
 Result<ValidatedModel> ValidatedModel::validate(VerifiedFile file, SumCheck sums) {
@@ -179,7 +206,13 @@ const ContextInfo *ValidatedModel::find_context(std::string_view backend) const 
 }
 
 Status ValidatedModel::verify(std::uint32_t part) const {
-  if (part < segments_.size()) return check_sum(part);
+  if (part < segments_.size()) {
+    QR_RETURN_IF_ERROR(check_sum(part));
+    if (segments_[part].kind != SegmentKind::Network) return {};
+    Metadata network;
+    QR_ASSIGN_OR_RETURN(const Bytes bytes, segment(part));
+    return read_network(bytes, segments_, network);
+  }
   const std::uint32_t graph = part - static_cast<std::uint32_t>(segments_.size());
   return metadata_.graphs[graph].qir_segment ? outline(graph).take_status() : Status();
 }

@@ -36,6 +36,8 @@ static_assert(sizeof(Prologue) == 64 && offsetof(Prologue, sum) == 56);
 
 // A program of several graphs: a reader that does not know of them would take the first for the only one.
 inline constexpr std::uint64_t kFeatureGraphsInOneProgram = 1;
-inline constexpr std::uint64_t kKnownFeatures = kFeatureGraphsInOneProgram;
+// Several networks, of which one is to be chosen: a reader that does not know of them would find no graph.
+inline constexpr std::uint64_t kFeatureNetworks = 2;
+inline constexpr std::uint64_t kKnownFeatures = kFeatureGraphsInOneProgram | kFeatureNetworks;
 
 }  // namespace quarry::qrm

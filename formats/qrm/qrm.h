@@ -33,6 +33,7 @@ enum class SegmentKind : std::uint8_t {
   Weights = 1,  // constants of graphs, or what a backend packed from them
   Graph = 2,    // QIR
   Blob = 3,     // a backend's compiled context
+  Network = 4,  // the metadata of one of several networks, by its name
 };
 const char *segment_kind_name(SegmentKind kind) noexcept;
 
@@ -76,9 +77,12 @@ struct Plan {
                 spill_fill_bytes = 0;
 };
 
+inline constexpr std::uint32_t kOtherNetwork = UINT32_MAX;
+
 // Graphs compiled by a backend into one blob: one load, and the graphs share what they have in common.
 struct Program {
-  Vector<std::uint32_t> graphs;  // indices into Metadata::graphs, at least one: graphs[k] is graph k of the blob
+  // Indices into Metadata::graphs, at least one: graphs[k] is graph k of the blob; kOtherNetwork: it is another's.
+  Vector<std::uint32_t> graphs;
   std::uint32_t blob_segment = 0;
   Vector<std::uint32_t> segments;  // number n of the blob is segments[n] of the container
   String key;                      // compatibility key that only the backend understands
@@ -201,12 +205,14 @@ class VerifiedFile {
   std::uint16_t major_ = 0, minor_ = 0;
 };
 
+inline constexpr std::string_view kWholeFile = "*";
+
 // Immutable, and safe to use from several threads.
 class ValidatedModel : public HeapObject {
  public:
   static Result<ValidatedModel> validate(VerifiedFile file, SumCheck sums = SumCheck::Lazy);
-  // The three steps at once.
-  static Result<ValidatedModel> open(RawFile file, SumCheck sums = SumCheck::Lazy);
+  // The three steps at once. `network`: which of several networks; kWholeFile: none, and nothing of it can be run.
+  static Result<ValidatedModel> open(RawFile file, SumCheck sums = SumCheck::Lazy, std::string_view network = {});
 
   const Metadata &metadata() const noexcept { return metadata_; }
   const Vector<SegmentInfo> &segments() const noexcept { return segments_; }
@@ -244,6 +250,7 @@ class ValidatedModel : public HeapObject {
  private:
   explicit ValidatedModel(VerifiedFile file) : file_(std::move(file)) {}
   Status check_sum(std::uint32_t index) const;
+  Status choose(std::string_view network);
 
   VerifiedFile file_;
   Metadata metadata_;

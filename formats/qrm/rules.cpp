@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of a container's metadata. The runtime may rely on all of them: every index is in range and leads to the
 // right kind of segment, every list is as long as the one it goes with.
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/text.h"
@@ -101,7 +102,8 @@ Status references(const String &subject, const Vector<std::uint32_t> &indices, c
 
 Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   QR_RETURN_IF_ERROR(at_most("container", "graphs", metadata.graphs.size(), kMaxGraphs));
-  if (metadata.graphs.empty()) return bad("container: found no graph");
+  const auto is_network = [](const SegmentInfo &segment) { return segment.kind == SegmentKind::Network; };
+  if (metadata.graphs.empty() && std::ranges::none_of(segments, is_network)) return bad("container: found no graph");
   StringSet names;
   for (const GraphInfo &graph : metadata.graphs) {
     const String subject = format("graph '%s'", printable(graph.name));
@@ -121,10 +123,12 @@ Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
 Status programs_of_graphs(const String &subject, const Vector<Program> &programs, std::size_t graph_count) {
   Vector<bool> seen(graph_count);
   std::size_t seen_count = 0;
+  std::uint32_t before = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    const Vector<std::uint32_t> &graphs = programs[i].graphs;
-    if (graphs.empty()) return bad(format("%s: found no graph in program %zu", subject, i));
-    for (const std::uint32_t graph : graphs) {
+    std::uint32_t first = kOtherNetwork;
+    for (const std::uint32_t graph : programs[i].graphs) {
+      if (graph == kOtherNetwork) continue;
+      if (first == kOtherNetwork) first = graph;
       if (graph >= graph_count)
         return bad(
             format("%s: found graph number %u in program %zu, expected one under %zu", subject, graph, i, graph_count));
@@ -132,11 +136,13 @@ Status programs_of_graphs(const String &subject, const Vector<Program> &programs
       seen[graph] = true;
       ++seen_count;
     }
-    if (i > 0 && graphs[0] < programs[i - 1].graphs[0])
+    if (first == kOtherNetwork) return bad(format("%s: found no graph in program %zu", subject, i));
+    if (first < before)
       return bad(
           format("%s: found program %zu to begin with graph %u, expected one after %u, which the program before "
                  "begins with",
-                 subject, i, graphs[0], programs[i - 1].graphs[0]));
+                 subject, i, first, before));
+    before = first;
   }
   if (seen_count != graph_count)
     return bad(format("%s: found programs of %zu graphs, expected all %zu", subject, seen_count, graph_count));
@@ -171,6 +177,7 @@ const char *segment_kind_name(SegmentKind kind) noexcept {
     case SegmentKind::Weights: return "weights";
     case SegmentKind::Graph: return "graph";
     case SegmentKind::Blob: return "blob";
+    case SegmentKind::Network: return "network";
     case SegmentKind::Unknown: break;
   }
   return "unknown";

@@ -161,7 +161,10 @@ Result<Writer::Layout> Writer::lay_out(const Metadata &metadata) const {
   for (const Segment &segment : segments_) segments.push_back(segment.info);
   QR_RETURN_IF_ERROR(check_metadata(metadata, segments));
   Layout out;
-  for (SegmentInfo &segment : segments) segment.offset = 1;
+  for (SegmentInfo &segment : segments) {
+    segment.offset = 1;
+    if (segment.kind == SegmentKind::Network) out.features |= kFeatureNetworks;
+  }
   QR_ASSIGN_OR_RETURN(out.metadata, write_metadata(metadata, segments));
   const std::size_t metadata_size = out.metadata.size();
   std::uint64_t end = sizeof(Prologue) + metadata_size;

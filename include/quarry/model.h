@@ -179,6 +179,36 @@ QR_API QR_MUST_USE qr_status *qr_model_verify(const qr_model *model, const qr_ca
 QR_API QR_MUST_USE qr_status *qr_model_compile(const qr_model *model, const qr_options *options,
                                                const qr_target *target, const qr_call_options *call);
 
+/* One of several models that become one container: a network. */
+typedef struct qr_network {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const qr_model *model; /* borrows: the shapes of its options are its buckets */
+  qr_string name;        /* UTF-8, not empty: what the option "model" chooses it by */
+} qr_network;
+#define QR_NETWORK_FIRST_SIZE 32u
+#define QR_NETWORK_INIT                      \
+  {                                          \
+    sizeof(qr_network), 0, NULL, { NULL, 0 } \
+  }
+
+/* Compiles several models for a backend into one container. What is equal in them is in the file once; a backend that
+ * takes several graphs (htp) has all of them in one program, with weights in common where its options say so. Such a
+ * container is opened with the option "model", which names a network of it. Where the target's name ends in ".onnx" it
+ * is a model of an EPContext node for each network and bucket, "name_1.onnx" and so on in their order, which have one
+ * binary. Options as for qr_model_compile but "shape", which is each model's own.
+ * @param networks  borrows: all of models of one runtime.
+ * @param count     of the networks; at least one.
+ * @param options   borrows: may be NULL: the backend is then cpu.
+ * @param target    borrows: where the files go.
+ * @param call      borrows: may be NULL.
+ * @thread  [thread-safe] [blocking]
+ * @errors  as qr_model_compile
+ * @since   0.3 */
+QR_API QR_MUST_USE qr_status *qr_model_compile_networks(const qr_network *const *networks, uint64_t count,
+                                                        const qr_options *options, const qr_target *target,
+                                                        const qr_call_options *call);
+
 /* Writes a model's graph as it is after the passes that all backends share, for other programs; nothing is compiled.
  * The target's name says how: ".onnx" (also where it has no name): a model, with its constants in a file before it
  * where they are more than 2 GB; ".onnx.data": with them there in any case, in the file of this name; ".json": what

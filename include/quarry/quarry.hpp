@@ -425,6 +425,37 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   }
 };
 
+// One of several models that become one container, and what the option "model" chooses it by.
+struct Network {
+  const Model *model;
+  std::string name;
+};
+inline Status try_compile_networks(const std::vector<Network> &networks, const Target &target,
+                                   const Options *options = nullptr, Signal *signal = nullptr,
+                                   const Progress &progress = {}, Profile *profile = nullptr) {
+  std::vector<qr_network> all;
+  std::vector<const qr_network *> pointers;
+  for (const Network &network : networks) {
+    qr_network one = QR_NETWORK_INIT;
+    one.model = detail::get(network.model), one.name = {network.name.data(), network.name.size()};
+    all.push_back(one);
+  }
+  for (const qr_network &network : all) pointers.push_back(&network);
+  detail::ProgressCall progress_call(progress, detail::get(signal));
+  const qr_call_options call = progress_call.options(detail::get(profile));
+  Status status(qr_model_compile_networks(pointers.data(), pointers.size(), detail::get(options), target.c(), &call));
+  progress_call.rethrow();
+  target.rethrow();
+  return status;
+}
+#if QR_HAS_EXCEPTIONS
+inline void compile_networks(const std::vector<Network> &networks, const Target &target,
+                             const Options *options = nullptr, Signal *signal = nullptr, const Progress &progress = {},
+                             Profile *profile = nullptr) {
+  check(try_compile_networks(networks, target, options, signal, progress, profile));
+}
+#endif
+
 class Session : public Handle<qr_session, qr_session_destroy> {
  public:
   using Handle::Handle;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "runtime/capi/edge.h"
 #include "runtime/compile/compile_child.h"
 #include "runtime/compile/loaded_model.h"
@@ -34,6 +36,33 @@ qr_status *write_model(const char *function, bool compiles, const qr_model *mode
   };
   return guard_call(object(model), call, body, function);
 }
+
+// What qr_model_compile_networks is given, checked.
+struct Networks {
+  Vector<Ref<const Model>> models;
+  Vector<String> names;
+
+  Status read(const char *function, const qr_network *const *from, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      qr_network one = QR_NETWORK_INIT;
+      QR_RETURN_IF_ERROR(read_struct(function, "qr_network", from[i], one, QR_NETWORK_FIRST_SIZE));
+      if (!one.model) return null_argument(function, "qr_network.model");
+      std::string_view name;
+      QR_RETURN_IF_ERROR(read_text(function, "qr_network.name", one.name, Empty::Refused, &name));
+      const Model &model = *object(one.model);
+      if (std::ranges::find(names, name) != names.end() ||
+          (!models.empty() && &model.runtime() != &models[0]->runtime()))
+        return Status::errorf(
+            ErrorId::bad_argument,
+            "%s: network %llu: found a second one named '%s', or a model of another runtime, expected "
+            "a name of its own and models of one runtime",
+            function, i, printable(name));
+      models.push_back(Ref<const Model>(&model));
+      names.emplace_back(name);
+    }
+    return {};
+  }
+};
 
 }  // namespace
 
@@ -128,6 +157,33 @@ qr_status *qr_model_compile(const qr_model *model, const qr_options *options, co
   QR_RETURN_IF_NULL(model);
   QR_RETURN_IF_NULL(target);
   return write_model("qr_model_compile", true, model, options, target, call);
+}
+
+qr_status *qr_model_compile_networks(const qr_network *const *networks, uint64_t count, const qr_options *options,
+                                     const qr_target *target, const qr_call_options *call) {
+  QR_RETURN_IF_NULL(networks);
+  QR_RETURN_IF_NULL(target);
+  const char *const function = "qr_model_compile_networks";
+  if (count == 0 || !networks[0] || !networks[0]->model) return give(null_argument(function, "networks[0]"));
+  return guard_call(object(networks[0]->model), call, [&](const CallWatch &watch) -> Status {
+    qr_target to = QR_TARGET_INIT;
+    QR_RETURN_IF_ERROR(read_target(function, target, to));
+    const OptionsArgument given(options, function);
+    QR_RETURN_IF_ERROR(given.status());
+    Networks all;
+    QR_RETURN_IF_ERROR(all.read(function, networks, count));
+    if (wants_child(given.get()))
+      return Status::error(ErrorId::bad_option_value,
+                           "option compile.process: found child, expected own: several networks are compiled here");
+    Vector<Unique<CompileJob>> jobs;
+    for (const Ref<const Model> &model : all.models) {
+      QR_ASSIGN_OR_RETURN(Unique<CompileJob> job,
+                          CompileJob::begin(*model, given.get(), watch, DeviceUse::CompileOnly));
+      jobs.push_back(std::move(job));
+    }
+    TargetWriter out(function, to, "model.qrm");
+    return out.finish(compile_networks_to(jobs, all.names, out.name(), out));
+  });
 }
 
 qr_status *qr_model_export(const qr_model *model, const qr_options *options, const qr_target *target,

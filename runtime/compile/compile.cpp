@@ -40,6 +40,14 @@ class CompileCall {
   CompileCall(const CompileCall &) = delete;
   CompileCall &operator=(const CompileCall &) = delete;
   const qr_compile_request &request() const noexcept { return request_; }
+  // All of another model's, behind those that it has.
+  void add(const PortableGraphs &more) {
+    for (const PortableGraph &graph : more.graphs()) graphs_.push_back(graph.plugin());
+    pointers_.clear();
+    for (const qr_plugin_graph &graph : graphs_) pointers_.push_back(&graph);
+    request_.graphs = pointers_.data();
+    request_.graph_count = pointers_.size();
+  }
 
  private:
   static void report(void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
@@ -153,34 +161,6 @@ Vector<qir::Shape> shapes_of(const Vector<qir::Tensor> &tensors) {
   return shapes;
 }
 
-Result<std::uint32_t> copy_segment(qrm::Writer &writer, const qrm::ValidatedModel &from, std::uint32_t index) {
-  const qrm::SegmentInfo &info = from.segments()[index];
-  QR_ASSIGN_OR_RETURN(const qir::Bytes bytes, from.segment(index));
-  return writer.add_segment(info.kind, info.name, bytes, info.align);
-}
-
-// Copies the contexts of other backends and targets out of the container that was compiled again; those of the whole
-// are none of a part.
-Status keep_contexts(const CompileJob &job, qrm::Writer &writer, Vector<qrm::ContextInfo> &out) {
-  if (!job.model.is_container() || !job.settings.part.empty()) return {};
-  const qrm::ValidatedModel &from = job.model.container();
-  for (const qrm::ContextInfo &context : from.metadata().contexts) {
-    const bool made_anew = std::any_of(out.begin(), out.end(), [&](const qrm::ContextInfo &made) {
-      return made.backend == context.backend && made.target == context.target;
-    });
-    if (made_anew) continue;
-    qrm::ContextInfo kept = context;
-    for (qrm::Program &program : kept.programs) {
-      QR_ASSIGN_OR_RETURN(program.blob_segment, copy_segment(writer, from, program.blob_segment));
-      for (std::uint32_t &segment : program.segments) {
-        QR_ASSIGN_OR_RETURN(segment, copy_segment(writer, from, segment));
-      }
-    }
-    out.push_back(std::move(kept));
-  }
-  return {};
-}
-
 // The machines that an option names with commas between, each of which is compiled for.
 struct Targets {
   qr_plugin_option *option = nullptr;
@@ -239,6 +219,7 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
     QR_ASSIGN_OR_RETURN(job->plugin, model.runtime().open_backend(job->settings.backend, job->signal));
   }
   const loader::Plugin &plugin = *job->plugin;
+  if (model.is_container() && model.container().metadata().graphs.empty()) return no_context(*job);
   QR_ASSIGN_OR_RETURN(job->device, choose_device(job->settings, plugin, use));
   QR_ASSIGN_OR_RETURN(job->plugin_options, ::quarry::plugin_options(job->settings, options, plugin));
   if (!job->settings.group.empty() && !(plugin.devices()[job->device].features & QR_DEVICE_GROUPS)) {
@@ -252,18 +233,23 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
   return job;
 }
 
+Status CompiledModel::import(CompileJob &job, Vector<qir::Outline> &graphs) {
+  job.events.rename("compile");
+  QR_ASSIGN_OR_RETURN(portable_graphs_, import_graphs(job));
+  QR_ASSIGN_OR_RETURN(graphs, read_all(job, *portable_graphs_));
+  signature_ = signature_of(job.model, graphs);
+  node_count_ = graphs[0].node_count();
+  for (const qir::Outline &graph : graphs) {
+    input_dims_.push_back(shapes_of(graph.inputs()));
+    output_dims_.push_back(shapes_of(graph.outputs()));
+  }
+  return {};
+}
+
 Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
   auto out = Ref<CompiledModel>::make();
-  job.events.rename("compile");
-  QR_ASSIGN_OR_RETURN(out->portable_graphs_, import_graphs(job));
-  const PortableGraphs &portable_graphs = *out->portable_graphs_;
-  QR_ASSIGN_OR_RETURN(const Vector<qir::Outline> graphs, read_all(job, portable_graphs));
-  out->signature_ = signature_of(job.model, graphs);
-  out->node_count_ = graphs[0].node_count();
-  for (const qir::Outline &graph : graphs) {
-    out->input_dims_.push_back(shapes_of(graph.inputs()));
-    out->output_dims_.push_back(shapes_of(graph.outputs()));
-  }
+  Vector<qir::Outline> graphs;
+  QR_RETURN_IF_ERROR(out->import(job, graphs));
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
   for (std::size_t i = 0; i < targets.values.size(); ++i) {
     targets.set(job, i);
@@ -275,17 +261,20 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
   return out;
 }
 
-// Two names of one machine give one context.
-Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Outline> &graphs) {
-  const PortableGraphs &portable_graphs = *portable_graphs_;
-  {
-    Vector<Vector<loader::Verdict>> verdicts;
-    QR_RETURN_IF_ERROR(check_nodes(job, portable_graphs, graphs, verdicts, QR_PLUGIN_COMPILE_VERDICTS_ALONE));
-    QR_RETURN_IF_ERROR(refusal(job, graphs, verdicts));
-  }
+Result<CompiledTarget> CompiledModel::check_target(CompileJob &job, const Vector<qir::Outline> &graphs) const {
+  Vector<Vector<loader::Verdict>> verdicts;
+  QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs_, graphs, verdicts, QR_PLUGIN_COMPILE_VERDICTS_ALONE));
+  QR_RETURN_IF_ERROR(refusal(job, graphs, verdicts));
   CompiledTarget made;
   for (const qr_plugin_option &option : job.plugin_options.own)
     made.options.push_back({String(text_of(option.key)), String(text_of(option.value))});
+  return made;
+}
+
+// Two names of one machine give one context.
+Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Outline> &graphs) {
+  const PortableGraphs &portable_graphs = *portable_graphs_;
+  QR_ASSIGN_OR_RETURN(CompiledTarget made, check_target(job, graphs));
   // A backend that can gets all graphs at once, so that they share their weights.
   const std::size_t count = portable_graphs.graphs().size();
   const std::size_t step = job.plugin->compiles_groups() ? count : 1;
@@ -307,6 +296,57 @@ Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Outline>
   return {};
 }
 
+// A backend that takes no graphs together compiles one model after another.
+Result<Vector<Ref<CompiledModel>>> CompiledModel::make_together(Vector<Unique<CompileJob>> &jobs) {
+  Vector<Ref<CompiledModel>> out;
+  CompileJob &first = *jobs[0];
+  if (!first.plugin->compiles_groups()) {
+    for (const Unique<CompileJob> &job : jobs) {
+      QR_ASSIGN_OR_RETURN(Ref<CompiledModel> one, make(*job));
+      out.push_back(std::move(one));
+    }
+    return out;
+  }
+  Vector<Vector<qir::Outline>> graphs(jobs.size());
+  Vector<Targets> targets;
+  Vector<std::uint32_t> of_first;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    out.push_back(Ref<CompiledModel>::make());
+    QR_RETURN_IF_ERROR(out[i]->import(*jobs[i], graphs[i]));
+    QR_ASSIGN_OR_RETURN(Targets of_model, targets_of(*jobs[i]));
+    targets.push_back(std::move(of_model));
+    out[i]->targets_.reserve(targets[i].values.size() + 1);  // the others point into those of the first
+  }
+  for (std::uint32_t g = 0; g < graphs[0].size(); ++g) of_first.push_back(g);
+  for (std::size_t t = 0; t < std::max<std::size_t>(1, targets[0].values.size()); ++t) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (!targets[i].values.empty()) targets[i].set(*jobs[i], t);
+      QR_ASSIGN_OR_RETURN(CompiledTarget made, out[i]->check_target(*jobs[i], graphs[i]));
+      made.programs.emplace_back();
+      out[i]->targets_.push_back(std::move(made));
+    }
+    CompileCall call(first, out[0]->portable_graphs(), of_first, "compile program");
+    for (std::size_t i = 1; i < jobs.size(); ++i) call.add(out[i]->portable_graphs());
+    CompiledProgram &program = out[0]->targets_.back().programs[0];
+    QR_ASSIGN_OR_RETURN(program.compiled, first.plugin->compile(call.request()));
+    QR_RETURN_IF_ERROR(first.threads.take_fault());
+    const auto is_for = [&](const CompiledTarget &other) {
+      return other.programs[0].compiled.target == program.compiled.target;
+    };
+    const bool is_new = std::ranges::count_if(out[0]->targets_, is_for) == 1;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      CompiledProgram &of_model = out[i]->targets_.back().programs[0];
+      of_model.graphs.assign(call.request().graph_count, qrm::kOtherNetwork);
+      for (std::uint32_t g = 0; g < graphs[i].size(); ++g) of_model.graphs[begin++] = g;
+      of_model.of_first = &program.compiled;
+    }
+    if (!is_new)
+      for (const Ref<CompiledModel> &one : out) one->targets_.pop_back();
+  }
+  return out;
+}
+
 const char *path_name(std::uint32_t path) noexcept {
   switch (path) {
     case QR_PLUGIN_PATH_NATIVE: return "native";
@@ -325,127 +365,6 @@ Status export_graphs(CompileJob &job, std::string_view name, FileSink &files) {
   job.events.rename("export");
   const PortableGraphs::Export to{name, files};
   return import_graphs(job, &to).take_status();
-}
-
-namespace {
-
-class ContainerWriter {
- public:
-  ContainerWriter(const CompileJob &job, const CompiledModel &compiled)
-      : job_(job),
-        compiled_(compiled),
-        id_(job.plugin->id()),
-        align_(qrm::Writer::mapping_align(compiled.programs()[0].compiled.target)) {}
-
-  Status write(std::string_view name, FileSink &files);
-
- private:
-  void describe();
-  Status add_graphs();
-  Status add_context(const CompiledTarget &of);
-  Status add_program(const CompiledProgram &made, qrm::Program &stored);
-  // A segment of the graphs that the backend has as it is.
-  Result<std::uint32_t> keep(std::uint64_t graph, std::uint64_t segment);
-
-  const CompileJob &job_;
-  const CompiledModel &compiled_;
-  const String id_;
-  const std::uint32_t align_;
-  qrm::Writer writer_;
-  qrm::Metadata metadata_;
-};
-
-void ContainerWriter::describe() {
-  metadata_.producer = format("quarry %s", qr_version());
-  metadata_.inputs = compiled_.signature().inputs;
-  metadata_.outputs = compiled_.signature().outputs;
-  if (job_.options)
-    for (const auto &[key, value] : job_.options->values())
-      if (!key.starts_with("metadata.")) metadata_.created_by.push_back({key, value});
-  metadata_.source = job_.model.source();
-  metadata_.user = job_.model.properties();
-  for (const KeyValue &pair : job_.settings.metadata) {
-    std::erase_if(metadata_.user, [&](const qrm::KeyValue &old) { return old.key == pair.key; });
-    metadata_.user.push_back({String(pair.key), String(pair.value)});
-  }
-}
-
-Result<std::uint32_t> ContainerWriter::keep(std::uint64_t graph, std::uint64_t segment) {
-  const qr_plugin_bytes &bytes = compiled_.portable_graphs().graphs()[graph].segments[segment];
-  return writer_.add_segment(qrm::SegmentKind::Weights, segment ? format("weights %llu", segment) : String("weights"),
-                             {bytes.data, bytes.size}, align_);
-}
-
-Status ContainerWriter::add_graphs() {
-  const auto &graphs = compiled_.portable_graphs().graphs();
-  for (std::uint32_t g = 0; g < graphs.size(); ++g) {
-    const PortableGraph &graph = graphs[g];
-    qrm::GraphInfo info;
-    info.name = graph.name;
-    info.input_dims = compiled_.input_dims()[g];
-    info.output_dims = compiled_.output_dims()[g];
-    if (job_.settings.keep_graph) {
-      for (std::uint64_t s = 0; s < graph.segments.size(); ++s) {
-        QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(g, s));
-        info.segments.push_back(number);
-      }
-      QR_ASSIGN_OR_RETURN(info.qir_segment,
-                          writer_.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
-                                              {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
-    }
-    metadata_.graphs.push_back(std::move(info));
-  }
-  return {};
-}
-
-Status ContainerWriter::add_program(const CompiledProgram &made, qrm::Program &stored) {
-  const loader::CompiledBlob &program = made.compiled;
-  const std::uint32_t first = made.graphs[0];
-  stored.graphs = made.graphs;
-  stored.key = program.key;
-  if (program.has_plan) stored.plan = plan_of(program.plan);
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    const loader::CompiledSegment &segment = program.segments[s];
-    auto number = segment.kept
-                      ? keep(made.graphs[segment.request_graph], segment.request_segment)
-                      : writer_.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id_, first, s),
-                                            {segment.bytes.data(), segment.bytes.size()},
-                                            std::max(align_, static_cast<std::uint32_t>(segment.align)));
-    if (!number.ok()) return number.take_status();
-    stored.segments.push_back(number.value());
-  }
-  QR_ASSIGN_OR_RETURN(stored.blob_segment, writer_.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id_, first),
-                                                               {program.blob.data(), program.blob.size()}, align_));
-  return {};
-}
-
-Status ContainerWriter::add_context(const CompiledTarget &of) {
-  qrm::ContextInfo &context = metadata_.contexts.emplace_back();
-  context.backend = id_;
-  context.backend_version.assign(job_.plugin->version());
-  context.target.assign(of.programs[0].compiled.target);
-  context.blob_version = job_.plugin->blob_version();
-  for (const auto &[key, value] : of.options) context.options.push_back({key, value});
-  for (const CompiledProgram &made : of.programs)
-    QR_RETURN_IF_ERROR(add_program(made, context.programs.emplace_back()));
-  return {};
-}
-
-Status ContainerWriter::write(std::string_view name, FileSink &files) {
-  describe();
-  QR_RETURN_IF_ERROR(add_graphs());
-  for (const CompiledTarget &of : compiled_.targets()) QR_RETURN_IF_ERROR(add_context(of));
-  QR_RETURN_IF_ERROR(keep_contexts(job_, writer_, metadata_.contexts));
-  QR_RETURN_IF_ERROR(job_.signal.check("writing the container"));
-  QR_RETURN_IF_ERROR(job_.progress.report(0, 0, "write"));
-  return writer_.write(files, name, metadata_);
-}
-
-}  // namespace
-
-Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files) {
-  const CallEvents::Phase phase(job.events, "write container");
-  return ContainerWriter(job, compiled).write(name, files);
 }
 
 void write_memory(JsonWriter &json, const qrm::Plan &plan) {

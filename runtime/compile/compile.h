@@ -40,6 +40,8 @@ struct CompileJob {
 struct CompiledProgram {
   Vector<std::uint32_t> graphs;  // of the model; graphs[k] is graph k of the blob
   loader::CompiledBlob compiled;
+  const loader::CompiledBlob *of_first = nullptr;  // it is the first network's of several, of which this is another
+  const loader::CompiledBlob &blob() const noexcept { return of_first ? *of_first : compiled; }
 };
 
 // What a model was compiled to for one machine: the options that say which among them, and the programs.
@@ -53,6 +55,8 @@ class CompiledModel : public Counted<CompiledModel> {
  public:
   // Checks and compiles all graphs. Where nodes are refused: QR-B0001 with one "reason" frame for each.
   static Result<Ref<CompiledModel>> make(CompileJob &job);
+  // Several networks, for one backend with the same options: in one program where the backend takes several graphs.
+  static Result<Vector<Ref<CompiledModel>>> make_together(Vector<Unique<CompileJob>> &jobs);
 
   const PortableGraphs &portable_graphs() const noexcept { return *portable_graphs_; }
   const Signature &signature() const noexcept { return signature_; }
@@ -68,6 +72,8 @@ class CompiledModel : public Counted<CompiledModel> {
  private:
   Ref<PortableGraphs> portable_graphs_;
   Signature signature_;
+  Status import(CompileJob &job, Vector<qir::Outline> &graphs);
+  Result<CompiledTarget> check_target(CompileJob &job, const Vector<qir::Outline> &graphs) const;
   Status compile_target(CompileJob &job, const Vector<qir::Outline> &graphs);
   Vector<CompiledTarget> targets_;
   Vector<Vector<qir::Shape>> input_dims_, output_dims_;
@@ -77,6 +83,12 @@ class CompiledModel : public Counted<CompiledModel> {
 // Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself,
 // the contexts that it has for other backends and targets.
 Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view name, FileSink &files);
+// Of several networks, each with its name.
+Status write_networks(const Vector<Unique<CompileJob>> &jobs, const Vector<Ref<CompiledModel>> &compiled,
+                      const Vector<String> &names, std::string_view name, FileSink &files);
+
+// That a container has none for the job's backend.
+Status no_context(const CompileJob &job);
 
 // qr_model_export.
 Status export_graphs(CompileJob &job, std::string_view name, FileSink &files);

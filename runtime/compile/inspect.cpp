@@ -89,8 +89,11 @@ Status write_graph(JsonWriter &json, const qrm::ValidatedModel &model, std::uint
 Status write_program(JsonWriter &json, const Model &from, const qrm::ContextInfo &context, const qrm::Program &program,
                      const CallSignal &signal) {
   json.begin_object();
-  write_numbers(json, "graphs", program.graphs);
-  json.field("segment", program.blob_segment).field("key", program.key);
+  json.key("graphs").begin_array();
+  for (const std::uint32_t graph : program.graphs)
+    if (graph == qrm::kOtherNetwork) json.null();
+    else json.value(graph);
+  json.end_array().field("segment", program.blob_segment).field("key", program.key);
   write_numbers(json, "segments", program.segments);
   write_memory(json, program.plan);
   QR_RETURN_IF_ERROR(signal.check("qr_model_inspect"));
@@ -128,6 +131,12 @@ Status write_container(JsonWriter &json, const Model &from, const CallSignal &si
   const qrm::Metadata &metadata = model.metadata();
   json.field("kind", "qrm").field("format", format("%u.%u", model.format_major(), model.format_minor()));
   json.field("producer", metadata.producer).field("source", metadata.source).field("file_bytes", model.file_bytes());
+  if (metadata.graphs.empty()) {
+    json.key("networks").begin_array();
+    for (const qrm::SegmentInfo &segment : model.segments())
+      if (segment.kind == qrm::SegmentKind::Network) json.value(segment.name);
+    json.end_array();
+  }
   write_tensors(json, "inputs", metadata.inputs);
   write_tensors(json, "outputs", metadata.outputs);
 

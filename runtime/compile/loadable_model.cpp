@@ -35,8 +35,11 @@ Result<LoadableProgram *> add_program(const qrm::ValidatedModel &container, cons
   QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
   LoadableProgram &program = out.emplace_back();
   for (const std::uint32_t index : stored.graphs) {
+    LoadableProgram::Graph &made = program.graphs.emplace_back();
+    made.index = index;
+    if (index == qrm::kOtherNetwork) continue;
     const qrm::GraphInfo &graph = container.metadata().graphs[index];
-    program.graphs.push_back({graph.name, index, graph.input_dims});
+    made.bucket = graph.name, made.input_dims = graph.input_dims;
   }
   for (std::size_t i = 0; i < segments.size(); ++i)
     program.segments.push_back(in_file(container, stored.segments[i], segments[i]));
@@ -210,12 +213,16 @@ Status LoadableModel::compile(CompileJob &job) {
         program.segments.push_back(in_memory(segment.bytes.data(), segment.bytes.size()));
       }
     }
-    program.target = from.target;
-    program.key = from.key;
-    if (from.has_plan) program.plan = plan_of(from.plan);
-    describe_blob(program, job.plugin->blob_version(), in_memory(from.blob.data(), from.blob.size()));
+    take_blob(program, job, from);
   }
   return {};
+}
+
+void take_blob(LoadableProgram &program, const CompileJob &job, const loader::CompiledBlob &from) {
+  program.target = from.target;
+  program.key = from.key;
+  if (from.has_plan) program.plan = plan_of(from.plan);
+  describe_blob(program, job.plugin->blob_version(), in_memory(from.blob.data(), from.blob.size()));
 }
 
 namespace {

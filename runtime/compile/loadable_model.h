@@ -88,7 +88,9 @@ Result<GradedContext> grade_contexts(const CompileJob &job);
 // The grade that a session would see: other compile-time options make it "recompile" too.
 loader::Grade session_grade(const CompileJob &job, const GradedContext &graded);
 
-Status no_context(const CompileJob &job);
+// `program` gets what it has of a compiled blob but its graphs and the segments that are kept as they were given; it
+// has its final place.
+void take_blob(LoadableProgram &program, const CompileJob &job, const loader::CompiledBlob &from);
 
 // A request to grade, plan or load a program.
 qr_load_request load_request(const CompileJob &job, const LoadableProgram &program) noexcept;

@@ -99,6 +99,25 @@ Status compile_to(CompileJob &job, std::string_view name, FileSink &files) {
   return write_container(job, *compiled, name, files);
 }
 
+Status compile_networks_to(Vector<Unique<CompileJob>> &jobs, const Vector<String> &names, std::string_view name,
+                           FileSink &files) {
+  QR_ASSIGN_OR_RETURN(const Vector<Ref<CompiledModel>> compiled, CompiledModel::make_together(jobs));
+  if (!name.ends_with(".onnx")) return write_networks(jobs, compiled, names, name, files);
+  const CompileJob &first = *jobs[0];
+  if (!first.plugin->compiles_groups() || compiled[0]->targets().size() > 1)
+    return Status::hinted(ErrorId::option_conflict, "name a .qrm",
+                          "models for ONNX Runtime: found programs of their own or for %zu machines, expected several "
+                          "networks in one program of one",
+                          compiled[0]->targets().size());
+  const loader::CompiledBlob &blob = compiled[0]->programs()[0].blob();
+  LoadableProgram program;
+  program.graphs.resize(compiled[0]->programs()[0].graphs.size());
+  for (const loader::CompiledSegment &segment : blob.segments)
+    program.segments.push_back({segment.bytes.data(), segment.bytes.size(), -1, 0, 0, 0});
+  take_blob(program, first, blob);
+  return first.plugin->export_onnx(load_request(first, program), name, first.settings.context_embedded, files);
+}
+
 Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableModel> loadable,
                                           const LoadableModel &signature) {
   auto loaded = quarry::make_unique<LoadedModel>(std::move(loadable));
@@ -118,6 +137,7 @@ Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableMod
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, job.plugin->load(request));
     QR_RETURN_IF_ERROR(job.progress.status());
     for (std::uint32_t g = 0; g < program.graphs.size(); ++g) {
+      if (program.graphs[g].index == qrm::kOtherNetwork) continue;
       QR_RETURN_IF_ERROR(check_signature(*job.plugin, signature, context->graphs()[g]));
       loaded->buckets.push_back({program.graphs[g].bucket, program.graphs[g].index, context, g});
     }

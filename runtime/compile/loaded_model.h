@@ -36,5 +36,8 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable);
 
 // qr_model_compile: a container, or what ONNX Runtime loads where the name ends in ".onnx".
 Status compile_to(CompileJob &job, std::string_view name, FileSink &files);
+// The same of several networks, for qr_model_compile_networks.
+Status compile_networks_to(Vector<Unique<CompileJob>> &jobs, const Vector<String> &names, std::string_view name,
+                           FileSink &files);
 
 }  // namespace quarry

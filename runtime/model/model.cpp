@@ -163,15 +163,18 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, const qr_model_source &from
 
 Status Model::parse(qrm::FileUse use, OpenFd folder, const OptionSet *options, const CallWatch &watch,
                     ExternalFinder *external) {
+  const std::string_view network = options ? options->in_force("model") : std::string_view();
   if (qrm::looks_like_container(file_->bytes())) {
     // What was read may have been written to meanwhile, and the sums cost little beside the reading.
     const bool all_sums = use == qrm::FileUse::Read && sums_ != qrm::SumCheck::Off;
-    auto opened = qrm::ValidatedModel::open(std::move(*file_), all_sums ? qrm::SumCheck::Eager : sums_);
+    auto opened = qrm::ValidatedModel::open(std::move(*file_), all_sums ? qrm::SumCheck::Eager : sums_, network);
     file_.reset();
     if (!opened.ok()) return opened.take_status();
     container_.emplace(std::move(opened.value()));
     return {};
   }
+  if (!network.empty() && network != qrm::kWholeFile)
+    return Status::error(ErrorId::bad_option_value, "option model: found one for a model that is no container");
   QR_ASSIGN_OR_RETURN(OpenFd given, given_folder(options));
   if (given.get() >= 0) folder = std::move(given);
   if (!looks_like_onnx(file_->bytes())) QR_RETURN_IF_ERROR(take_binary(options, watch.signal));

@@ -20,12 +20,13 @@ def output(*command):
 exported = {line.split()[-1].split("@")[0] for line in output(nm, "-D", "--defined-only", library).splitlines() if line.split()[1] not in "Aa"}
 declared = set()
 # Libraries beside libquarry, each with a header of its own.
-beside = {"quantize.h", "generate.h", "tokenizer.h"}
+beside = {"quantize.h", "generate.h", "tokenizer.h", "replay.h"}
+seams = {"quarry_record_begin"}  # of libquarry-replay to the htp backend: internal to a release
 part = next((header[:-2] for header in beside if header[:-2] in os.path.basename(library)), "")
 for header in os.listdir(os.path.join(include, "quarry")):
     if header.endswith(".h") and header != "backend.h" and (header == part + ".h" if part else header not in beside):
         declared |= set(re.findall(r"^QR_API[^;(]*?\b\*?(qr_[a-z0-9_]+)\(", open(os.path.join(include, "quarry", header)).read(), re.M))
-for name in sorted(exported - declared):
+for name in sorted(exported - declared - (seams if part == "replay" else set())):
     problems.append(f"exported but not declared in a public header: {name}")
 for name in sorted(declared - exported):
     problems.append(f"declared in a public header but not exported: {name}")

@@ -72,7 +72,7 @@ def parse(folder, names=None):
     return found
 
 
-def measure(found, compiler, include_dirs, headers=("quarry.h", "quantize.h", "generate.h", "tokenizer.h", "backend.h")):
+def measure(found, compiler, include_dirs, headers=("quarry.h", "quantize.h", "generate.h", "tokenizer.h", "replay.h", "backend.h")):
     """Fills in sizes, offsets and values: what the compiler says."""
     lines = [f"#include <quarry/{name}>" for name in headers]
     lines += ["#include <stddef.h>", "#include <stdio.h>",

@@ -29,7 +29,7 @@ def run(*command, **kwargs):
 
 flags = run("pkg-config", "--cflags", "--libs", "quarry").split()
 # A machine that has the installed tree and nothing of a build's needs: no other package is asked for.
-alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize", "quarry-generate"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
+alone = subprocess.run(["pkg-config", "--cflags", "--libs", "quarry", "quarry-prepare", "quarry-quantize", "quarry-generate", "quarry-replay"], capture_output=True, text=True, env=dict(environment, PKG_CONFIG_LIBDIR=os.path.dirname(pc[0])))
 if alone.returncode != 0:
     sys.exit(f"FAILED: pkg-config of the installed tree alone: {alone.stderr}")
 libdir = os.path.dirname(os.path.dirname(pc[0]))

@@ -35,7 +35,7 @@ wanted = dict(re.findall(r"^([\w-]+)==(\S+)$", open(f"{python}/requirements-test
 musl_root.pip(cross, "install", "--target", f"{path}/site", *musl_root.for_musl(machine), wheel, *(f"{name}=={wanted[name]}" for name in ("cffi", "numpy", "pytest")))
 files = [file for file in glob.glob(f"{path}/site/quarry/_native/**/*", recursive=True) if os.path.isfile(file)]
 names = {os.path.basename(file) for file in files}
-for name in ("libquarry.so.0", "libquarry-prepare.so.0", "libquarry-quantize.so.0", "libquarry-generate.so.0", "quarry", *(f"quarry-backend-{one}.so" for one in ("cpu", "cpu-reference", "gpu", "htp"))):
+for name in ("libquarry.so.0", "libquarry-prepare.so.0", "libquarry-quantize.so.0", "libquarry-generate.so.0", "libquarry-replay.so.0", "quarry", *(f"quarry-backend-{one}.so" for one in ("cpu", "cpu-reference", "gpu", "htp"))):
     if name not in names:
         sys.exit(f"FAILED: the wheel has no {name}: it has {sorted(names)}")
 for file in files:

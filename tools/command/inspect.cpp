@@ -5,6 +5,7 @@
 
 #include "tools/conformance/worker_pool.h"
 #include "tools/console/command.h"
+#include "tools/report/networks.h"
 
 namespace tools {
 namespace {
@@ -116,7 +117,11 @@ void print_container(const Json &info) {
     for (const Json &program : context["programs"]) {
       const Json &memory = program["memory"];
       std::string graphs;
-      for (const Json &graph : program["graphs"]) graphs += (graphs.empty() ? "graph " : ", ") + graph.dump();
+      size_t others = 0;  // of other networks
+      for (const Json &graph : program["graphs"])
+        if (graph.is_null()) ++others;
+        else graphs += (graphs.empty() ? "graph " : ", ") + graph.dump();
+      if (others > 0) graphs += " beside " + std::to_string(others) + " of other networks";
       print("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs,
             bytes_text(memory["weights_bytes"].get<uint64_t>()), bytes_text(memory["arena_bytes"].get<uint64_t>()),
             bytes_text(memory["io_bytes"].get<uint64_t>()));
@@ -145,7 +150,10 @@ void print_context(const Json &info) {
 // named.
 qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std::string &path) {
   constexpr std::string_view kUnknownFormat = "QR-F0006";
-  const qr::Options options = flags.make_options(runtime);
+  qr::Options options = flags.make_options(runtime);
+  if (std::none_of(flags.options.begin(), flags.options.end(),
+                   [](const std::string &one) { return one.rfind("model=", 0) == 0; }))
+    options.set("model", "*");  // of several networks all
   qr::Result<qr::Model> opened = qr::Model::try_open(runtime, model_source(path), &options);
   if (opened.ok() || std::string_view(opened.status().id()) != kUnknownFormat || !flags.backend.empty())
     return std::move(opened).value();
@@ -215,6 +223,9 @@ void register_inspect(CLI::App &app, Action &action) {
       if (info.value("kind", "") == "onnx") print_onnx(info);
       else if (info.value("kind", "") == "context") print_context(info);
       else print_container(info);
+      if (!info.contains("networks")) return 0;
+      print("networks (-O model=NAME)\n");
+      print_networks(flags->session.runtime(), flags->model, info["networks"].get<std::vector<std::string>>());
       return 0;
     };
   });

@@ -46,6 +46,9 @@ int run_program(int argc, char **argv) {
   register_quantize(app, action, tells_of_quantize(argc, argv));
   register_chat(app, action);
   register_bench(app, action);
+#ifdef QR_REPLAY_FILE
+  register_replay(app, action);  // a static program has no library to open
+#endif
   register_doctor(app, action);
   register_options(app, action);
   register_ops(app, action);

@@ -17,7 +17,9 @@ int verify(const VerifyFlags &flags) {
   int bad = 0;
   for (const std::string &file : flags.files) {
     try {
-      qr::Model(runtime, model_source(file)).verify();
+      qr::Options whole(runtime);
+      whole.set("model", "*");  // of several networks all
+      qr::Model(runtime, model_source(file), &whole).verify();
       if (!flags.quiet) print("%s: sound\n", file);
     } catch (const qr::Error &error) {
       ++bad;

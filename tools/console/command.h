@@ -33,6 +33,7 @@ void register_conform(CLI::App &app, Action &action);
 void register_quantize(CLI::App &app, Action &action, bool with_options);  // which libquarry-quantize lists
 void register_chat(CLI::App &app, Action &action);
 void register_bench(CLI::App &app, Action &action);
+void register_replay(CLI::App &app, Action &action);
 void register_doctor(CLI::App &app, Action &action);
 void register_options(CLI::App &app, Action &action);
 void register_ops(CLI::App &app, Action &action);

@@ -40,6 +40,7 @@ constexpr Example kExamples[] = {
     {"diff", "quarry diff model.onnx --random --backend cpu --backend-b cpu-reference"},
     {"quantize", "quarry quantize model.onnx --calibration pictures -o model.qdq.onnx"},
     {"quantize", "quarry quantize model.onnx -c pictures -o model.qdq.onnx --activations u16 --report report.html"},
+    {"replay", "quarry replay calls.qrec --library ./onnxruntime_qnn"},
     {"chat", "quarry chat decoder.onnx --ids 3,1,4 --max-tokens 8 --stats"},
     {"chat",
      "echo 'Once upon a time' | quarry chat decoder.onnx --tokenizer tokenizer.json --temperature 0.7 --top-p 0.9"},

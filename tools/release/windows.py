@@ -17,7 +17,7 @@ import zipfile
 
 EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "315532800")  # 1980, with which times in archives begin
 # What a build for Windows must have: one that was not built whole makes no release.
-EXPECTED = ["bin/libquarry-0.dll", "bin/libquarry-prepare-0.dll", "bin/libquarry-quantize-0.dll", "bin/quarry.exe", "bin/quarry/quarry-compiler.exe",
+EXPECTED = ["bin/libquarry-0.dll", "bin/libquarry-prepare-0.dll", "bin/libquarry-quantize-0.dll", "bin/libquarry-replay-0.dll", "bin/quarry.exe", "bin/quarry/quarry-compiler.exe",
             *(f"bin/quarry/backends/quarry-backend-{name}.dll" for name in ("cpu", "cpu-reference", "gpu", "htp")),
             "lib/libquarry.dll.a", "lib/libquarry-quantize.dll.a", "include/quarry/quarry.h", "LICENSE", "NOTICE"]
 # libquarry opens libquarry-prepare and the plugins: nobody links them. The CMake and pkg-config files speak of a Unix tree.

@@ -7,6 +7,7 @@
 #include "backends/cpu-reference/folder.h"
 #include "backends/htp/compile/dlc.h"
 #include "backends/htp/compile/dump.h"
+#include "backends/htp/compile/shared_check.h"
 #include "backends/htp/engine/emulated_vtcm.h"
 #include "backends/htp/lower/bool_forms.h"
 #include "backends/htp/lower/divisors.h"
@@ -80,15 +81,6 @@ Status describe(const Vector<IoBinding> &borders, const Draft &draft, const qnn:
   }
   return {};
 }
-
-// A context that ends with the scope.
-struct ScopedContext {
-  const qnn::Api &api;
-  qnn::Handle handle = nullptr;
-  ~ScopedContext() {
-    if (handle) (void)api.contextFree(handle, nullptr);
-  }
-};
 
 Result<Vector<std::uint8_t>> binary_of(const qnn::Api &api, qnn::Handle context) {
   qnn::LogLines lines;
@@ -430,6 +422,19 @@ std::uint64_t io_bytes_of(const Draft &draft) {
   return bytes;
 }
 
+// One more graph of the binary that `metadata` is of; nullptr: there is none.
+Status add_graph(Prepared &prepared, const Metadata *metadata, const CompileOptions &options, CompiledContext &out) {
+  const Draft &draft = prepared.draft();
+  BlobGraph &graph = out.blob.graphs.emplace_back();
+  const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
+  QR_RETURN_IF_ERROR(describe_graph(prepared, info, graph));
+  if (info) metadata->figures(draft.name, graph);
+  QR_RETURN_IF_ERROR(check_threads(graph, options));
+  out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
+  out.io_bytes = std::max(out.io_bytes, io_bytes_of(draft));
+  return {};
+}
+
 }  // namespace
 
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
@@ -449,7 +454,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
   CompiledContext out;
   Vector<Unique<Prepared>> prepared;
   StringMap<bool> names;
-  bool has_graph = false;  // a model may give constants alone
+  Vector<Unique<Writer>> writers;
+  Vector<FreshGraph> fresh;  // a model may give constants alone
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     QR_ASSIGN_OR_RETURN(Unique<Prepared> one, Prepared::make(std::move(graphs[i]), options));
     for (Status &status : one->refused())
@@ -461,8 +467,9 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
     if (!one->draft().nodes.empty()) {
       GraphConfigs configs(options, name);
-      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).take_status());
-      has_graph = true;
+      writers.push_back(quarry::make_unique<Writer>(*engine, one->draft()));
+      QR_ASSIGN_OR_RETURN(const qnn::Handle made, writers.back()->write(context.handle, configs, step, call));
+      fresh.push_back({made, &one->draft(), writers.back().get()});
     }
     prepared.push_back(std::move(one));
   }
@@ -470,24 +477,21 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
   for (const Unique<Prepared> &one : prepared) graph_names.push_back(one->draft().name);
   QR_RETURN_IF_ERROR(options.settings.check_names(graph_names));
   Unique<Metadata> metadata;
-  if (has_graph) {
+  const bool shares = fresh.size() > 1 && options.settings.flag("enable_htp_weight_sharing");
+  // What is prepared alone cannot be run.
+  if (shares && qnn::Library::emulates() && !options.settings.flag("enable_htp_prepare_only")) {
+    QR_ASSIGN_OR_RETURN(out.blob.alone_bytes, check_shared_graphs(*engine, fresh, options, step, call));
+  }
+  if (!fresh.empty()) {
     QR_ASSIGN_OR_RETURN(out.binary, binary_of(api, context.handle));
     QR_ASSIGN_OR_RETURN(metadata, Metadata::read(*library, out.binary));
   }
   Blob &blob = out.blob;
   blob.soc = options.soc->number, blob.arch = options.soc->arch;
   blob.version = library->version(), blob.build_id = library->build_id();
+  if (shares && metadata) blob.shared_bytes = metadata->shared_weights();
   blob.binary_bytes = out.binary.size(), blob.binary_hash = hash64(out.binary.data(), out.binary.size());
-  for (const Unique<Prepared> &one : prepared) {
-    const Draft &draft = one->draft();
-    BlobGraph &graph = blob.graphs.emplace_back();
-    const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
-    QR_RETURN_IF_ERROR(describe_graph(*one, info, graph));
-    if (info) metadata->figures(draft.name, graph);
-    QR_RETURN_IF_ERROR(check_threads(graph, options));
-    out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
-    out.io_bytes = std::max(out.io_bytes, io_bytes_of(draft));
-  }
+  for (const Unique<Prepared> &one : prepared) QR_RETURN_IF_ERROR(add_graph(*one, metadata.get(), options, out));
   if (std::ranges::any_of(prepared, [](const Unique<Prepared> &one) { return one->has_region(); }))
     put_regions_behind(prepared, out.blob);
   return out;

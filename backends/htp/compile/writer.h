@@ -19,6 +19,15 @@ struct CompileCall {
   std::string_view trace_folder;   // htp.optrace_dir
 };
 
+// A context that ends with the scope.
+struct ScopedContext {
+  const qnn::Api &api;
+  qnn::Handle handle = nullptr;
+  ~ScopedContext() {
+    if (handle) (void)api.contextFree(handle, nullptr);
+  }
+};
+
 // The draft's tensors and nodes as the library's structs, which point into the draft.
 class Writer {
  public:
@@ -33,6 +42,8 @@ class Writer {
   using Step = std::function<Status(std::size_t done, std::size_t total, std::string_view what)>;
   Status add(const qnn::Api &api, qnn::Handle graph, const Step &step);  // the first half, by any library of QNN
   Result<qnn::Handle> write(qnn::Handle context, GraphConfigs &configs, const Step &step, const CompileCall &call);
+  // As many as the draft has; after write() with the library's ids.
+  const Vector<qnn::Tensor> &tensors() const noexcept { return tensors_; }
 
  private:
   std::size_t work() const noexcept;  // as `step` counts it

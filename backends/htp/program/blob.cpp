@@ -335,7 +335,7 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     for (const std::uint32_t part : {version.major, version.minor, version.patch}) writer.u32(part);
   writer.text(blob.build_id);
   writer.u64(blob.binary_bytes);
-  writer.u64(blob.binary_hash);
+  for (const std::uint64_t figure : {blob.binary_hash, blob.shared_bytes, blob.alone_bytes}) writer.u64(figure);
   writer.u32(static_cast<std::uint32_t>(blob.graphs.size()));
   for (const BlobGraph &graph : blob.graphs) {
     writer.text(graph.name);
@@ -407,7 +407,7 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
     version->major = reader.u32(), version->minor = reader.u32(), version->patch = reader.u32();
   blob.build_id = reader.text();
   blob.binary_bytes = reader.u64();
-  blob.binary_hash = reader.u64();
+  for (std::uint64_t *figure : {&blob.binary_hash, &blob.shared_bytes, &blob.alone_bytes}) *figure = reader.u64();
   const std::uint32_t graphs = reader.count(20);
   for (std::uint32_t i = 0; i < graphs; ++i) {
     QR_RETURN_IF_ERROR(read_graph(reader, blob.graphs.emplace_back()));

@@ -88,6 +88,8 @@ struct Blob {
   qnn::ApiVersion version = {};
   String build_id;
   std::uint64_t binary_bytes = 0, binary_hash = 0;
+  // Of graphs that share weights: how many bytes of these, and of the binaries that they had alone; 0: it is not known.
+  std::uint64_t shared_bytes = 0, alone_bytes = 0;
   Vector<BlobGraph> graphs;
   String origin;       // of a binary that was not made here: who says what of it; empty: ours
   Vector<Blob> parts;  // contexts that the stages of graphs run; each has a binary, and this one has none then

@@ -51,6 +51,10 @@ void write_blob_text(JsonWriter &json, const Blob &blob) {
   json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
   json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);
   json.field("binary_xxh3", format("%016llx", blob.binary_hash));
+  if (blob.shared_bytes > 0) {
+    json.field("shared_weight_bytes", blob.shared_bytes);
+    if (blob.alone_bytes > blob.binary_bytes) json.field("saved_bytes", blob.alone_bytes - blob.binary_bytes);
+  }
   json.key("graphs").begin_array();
   for (const BlobGraph &graph : blob.graphs) {
     json.begin_object().field("name", graph.name).field("on_device", graph.on_device);

@@ -25,7 +25,7 @@ std::size_t slots_of(std::uint32_t core_minor) {
   return 62;
 }
 
-Result<std::shared_ptr<const Library>> missing(const LibraryPlaces &places) {
+Result<std::shared_ptr<Library>> missing(const LibraryPlaces &places) {
   String looked;
   if (!places.plugin_folder.empty()) looked = "the folder " + printable(places.plugin_folder, 1000) + " and ";
   return Status::error(ErrorId::backend_library,
@@ -74,7 +74,7 @@ LibraryPlaces library_places(std::string_view option) {
   return places;
 }
 
-Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places) {
+Result<std::shared_ptr<Library>> Library::open(const LibraryPlaces &places) {
   const String &named = places.option.empty() ? places.environment : places.option;
   String path;
   if (!named.empty()) {
@@ -94,7 +94,7 @@ Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places
   const String folder = folder_of(library->path_);
   QR_ASSIGN_OR_RETURN(void *const system, open_file(folder.empty() ? String(kSystemFile) : folder + "/" + kSystemFile));
   QR_RETURN_IF_ERROR(library->check_system(system));
-  return std::shared_ptr<const Library>(std::move(library));
+  return std::shared_ptr<Library>(std::move(library));
 }
 
 Status Library::check_library(const void *handle) {
@@ -105,6 +105,7 @@ Status Library::check_library(const void *handle) {
   if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
     return unfit(path_, "no providers of the QNN interface", "a QNN backend library");
   const Provider &provider = *list[0];
+  provider_ = &provider;
   version_ = provider.version;
   if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Htp))
     return unfit(path_,

@@ -24,10 +24,13 @@ LibraryPlaces library_places(std::string_view option);
 // Of one folder: libQnnHtp.so, and libQnnSystem.so beside it.
 class Library {
  public:
-  static Result<std::shared_ptr<const Library>> open(const LibraryPlaces &places);
+  static Result<std::shared_ptr<Library>> open(const LibraryPlaces &places);
 
   // Slots that this version does not have are null.
   const Api &api() const noexcept { return api_; }
+  // What the library gave, and other functions to call it through (recording.h).
+  const Provider &provider() const noexcept { return *provider_; }
+  void call_through(const Api &table) noexcept { api_ = table; }
   const SystemApi &system() const noexcept { return system_; }
   const ApiVersion &version() const noexcept { return version_; }
   const Version &system_version() const noexcept { return system_version_; }
@@ -53,6 +56,7 @@ class Library {
   Status check_library(const void *handle);
   Status check_system(const void *handle);
 
+  const Provider *provider_ = nullptr;
   Api api_ = {};
   SystemApi system_ = {};
   ApiVersion version_ = {};

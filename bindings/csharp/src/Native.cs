@@ -116,6 +116,7 @@ namespace Quarry {
         public const uint QR_SOURCE_MEMORY = 2;
         public const uint QR_SOURCE_DESCRIPTOR = 3;
         public const uint QR_SOURCE_READER = 4;
+        public const uint QR_NETWORK_FIRST_SIZE = 32;
         public const int QR_COMPATIBILITY_OPTIMAL = 1;
         public const int QR_COMPATIBILITY_USABLE = 2;
         public const int QR_COMPATIBILITY_RECOMPILE = 3;
@@ -302,6 +303,9 @@ namespace Quarry {
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern IntPtr qr_model_compile(IntPtr model, IntPtr options, qr_target* target, qr_call_options* call);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern IntPtr qr_model_compile_networks(qr_network** networks, ulong count, IntPtr options, qr_target* target, qr_call_options* call);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern IntPtr qr_model_export(IntPtr model, IntPtr options, qr_target* target, qr_call_options* call);
@@ -673,6 +677,14 @@ namespace Quarry {
 
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal unsafe delegate int qr_model_source_external(void* self, qr_string name, qr_model_source* out_source);
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct qr_network {
+        public uint struct_size;
+        public uint reserved;
+        public IntPtr model;
+        public qr_string name;
+    }
 
     [StructLayout(LayoutKind.Sequential)]
     internal unsafe struct qr_memory_options {

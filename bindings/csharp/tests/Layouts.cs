@@ -21,6 +21,7 @@ namespace Quarry {
             new object[] {typeof(qr_tensor), 120, "struct_size", 0, "dtype", 4, "rank", 8, "flags", 12, "dims", 16, "data", 80, "size_bytes", 88, "memory", 96, "memory_offset", 104, "const_data", 112},
             new object[] {typeof(qr_tensor_info), 160, "struct_size", 0, "dtype", 4, "rank", 8, "is_quantized", 12, "dims", 16, "size_bytes", 80, "name", 88, "scale", 104, "zero_point", 112, "scales", 120, "zero_points", 128, "scale_count", 136, "block_size", 144, "quantized_axis", 152, "reserved", 156},
             new object[] {typeof(qr_model_source), 80, "struct_size", 0, "kind", 4, "path", 8, "data", 24, "offset", 32, "size_bytes", 40, "fd", 48, "folder_fd", 52, "self", 56, "read", 64, "external", 72},
+            new object[] {typeof(qr_network), 32, "struct_size", 0, "reserved", 4, "model", 8, "name", 16},
             new object[] {typeof(qr_memory_options), 48, "struct_size", 0, "device_access", 4, "flags", 8, "runtime", 16, "backend", 24, "device", 40, "reserved", 44},
             new object[] {typeof(qr_memory_plan), 56, "struct_size", 0, "reserved", 4, "weights_bytes", 8, "arena_bytes", 16, "io_bytes", 24, "device_bytes", 32, "scratchpad_bytes", 40, "spill_fill_bytes", 48},
             new object[] {typeof(qr_run_options), 32, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24},

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "folder.h"
+#include "formats/qrm/metadata.h"
 #include "formats/qrm/prologue.h"
 #include "tests/support/check.h"
 #include "tests/support/kept_graph.h"
@@ -362,6 +363,56 @@ TEST_CASE("sums are checked when asked for") {
   CHECK_EQ(program->verify().id(), "QR-M0003");
   CHECK_EQ(lazy->verify().id(), "QR-M0003");
   CHECK_EQ(off->verify().id(), "QR-M0003");
+}
+
+TEST_CASE("several networks: one is chosen by its name, and held to the rules of a container") {
+  SampleContainer sample;
+  qrm::Metadata whole, without_graphs = sample.metadata, beside = sample.metadata;
+  whole.producer = "quarry test";
+  without_graphs.graphs.clear(), without_graphs.contexts.clear();
+  beside.contexts[0].programs[1].graphs = {qrm::kOtherNetwork, 1, qrm::kOtherNetwork};
+  qrm::Metadata strangers = beside, far = sample.metadata;
+  strangers.contexts[0].programs[1].graphs = {qrm::kOtherNetwork};
+  far.contexts[0].programs[0].blob_segment = 1000;
+  std::vector<Vector<std::uint8_t>> kept;  // the writer borrows them
+  const auto add = [&](std::string_view name, Vector<std::uint8_t> bytes) {
+    kept.push_back(std::move(bytes));
+    REQUIRE_OK(sample.writer.add_segment(SegmentKind::Network, name, {kept.back().data(), kept.back().size()}, 64));
+  };
+  for (const auto &[name, metadata] : {std::pair("sample", &sample.metadata),
+                                       {"none", &without_graphs},
+                                       {"beside", &beside},
+                                       {"strangers", &strangers},
+                                       {"far", &far}}) {
+    auto bytes = qrm::write_metadata(*metadata, {});
+    REQUIRE_OK(bytes);
+    add(name, std::move(*bytes));
+  }
+  add("noise", Vector<std::uint8_t>(100, 7));
+  auto bytes = sample.writer.write_memory(whole);
+  REQUIRE_OK(bytes);
+  CHECK_EQ(qrm_features(*bytes), qrm::kFeatureNetworks);
+  const auto open = [&](std::string_view network) -> Result<ValidatedModel> {
+    QR_ASSIGN_OR_RETURN(RawFile file, RawFile::from_memory(bytes->data(), bytes->size()));
+    return ValidatedModel::open(std::move(file), SumCheck::Lazy, network);
+  };
+  auto sound = open("sample");
+  REQUIRE_OK(sound);
+  CHECK((sound->metadata().inputs[0].name == "image" && sound->metadata().contexts[0].programs.size() == 2));
+  CHECK_OK(sound->segment(3));
+  auto other = open("beside");
+  REQUIRE_OK(other);
+  CHECK(other->metadata().contexts[0].programs[1].graphs[0] == qrm::kOtherNetwork);
+  auto all = open(qrm::kWholeFile);
+  REQUIRE_OK(all);
+  CHECK(all->metadata().graphs.empty());
+  CHECK_EQ(all->verify().id(), "QR-M0006");  // of the networks that are none
+  CHECK(error_of(open("")).find("QR-C0102 option model: found \"\", expected one of the networks: sample none") == 0);
+  CHECK(error_of(open("samples")).find("QR-C0102") == 0);
+  CHECK(error_of(open("none")).find("QR-M0006 network: found no graph") == 0);
+  CHECK(error_of(open("strangers")).find("found no graph in program 1") != std::string::npos);
+  CHECK(error_of(open("far")).find("found segment number 1000") != std::string::npos);
+  CHECK(error_of(open("noise")).find("QR-M0006") == 0);
 }
 
 TEST_CASE("sums in pieces are those of the whole") {

@@ -503,6 +503,19 @@ pub const QR_SOURCE_DESCRIPTOR: u32 = 3;
 pub const QR_SOURCE_READER: u32 = 4;
 
 /// ```text
+/// One of several models that become one container: a network.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_network {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub model: *const qr_model,
+    pub name: qr_string,
+}
+pub const QR_NETWORK_FIRST_SIZE: u32 = 32;
+
+/// ```text
 /// How well a context of a container fits a backend of this machine.
 /// ```
 pub type qr_compatibility = i32;
@@ -1210,6 +1223,23 @@ unsafe extern "C" {
     /// @since   0.1
     /// ```
     pub fn qr_model_compile(model: *const qr_model, options: *const qr_options, target: *const qr_target, call: *const qr_call_options) -> *mut qr_status;
+
+    /// ```text
+    /// Compiles several models for a backend into one container. What is equal in them is in the file once; a backend that
+    /// takes several graphs (htp) has all of them in one program, with weights in common where its options say so. Such a
+    /// container is opened with the option "model", which names a network of it. Where the target's name ends in ".onnx" it
+    /// is a model of an EPContext node for each network and bucket, "name_1.onnx" and so on in their order, which have one
+    /// binary. Options as for qr_model_compile but "shape", which is each model's own.
+    /// @param networks  borrows: all of models of one runtime.
+    /// @param count     of the networks; at least one.
+    /// @param options   borrows: may be NULL: the backend is then cpu.
+    /// @param target    borrows: where the files go.
+    /// @param call      borrows: may be NULL.
+    /// @thread  [thread-safe] [blocking]
+    /// @errors  as qr_model_compile
+    /// @since   0.3
+    /// ```
+    pub fn qr_model_compile_networks(networks: *const *const qr_network, count: u64, options: *const qr_options, target: *const qr_target, call: *const qr_call_options) -> *mut qr_status;
 
     /// ```text
     /// Writes a model's graph as it is after the passes that all backends share, for other programs; nothing is compiled.
@@ -1925,6 +1955,11 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_model_source, self_) == 56);
     assert!(core::mem::offset_of!(qr_model_source, read) == 64);
     assert!(core::mem::offset_of!(qr_model_source, external) == 72);
+    assert!(size_of::<qr_network>() == 32);
+    assert!(core::mem::offset_of!(qr_network, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_network, reserved) == 4);
+    assert!(core::mem::offset_of!(qr_network, model) == 8);
+    assert!(core::mem::offset_of!(qr_network, name) == 16);
     assert!(size_of::<qr_memory_options>() == 48);
     assert!(core::mem::offset_of!(qr_memory_options, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_memory_options, device_access) == 4);
