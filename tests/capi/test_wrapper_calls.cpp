@@ -206,14 +206,20 @@ TEST_CASE("calls write to a path, memory, a descriptor and a writer") {
   refuses.refuse_at = 10;
   CHECK(model.try_export_to(qr::Target::by_writer(refuses, "graph.onnx")).code() == QR_RESOURCE_EXHAUSTED);
   CHECK((refuses.ends == 1 && !refuses.committed));
+  const qr::Profile profile = must(qr::Profile::try_create(runtime));
+  must(profile.try_export_as("csv", qr::Target::in_memory(bytes)));
+  CHECK(bytes.view() == must(profile.try_export_as("csv")).view());
+}
+
+TEST_CASE("several networks in one container") {
+  const qr::Runtime runtime = must(qr::Runtime::try_create());
+  const qr::Model model = must(qr::Model::try_open(runtime, container()));
+  qr::Bytes bytes;
   must(qr::try_compile_networks({{&model, "one"}, {&model, "two"}}, qr::Target::in_memory(bytes)));
   const qr::Options second = must(qr::Options::try_create(runtime, {{"model", "two"}}));
   const qr_model_source both = QR_MODEL_IN_MEMORY(bytes.view().data(), bytes.view().size());
   CHECK(must(qr::Model::try_open(runtime, both, &second)).input_count() == 1);
   CHECK(qr::Model::try_open(runtime, both).status().code() == QR_INVALID_ARGUMENT);
-  const qr::Profile profile = must(qr::Profile::try_create(runtime));
-  must(profile.try_export_as("csv", qr::Target::in_memory(bytes)));
-  CHECK(bytes.view() == must(profile.try_export_as("csv")).view());
 }
 
 #if QR_HAS_EXCEPTIONS
