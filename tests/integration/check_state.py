@@ -95,8 +95,30 @@ def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed
             require(f"{name}: bytes", report["state"]["bytes"] >= kept_bytes, str(report["state"]))
 
 
+def by_plans(name, path, pieces, most, *flags):
+    """One plan serves many lengths, and what a profile is taken of makes one for each: the same bits."""
+    files = []
+    for index, piece in enumerate(pieces):
+        files.append(os.path.join(folder, f"{name}_piece_{index}.npy"))
+        np.save(files[-1], piece)
+    results, made = [], []
+    for more in ((), (f"--profile={os.path.join(folder, name + '.csv')}", "--threads", "1")):
+        result = check(f"{name}: {'profiled' if more else 'one plan for many lengths'}", run("run", path, "--state", "auto", "--save", new_folder(), "--json", *flags, *more, *files), 0)
+        if result.returncode != 0:
+            return
+        report = json.loads(result.stdout[:result.stdout.rindex("}") + 1])
+        results.append([np.load(one["outputs"][0]["file"]).tobytes() for one in report["runs"]])
+        made.append(report["plans"]["made"])
+    differ = [index for index, (a, b) in enumerate(zip(*results)) if a != b]
+    require(f"{name}: the same bits", not differ, f"runs {differ[:5]} differ")
+    require(f"{name}: plans", made[0] <= most and made[1] >= len({(p.shape, i) for i, p in enumerate(pieces)}) - 1, f"{made}, expected at most {most} and one for each run")
+
+
 path, pieces = decoder(Network(folder, rng), "decoder"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
 compare("decoder", path, pieces)
+by_plans("lengths", path, [rng.integers(0, 40, (1, count)) for count in [5] + 140 * [1]], 12)
+by_plans("lengths_in_turn", path, [rng.integers(0, 40, (1, count)) for count in [5] + 30 * [1, 4, 1, 2]], 105)
+by_plans("lengths_to_the_end", path, [rng.integers(0, 40, (1, count)) for count in [5] + 95 * [1]], 40, "-O", "state.capacity=100")
 check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")
 ids = os.path.join(folder, "decoder_0.npy")
 check("full", run("run", path, "--state", "auto", "-O", "state.capacity=8", ids, ids), 3, "QR-R0024", "state.capacity")
