@@ -29,6 +29,18 @@ def rows(count, start):
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cpu-reference"])
+def test_a_window_slides_over_it(backend):
+    session = quarry.Session(quarry.Model(model()), backend=backend, state="past:present", state__capacity=8, state__window=2, state__sink=1)
+    given = [rows(1, 10 * number) for number in range(20)]
+    for one in given:
+        session.run({"x": one, "h": np.zeros((2, 4), np.float32)})
+    assert session.state.length == 3 and session.state.dropped == 17
+    assert np.array_equal(session.state["past"], np.concatenate([given[0], *given[-2:]], 1))
+    session.state.reset()
+    assert session.state.dropped == 0
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cpu-reference"])
 def test_what_runs_leave(backend):
     session = quarry.Session(quarry.Model(model()), backend=backend, state="auto", state__capacity=8)
     assert [info.name for info in session.inputs] == ["x"] and [info.name for info in session.outputs] == ["y"]

@@ -70,6 +70,13 @@ impl State {
         check(unsafe { sys::qr_state_length(self.0.get(), &mut length) })?;
         Ok(length)
     }
+    /// How many entries the option `state.window` has dropped: the next token's position is this and the length.
+    pub fn dropped(&mut self) -> Result<u64> {
+        let mut dropped = 0;
+        // SAFETY: ours alone.
+        check(unsafe { sys::qr_state_dropped(self.0.get(), &mut dropped) })?;
+        Ok(dropped)
+    }
     /// Empties it: no entries, and zeros.
     pub fn reset(&mut self) -> Result<()> {
         // SAFETY: ours alone.
