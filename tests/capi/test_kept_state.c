@@ -260,6 +260,29 @@ static void test_window(void **state) {
   }
 }
 
+/* The plan counts what the session's state holds then: the block of what grows, and what keeps its size twice. */
+static void test_plan(void **state) {
+  size_t b;
+  (void)state;
+  for (b = 0; b < 2; ++b) {
+    fixture f;
+    qr_options *options = NULL;
+    qr_memory_plan with = QR_MEMORY_PLAN_INIT, without = QR_MEMORY_PLAN_INIT;
+    const uint64_t block = BATCH * MOST * WIDE * 4, kept = BATCH * WIDE * 4;
+    open_fixture(&f, backends[b], "auto");
+    OK(qr_options_create(f.runtime, &options));
+    OK(qr_options_set(options, str("backend"), str(backends[b])));
+    OK(qr_options_set(options, str("shape"), str("batch=2,k=0..24,n=1..24")));
+    OK(qr_session_plan(f.model, options, NULL, &without));
+    OK(qr_options_set(options, str("state"), str("auto")));
+    OK(qr_options_set(options, str("state.capacity"), str("24")));
+    OK(qr_session_plan(f.model, options, NULL, &with));
+    assert_int_equal(with.arena_bytes - without.arena_bytes, (b == 0 ? 1 : 2) * block + 2 * kept);
+    qr_options_destroy(options);
+    close_fixture(&f);
+  }
+}
+
 static float column_sum(const history *h, int64_t b, int64_t column) {
   float sum = 0;
   uint64_t r;
@@ -475,9 +498,13 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_sequences), cmocka_unit_test(test_window),
-      cmocka_unit_test(test_found_by_name),    cmocka_unit_test(test_errors_lose_nothing),
-      cmocka_unit_test(test_saved_states),     cmocka_unit_test(test_sessions_without),
+      cmocka_unit_test(test_random_sequences),
+      cmocka_unit_test(test_window),
+      cmocka_unit_test(test_plan),
+      cmocka_unit_test(test_found_by_name),
+      cmocka_unit_test(test_errors_lose_nothing),
+      cmocka_unit_test(test_saved_states),
+      cmocka_unit_test(test_sessions_without),
       cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
