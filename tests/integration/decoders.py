@@ -91,6 +91,38 @@ def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
     return n.save(name, inputs, outputs)
 
 
+def batched_decoder(n, name):
+    """Two layers as Optimum writes them: any batch, an attention_mask that hides entries of the cache, positions that are given."""
+    heads, size, words, most = 3, 8, 40, 256
+    width = heads * size
+    x = n.node("Add", n.node("Gather", n.weights(words, width), "input_ids"), n.node("Gather", n.const(n.rng.standard_normal((most, width)).astype(np.float32)), "position_ids"))
+    inputs, outputs = [(name, T.INT64, ["batch", dim]) for name, dim in (("input_ids", "seq"), ("attention_mask", "total"), ("position_ids", "seq"))], [("logits", T.FLOAT, ["batch", "seq", words])]
+    axes = lambda *which: n.const(np.array(which))
+    number = lambda of, axis: n.node("Gather", n.node("Shape", of), n.const(np.array(axis)))
+    zero, one, total, new = n.const(np.array(0)), n.const(np.array(1)), number("attention_mask", 1), number("input_ids", 1)
+    rows = n.node("Add", n.node("Range", zero, new, one), n.node("Sub", total, new))
+    later = n.node("Greater", n.node("Unsqueeze", n.node("Range", zero, total, one), axes(0)), n.node("Unsqueeze", rows, axes(1)))
+    hidden = n.node("Unsqueeze", n.node("Equal", "attention_mask", zero), axes(1, 2))
+    mask = n.node("Where", n.node("Or", hidden, later), n.const(np.array(np.finfo(np.float32).min, np.float32)), n.const(np.array(0, np.float32)))
+    for layer in range(2):
+        def head_first(rows):
+            return n.node("Transpose", n.node("Reshape", rows, n.const(np.array([0, 0, heads, size]))), perm=[0, 2, 1, 3])
+
+        normal = n.node("LayerNormalization", x, n.const(np.ones(width, np.float32)), axis=-1)
+        parts = [head_first(n.node("MatMul", normal, n.weights(width, width))) for _ in range(3)]
+        for kv, part in zip(("key", "value"), parts[1:]):
+            past, present = f"past_key_values.{layer}.{kv}", f"present.{layer}.{kv}"
+            inputs.append((past, T.FLOAT, ["batch", heads, "past_sequence_length", size]))
+            outputs.append((present, T.FLOAT, ["batch", heads, "past_sequence_length + seq", size]))
+            n.node("Concat", past, part, outputs=[present], axis=2)
+        scores = n.node("Mul", n.node("MatMul", parts[0], n.node("Transpose", f"present.{layer}.key", perm=[0, 1, 3, 2])), n.const(np.array(size ** -0.5, np.float32)))
+        seen = n.node("MatMul", n.node("Softmax", n.node("Add", scores, mask), axis=-1), f"present.{layer}.value")
+        joined = n.node("Reshape", n.node("Transpose", seen, perm=[0, 2, 1, 3]), n.const(np.array([0, 0, width])))
+        x = n.node("Add", x, n.node("MatMul", joined, n.weights(width, width)))
+    n.node("MatMul", x, n.weights(width, words), outputs=["logits"])
+    return n.save(name, inputs, outputs)
+
+
 def with_mask(path, to):
     """grouped_decoder as the builder of onnxruntime-genai writes it: both lengths come of an attention_mask."""
     model = onnx.load(path)
