@@ -40,6 +40,10 @@ pub struct State(Handle);
 unsafe impl Send for State {}
 
 impl State {
+    #[cfg(feature = "generate")]
+    pub(crate) fn made(call: impl FnOnce(*mut *mut sys::qr_state) -> *mut sys::qr_status) -> Result<Self> {
+        Handle::make(call).map(Self)
+    }
     /// The pairs, in the order of the model's inputs.
     pub fn tensors(&mut self) -> Result<Vec<StateTensor>> {
         // SAFETY: [thread-safe]
