@@ -83,6 +83,12 @@ struct Attribute {
   Vector<float> floats;
   Vector<String> strings;
   Vector<qir::Tensor> tensors;  // constants; one of kind Tensor. Custom operators alone have them
+
+  Attribute() = default;
+  Attribute(const Attribute &) = default;
+  Attribute(Attribute &&) = default;
+  Attribute &operator=(Attribute &&) = default;
+  Attribute &operator=(const Attribute &from) { return *this = Attribute(from); }  // (as Graph's)
 };
 
 // Which custom operator it is.
@@ -169,6 +175,13 @@ struct Graph {
   Vector<std::int32_t> inputs;
   Vector<std::int32_t> outputs;
   Vector<Dimension> dimensions;  // of a graph that is no subgraph
+
+  Graph() = default;
+  Graph(const Graph &) = default;
+  Graph(Graph &&) = default;
+  Graph &operator=(Graph &&) = default;
+  // (The lists' own assignments would be a lot of code.)
+  Graph &operator=(const Graph &from) { return *this = Graph(from); }
 };
 
 String range_text(const Dimension &dimension);  // "1..512", or "1 or more"

@@ -35,10 +35,12 @@ Vector<std::size_t> memory_order(const View &view) {
   // Where a dimension is 1 its stride means nothing: those dimensions stay where they are, the others are sorted.
   Vector<std::size_t> order(view.rank());
   Vector<std::size_t> real;
-  for (std::size_t d = 0; d < view.rank(); ++d)
-    if (view.dims[d] != 1) real.push_back(d);
-  std::stable_sort(real.begin(), real.end(),
-                   [&](std::size_t a, std::size_t b) { return view.strides[a] > view.strides[b]; });
+  for (std::size_t d = 0; d < view.rank(); ++d) {
+    if (view.dims[d] == 1) continue;
+    real.push_back(d);  // in front of those with less of a stride
+    for (std::size_t i = real.size(); --i > 0 && view.strides[real[i - 1]] < view.strides[d];)
+      std::swap(real[i - 1], real[i]);
+  }
   std::size_t next = 0;
   for (std::size_t d = 0; d < view.rank(); ++d) order[d] = view.dims[d] == 1 ? d : real[next++];
   return order;

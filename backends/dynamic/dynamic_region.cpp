@@ -2,6 +2,7 @@
 #include "backends/dynamic/dynamic_region.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/host_environment.h"
@@ -150,24 +151,95 @@ Status Execution::take_shapes() {
   return {};
 }
 
-Result<PlannedRun *> Execution::plan_for(const Vector<qir::Shape> &shapes) {
-  const auto found = std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.shapes == shapes; });
+bool Execution::Planned::serves(const Vector<qir::Shape> &wanted, std::int64_t *longer) const {
+  *longer = 0;
+  if (!lengths) return shapes == wanted;
+  *longer = lengths->longer(wanted).value_or(-1);
+  return *longer >= 0 && *longer <= most;
+}
+
+// `join`: it may be one of many lengths.
+Result<PlannedRun *> Execution::plan_for(const Vector<qir::Shape> &shapes, bool join) {
+  std::int64_t longer = 0;
+  const auto found = std::ranges::find_if(
+      plans_, [&](const Planned &planned) { return (join || !planned.lengths) && planned.serves(shapes, &longer); });
   if (found != plans_.end()) {
     std::rotate(found, found + 1, plans_.end());
-    figures_.hits.fetch_add(1, std::memory_order_relaxed);
-    return plans_.back().run.get();
+    Planned &planned = plans_.back();
+    if (!planned.lengths || planned.run->set_longer(longer).ok()) {
+      figures_.hits.fetch_add(1, std::memory_order_relaxed);
+      return planned.run.get();
+    }
+    std::rotate(plans_.begin(), plans_.end() - 1, plans_.end());  // not a plan of all those lengths after all
+    drop_first();
   }
   QR_RETURN_IF_ERROR(qir::check_dimensions(pieces_.rest.part.graph, shapes));
   Result<Unique<PlannedRun>> planned = make_plan(shapes);
   if (!planned.ok()) return of_shapes(planned.take_status(), pieces_.rest.part.graph, shapes);
-  Planned made{shapes, std::move(*planned)};
+  Planned made{shapes, std::move(*planned), {}, 0};
+  if (join && made.run) lengthen(made);
+  keep(std::move(made));
+  return plans_.back().run.get();
+}
+
+void Execution::keep(Planned &&made) {
   plans_.reserve(plans_.size() + 1);
   if (plans_.size() >= plans_kept_) drop_first();
   figures_.made.fetch_add(1, std::memory_order_relaxed);
   figures_.kept.fetch_add(1, std::memory_order_relaxed);
   figures_.bytes.fetch_add(made.run ? made.run->bytes() : 0, std::memory_order_relaxed);
   plans_.push_back(std::move(made));
-  return plans_.back().run.get();
+}
+
+// A plan of shapes that are a little shorter or longer, and that a plan of many lengths may follow.
+bool Execution::near(const Vector<qir::Shape> &shapes, Lengths *lengths) const {
+  for (const Planned &planned : plans_) {
+    std::optional<Lengths> found = Lengths::from(shapes, planned.shapes);
+    if (!found || !planner_.joins(*found)) continue;
+    const std::int64_t longer = found->longer(planned.shapes).value_or(0);
+    if (longer < -planned.most - kFirstReach || longer > kFirstReach) continue;
+    *lengths = std::move(*found);
+    return true;
+  }
+  return false;
+}
+
+// The plan of a length that follows another becomes one of many, where the plans of the next length, of one between and
+// of the last are like it. What fails here fails no run.
+void Execution::lengthen(Planned &made) {
+  Refused next{{}, kFirstReach / 2};
+  Lengths &lengths = next.lengths;
+  if (!near(made.shapes, &lengths)) return;
+  const auto refused =
+      std::ranges::find_if(refused_, [&](const Refused &one) { return one.lengths.longer(made.shapes).has_value(); });
+  if (refused != refused_.end()) {
+    if (std::abs(*refused->lengths.longer(made.shapes)) <= refused->until) return;
+    next.until = 2 * refused->until;
+    refused_.erase(refused);
+  }
+  for (std::int64_t most = reach_; most >= kFirstReach / 8; most /= 2) {
+    if (!qir::check_dimensions(pieces_.rest.part.graph, lengths.at(most)).ok()) continue;
+    Planner::Sample samples[4] = {{0, {}}, {1, {}}, {most / 2 + 1, {}}, {most, {}}};
+    bool all = true;
+    for (std::size_t i = 4; all && --i > 0;) {
+      Result<Unique<PlannedRun>> one = make_plan(lengths.at(samples[i].longer));
+      all = one.ok() && *one;
+      if (all) samples[i].run = std::move(*one);
+      figures_.made.fetch_add(1, std::memory_order_relaxed), figures_.dropped.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (!all) continue;  // there may be room for less
+    samples[0].run = std::move(made.run);
+    Unique<PlannedRun> joined = planner_.join(samples);
+    const bool is_joined = joined && joined->set_longer(0).ok();
+    made.run = is_joined ? std::move(joined) : std::move(samples[0].run);
+    if (!is_joined) break;
+    made.lengths = std::move(lengths), made.most = most;
+    reach_ = std::min(2 * reach_, kMostReach);
+    return;
+  }
+  if (refused_.size() >= kMostRefused) refused_.erase(refused_.begin());
+  refused_.push_back(std::move(next));
+  reach_ = kFirstReach;
 }
 
 Result<Unique<PlannedRun>> Execution::make_plan(std::span<const qir::Shape> shapes) {
@@ -239,7 +311,8 @@ Status Execution::run(std::span<const qr_io_buffer> inputs, std::span<qr_io_buff
     QR_RETURN_IF_ERROR(take_shapes());
     const plugin::StopToken stop(request.signal, host);
     const StopScope scope(stop);
-    QR_ASSIGN_OR_RETURN(planned, plan_for(shapes_));
+    // (What a profile says of shapes is of this run.)
+    QR_ASSIGN_OR_RETURN(planned, plan_for(shapes_, !plugin::wants_nodes(request.profile)));
   }
   if (planned) {
     qr_run_request inner = request;

@@ -7,6 +7,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/cpu-reference/interpreter.h"
+#include "backends/dynamic/lengths.h"
 #include "passes/shapes/cut.h"
 
 namespace quarry::dynamic {
@@ -45,6 +46,8 @@ class PlannedRun : public HeapObject {
   virtual ~PlannedRun() = default;
   virtual Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) = 0;
   virtual std::uint64_t bytes() const noexcept { return 0; }  // of memory that it has, beside what plans share
+  // Of a plan of many lengths (Planner::join): the next run's is so much longer than the first.
+  virtual Status set_longer(std::int64_t) { return {}; }
 };
 class Planner {
  public:
@@ -53,6 +56,15 @@ class Planner {
   // All shapes of the graph are known, or depend on nodes that give more. It and its constants end with the call. Null:
   // there is no plan, and cpu-reference runs it.
   virtual Result<Unique<PlannedRun>> plan(qir::Graph &&graph) = 0;
+  // Whether one plan may serve runs between whose shapes such dimensions grow (of the graph's inputs).
+  virtual bool joins(const Lengths &) const { return false; }
+  // Makes of the last of such plans the one of its length and all less: the first is of 0, the second of 1. Null: they
+  // are not alike enough.
+  struct Sample {
+    std::int64_t longer = 0;
+    Unique<PlannedRun> run;
+  };
+  virtual Unique<PlannedRun> join(std::span<Sample>) { return nullptr; }
 
  protected:
   ~Planner() = default;
@@ -85,14 +97,20 @@ class Execution : public HeapObject {
 
  private:
   struct Planned {
-    Vector<qir::Shape> shapes;
+    Vector<qir::Shape> shapes;  // of several lengths: the first's
     Unique<PlannedRun> run;
+    std::optional<Lengths> lengths;  // of several
+    std::int64_t most = 0;           // the last of them
+    bool serves(const Vector<qir::Shape> &wanted, std::int64_t *longer) const;
   };
   Status run_part(reference::Execution &execution, const Vector<qr_io_buffer> &inputs, Vector<qr_io_buffer> &outputs,
                   const qr_run_request &request, const qr_host &host, std::uint64_t *events);
   bool wants_plan() const;
   Status take_shapes();
-  Result<PlannedRun *> plan_for(const Vector<qir::Shape> &shapes);
+  Result<PlannedRun *> plan_for(const Vector<qir::Shape> &shapes, bool join = false);
+  bool near(const Vector<qir::Shape> &shapes, Lengths *lengths) const;
+  void lengthen(Planned &made);
+  void keep(Planned &&made);
   Result<Unique<PlannedRun>> make_plan(std::span<const qir::Shape> shapes);
   void drop_first() noexcept;
 
@@ -109,6 +127,15 @@ class Execution : public HeapObject {
   const PlannedRun *giver_ = nullptr;
   Unique<PlannedRun> dropped_;
   PlanFigures figures_;
+  std::int64_t reach_ = kFirstReach;  // of the next plan of many lengths: how many
+  // Lengths whose plans were not alike: nearer than `until` nothing is tried again.
+  struct Refused {
+    Lengths lengths;
+    std::int64_t until = 0;
+  };
+  Vector<Refused> refused_;
+  static constexpr std::int64_t kFirstReach = 64, kMostReach = 512;
+  static constexpr std::size_t kMostRefused = 8;
 };
 
 }  // namespace quarry::dynamic

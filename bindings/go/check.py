@@ -57,10 +57,10 @@ if tuple(map(int, found.groups())) < tuple(map(int, wanted.groups())):
     print(f"{found[0]} is installed, go.mod wants {wanted[0]}")
     sys.exit(77)
 go("vet", "./...")
-api_record.check(f"{here}/api.txt", {**public_names(go("doc", "-all", "."), "quarry"), **public_names(go("doc", "-all", "./quantize"), "quantize")}, "--record" in sys.argv)
+api_record.check(f"{here}/api.txt", {**public_names(go("doc", "-all", "."), "quarry"), **public_names(go("doc", "-all", "./quantize"), "quantize"), **public_names(go("doc", "-all", "./generate"), "generate")}, "--record" in sys.argv)
 printed = go("test", "-count=1", "-v", "./...")
 if everything:
-    printed = go("test", "-race", "-count=1", "-v", ".", "./quantize")
+    printed = go("test", "-race", "-count=1", "-v", ".", "./quantize", "./generate")
 print("  ", len(re.findall(r"^--- PASS", printed, re.M)), "tests passed" + (", with the race detector too" if everything else ""))
 for reason, name in re.findall(r"^\s+\S+_test\.go:\d+: (.*)\n--- SKIP: (\S+)", printed, re.M):
     print(f"   skipped: {name}: {reason}")

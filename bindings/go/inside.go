@@ -25,6 +25,21 @@ func init() {
 	inside.WithInputs = func(infos, tensors any, work func(unsafe.Pointer) error) error {
 		return withInputs(infos.([]TensorInfo), tensors.([]Tensor), work)
 	}
+	inside.WithSession = func(session any, work func(inside.Core, unsafe.Pointer) error) error {
+		s := session.(*Session)
+		if s == nil {
+			return check(C.qr_session_clone(nil, nil, nil)) // the library says what that is
+		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.pointer == nil {
+			return check(C.qr_session_clone(nil, nil, nil))
+		}
+		return work(insideCore{s.core.retain()}, unsafe.Pointer(s.pointer))
+	}
+	inside.State = func(c inside.Core, state unsafe.Pointer) any {
+		return newState(c.(insideCore).core, (*C.qr_state)(state))
+	}
 	inside.Infos = func(count uint64, ask inside.Ask) (any, error) {
 		return infosOf(C.uint64_t(count), func(i C.uint64_t, info *C.qr_tensor_info) *C.qr_status {
 			return (*C.qr_status)(ask(uint64(i), unsafe.Pointer(info)))

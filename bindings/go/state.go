@@ -91,6 +91,15 @@ func (s *State) Length() (uint64, error) {
 	return uint64(length), err
 }
 
+// Dropped is how many entries the option "state.window" has dropped: the next token's position is this and the length.
+func (s *State) Dropped() (uint64, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var dropped C.uint64_t
+	err := check(C.qr_state_dropped(s.pointer, &dropped))
+	return uint64(dropped), err
+}
+
 // Reset empties it: no entries, and zeros.
 func (s *State) Reset() error {
 	s.mutex.Lock()

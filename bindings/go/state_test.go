@@ -53,6 +53,23 @@ func wantSums(t *testing.T, found []float32, wanted ...float32) {
 	}
 }
 
+func TestAWindowSlidesOverState(t *testing.T) {
+	s, err := quarry.Open("../../models/cache.onnx", quarry.Options{"threads": "1", "state": "past:present", "state.capacity": "4", "state.window": "1", "state.sink": "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 9 {
+		added(t, s, 1, 2)
+	}
+	wantSums(t, added(t, s, 5, 5), 7, 9) // the first and the last before it
+	state := stateOf(t, s)
+	length, err := state.Length()
+	if dropped, failed := state.Dropped(); length != 2 || dropped != 8 || err != nil || failed != nil {
+		t.Errorf("length %d, dropped %d, %v, %v", length, dropped, err, failed)
+	}
+}
+
 func TestStateGrowsAndIsForked(t *testing.T) {
 	s := keeping(t)
 	wantSums(t, added(t, s, 1, 2), 1, 2)

@@ -123,7 +123,7 @@ Status Decoder::take_logits(const qr::Tensor &tensor) {
 }
 
 Status Decoder::run_once(std::span<const std::int64_t> tokens, bool wants_logits, const qr_run_options &run) {
-  const std::vector<qr::Tensor> &filled = inputs_.fill(tokens, keeps() ? length_ : 0);
+  const std::vector<qr::Tensor> &filled = inputs_.fill(tokens, keeps() ? length_ : 0, dropped_);
   Vector<const qr_tensor *> inputs;
   for (const qr::Tensor &tensor : filled) inputs.push_back(&tensor);
   qr::Tensor logits;  // in the session's memory
@@ -134,6 +134,7 @@ Status Decoder::run_once(std::span<const std::int64_t> tokens, bool wants_logits
       from_library(qr_session_run(session_.get(), &run, inputs.data(), inputs.size(), outputs.data(), outputs.size())));
   // From here on the state has these tokens, whatever becomes of the logits.
   length_ = (keeps() ? length_ : 0) + tokens.size();
+  if (keeps_ == Keeps::Growing) QR_RETURN_IF_ERROR(from_library(qr_state_dropped(state_.get(), &dropped_)));
   return wants_logits ? take_logits(logits) : Status();
 }
 
@@ -150,6 +151,13 @@ Status Decoder::feed(std::span<const std::int64_t> sequence, const qr_run_option
 
 Status Decoder::rewind(std::uint64_t length) {
   if (length == length_) return {};
+  if (dropped_ > 0 && length > 0)
+    return Status::error(
+        ErrorId::state_keeps_size,
+        format("qr_generator_rewind: found a state that has dropped %llu tokens, expected to go back to "
+               "0 alone, not to %llu",
+               dropped_, length),
+        "rewind to 0 and give the prompt again");
   if (keeps_ == Keeps::Growing || (keeps_ == Keeps::Folded && length == 0)) {
     QR_RETURN_IF_ERROR(from_library(length ? qr_state_rewind(state_.get(), length) : qr_state_reset(state_.get())));
   } else if (keeps_ == Keeps::Folded) {
@@ -160,6 +168,7 @@ Status Decoder::rewind(std::uint64_t length) {
                          "rewind to 0 and give the prompt again");
   }
   length_ = length;
+  dropped_ = 0;
   return {};
 }
 
@@ -169,6 +178,8 @@ Status Decoder::restored(std::uint64_t length) {
   if (keeps_ == Keeps::Growing) {
     std::uint64_t found = 0;
     QR_RETURN_IF_ERROR(from_library(qr_state_length(state_.get(), &found)));
+    QR_RETURN_IF_ERROR(from_library(qr_state_dropped(state_.get(), &dropped_)));
+    found += dropped_;
     if (found != length)
       return Status::error(
           ErrorId::bad_argument,

@@ -20,7 +20,7 @@ class Decoder : public HeapObject {
   // Tokens that the state has.
   std::uint64_t length() const noexcept { return length_; }
   std::uint64_t capacity() const noexcept { return capacity_; }  // 0: no end is known
-  bool has_room(std::uint64_t count) const noexcept { return capacity_ == 0 || count <= capacity_; }
+  bool has_room(std::uint64_t count) const noexcept { return capacity_ == 0 || count - dropped_ <= capacity_; }
   std::uint64_t vocabulary() const noexcept { return vocabulary_; }
   // Whether tokens need not be run again.
   bool keeps() const noexcept { return keeps_ != Keeps::Nothing; }
@@ -48,7 +48,7 @@ class Decoder : public HeapObject {
   DecoderInputs inputs_;
   Keeps keeps_ = Keeps::Nothing;
   std::size_t chunk_ = 0;
-  std::uint64_t length_ = 0, capacity_ = 0, vocabulary_ = 0, output_ = 0;
+  std::uint64_t length_ = 0, dropped_ = 0, capacity_ = 0, vocabulary_ = 0, output_ = 0;
   Vector<float> logits_;
 };
 

@@ -89,12 +89,13 @@ std::size_t DecoderInputs::count_of(Value value, std::size_t fresh, std::uint64_
   return 1;
 }
 
-const std::vector<qr::Tensor> &DecoderInputs::fill(std::span<const std::int64_t> tokens, std::uint64_t past) {
-  const auto before = static_cast<std::int64_t>(past);
+const std::vector<qr::Tensor> &DecoderInputs::fill(std::span<const std::int64_t> tokens, std::uint64_t before_these,
+                                                   std::uint64_t dropped) {
+  const auto before = static_cast<std::int64_t>(before_these), past = before - static_cast<std::int64_t>(dropped);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     Input &input = inputs_[i];
-    const std::size_t count = count_of(input.value, tokens.size(), past);
-    const auto total = before + static_cast<std::int64_t>(tokens.size());
+    const std::size_t count = count_of(input.value, tokens.size(), static_cast<std::uint64_t>(past));
+    const auto total = past + static_cast<std::int64_t>(tokens.size());
     const auto value_at = [&](std::size_t at) -> std::int64_t {
       switch (input.value) {
         case Value::Token: return tokens[at];

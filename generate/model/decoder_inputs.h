@@ -19,8 +19,10 @@ class DecoderInputs {
   // Tokens of a run: 1, where the session takes no more at once; 0: any number.
   std::size_t most() const noexcept { return most_; }
 
-  // The values of a run of these tokens behind `past` others; they live until the next fill.
-  const std::vector<qr::Tensor> &fill(std::span<const std::int64_t> tokens, std::uint64_t past);
+  // The values of a run of these tokens behind `before` others, of which the state has dropped so many; they live until
+  // the next fill.
+  const std::vector<qr::Tensor> &fill(std::span<const std::int64_t> tokens, std::uint64_t before,
+                                      std::uint64_t dropped);
 
  private:
   enum class Value : std::uint8_t { Token, Ones, Position, Last, Total, One };

@@ -26,6 +26,7 @@ class State : public Handle<qr_state, qr_state_destroy> {
     return detail::ask(qr_state_info QR_STATE_INFO_INIT, qr_state_tensor, get(), index);
   }
   Result<std::uint64_t> try_length() const noexcept { return detail::ask(std::uint64_t{}, qr_state_length, get()); }
+  Result<std::uint64_t> try_dropped() const noexcept { return detail::ask(std::uint64_t{}, qr_state_dropped, get()); }
   Status try_reset() noexcept { return Status(qr_state_reset(get())); }
   Status try_rewind(std::uint64_t length) noexcept { return Status(qr_state_rewind(get(), length)); }
   Result<State> try_fork() const noexcept { return detail::make<State>(qr_state_fork, get()); }
@@ -42,6 +43,7 @@ class State : public Handle<qr_state, qr_state_destroy> {
 #if QR_HAS_EXCEPTIONS
   qr_state_info tensor(std::uint64_t index) const { return try_tensor(index).value(); }
   std::uint64_t length() const { return try_length().value(); }
+  std::uint64_t dropped() const { return try_dropped().value(); }
   void reset() { check(try_reset()); }
   void rewind(std::uint64_t length) { check(try_rewind(length)); }
   State fork() const { return try_fork().value(); }

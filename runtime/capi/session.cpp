@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/checked.h"
 #include "runtime/capi/edge.h"
 
 using namespace quarry;
@@ -94,7 +95,11 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, con
     QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*job, *loadable));
     qr_memory_plan out = QR_MEMORY_PLAN_INIT;
     out.weights_bytes = plan.weights_bytes;
-    out.arena_bytes = plan.arena_bytes;
+    QR_ASSIGN_OR_RETURN(const Vector<StatePair> state,
+                        find_state(job->settings.state, loadable->inputs(), loadable->outputs()));
+    const bool appends = (job->plugin->devices()[job->device].features & QR_DEVICE_APPENDS) != 0;
+    const std::uint64_t kept = state_bytes(state, loadable->inputs(), job->settings.state_capacity, appends);
+    if (!checked_add(plan.arena_bytes, kept, &out.arena_bytes)) out.arena_bytes = UINT64_MAX;
     out.io_bytes = plan.io_bytes;
     out.device_bytes = plan.device_bytes;
     out.scratchpad_bytes = plan.scratchpad_bytes;

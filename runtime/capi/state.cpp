@@ -61,6 +61,11 @@ qr_status *qr_state_length(const qr_state *state, uint64_t *out_length) {
   return with_state(state, [&](State &self) { return *out_length = self.length(), Status(); });
 }
 
+qr_status *qr_state_dropped(const qr_state *state, uint64_t *out_dropped) {
+  QR_RETURN_IF_NULL(out_dropped);
+  return with_state(state, [&](State &self) { return *out_dropped = self.dropped(), Status(); });
+}
+
 qr_status *qr_state_reset(qr_state *state) {
   return with_state(state, [](State &self) { return self.reset(), Status(); });
 }

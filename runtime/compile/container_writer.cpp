@@ -67,8 +67,8 @@ class ContainerWriter {
 
 void ContainerWriter::describe() {
   metadata_.producer = format("quarry %s", qr_version());
-  metadata_.inputs = compiled_.signature().inputs;
-  metadata_.outputs = compiled_.signature().outputs;
+  metadata_.inputs = Vector<qrm::TensorInfo>(compiled_.signature().inputs);
+  metadata_.outputs = Vector<qrm::TensorInfo>(compiled_.signature().outputs);
   if (job_.options)
     for (const auto &[key, value] : job_.options->values())
       if (!key.starts_with("metadata.")) metadata_.created_by.push_back({key, value});
@@ -92,8 +92,8 @@ Status ContainerWriter::add_graphs() {
     const PortableGraph &graph = graphs[g];
     qrm::GraphInfo info;
     info.name = graph.name;
-    info.input_dims = compiled_.input_dims()[g];
-    info.output_dims = compiled_.output_dims()[g];
+    info.input_dims = Vector<qir::Shape>(compiled_.input_dims()[g]);
+    info.output_dims = Vector<qir::Shape>(compiled_.output_dims()[g]);
     if (job_.settings.keep_graph) {
       for (std::uint64_t s = 0; s < graph.segments.size(); ++s) {
         QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(g, s));

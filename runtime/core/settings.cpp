@@ -96,6 +96,8 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   split_shapes(options->in_force("shape"), settings.shapes);
   settings.state = options->in_force("state");
   settings.state_capacity = number(options->in_force("state.capacity"));
+  settings.state_window = number(options->in_force("state.window"));
+  settings.state_sink = number(options->in_force("state.sink"));
   split_list(options->in_force("graph.head"), settings.part.head);
   split_list(options->in_force("graph.tail"), settings.part.tail);
   split_list(options->in_force("graph.watch"), settings.part.watch);

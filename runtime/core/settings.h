@@ -31,7 +31,7 @@ struct Settings {
   bool device_given = false;
   Vector<std::string_view> shapes;  // one text per bucket
   std::string_view state;           // "auto", or pairs of input and output; empty: none
-  std::uint32_t state_capacity = 0;
+  std::uint32_t state_capacity = 0, state_window = 0, state_sink = 0;
   qir::Part part;              // of the graph; empty: all of it
   PoolSettings pool;           // of the session's threads
   std::string_view pool_name;  // empty: the session has its own

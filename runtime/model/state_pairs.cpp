@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/json_writer.h"
 #include "base/text.h"
 
@@ -181,6 +182,22 @@ String state_ranges(const Vector<StatePair> &pairs, const Tensors &inputs, std::
       added += format(",%s=0..%llu", String(name), capacity);
   }
   return added;
+}
+
+std::uint64_t state_bytes(const Vector<StatePair> &pairs, const Tensors &inputs, std::uint64_t capacity,
+                          bool appends) noexcept {
+  std::uint64_t sum = 0;
+  for (const StatePair &pair : pairs) {
+    const qrm::TensorInfo &info = inputs[pair.input];
+    std::uint64_t bytes = dtype_bits(info.dtype) / 8 * (appends && pair.axis >= 0 ? 1 : 2);
+    for (std::size_t d = 0; d < info.dims.size(); ++d) {
+      const bool grows = static_cast<std::int32_t>(d) == pair.axis;
+      const auto extent = static_cast<std::uint64_t>(std::max<std::int64_t>(info.dims[d], 1));
+      if (!checked_mul(bytes, grows ? capacity : extent, &bytes)) return UINT64_MAX;
+    }
+    if (!checked_add(sum, bytes, &sum)) return UINT64_MAX;
+  }
+  return sum;
 }
 
 void write_pairs(JsonWriter &json, const Vector<StatePair> &pairs, const Tensors &inputs, const Tensors &outputs) {

@@ -30,6 +30,11 @@ Result<Vector<StatePair>> find_state(std::string_view wanted, const Vector<qrm::
 String state_ranges(const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs, std::string_view shapes,
                     std::uint64_t capacity);
 
+// Of memory: each value, and beside it, where `appends` does not have it stay, the next one. What grows has its whole
+// capacity; dimensions that only a run says count as 1.
+std::uint64_t state_bytes(const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs, std::uint64_t capacity,
+                          bool appends) noexcept;
+
 // As a JSON array, for reports.
 void write_pairs(JsonWriter &json, const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs,
                  const Vector<qrm::TensorInfo> &outputs);

@@ -178,8 +178,8 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   QR_RETURN_IF_ERROR(watch.signal.check("qr_session_clone"));
   CallEvents events(watch.profile ? &watch.profile->log() : nullptr, "load");
   auto session = Ref<Session>::make(*core_);
-  session->changed_ = changed_;
-  session->foreign_ = foreign_;
+  session->changed_ = Vector<SessionCore::Pair>(changed_);  // (a list's own assignment is half a kilobyte)
+  session->foreign_ = Vector<SessionCore::Pair>(foreign_);
   {
     const CallEvents::Phase phase(events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(false));

@@ -18,6 +18,7 @@ class State;
 struct StatePlan {
   Vector<StatePair> pairs;
   std::uint64_t capacity = 0;             // of those that grow, in entries
+  std::uint64_t window = 0, sink = 0;     // of those, the last and the first that a run leaves; window 0: all
   Vector<std::uint32_t> inputs, outputs;  // the caller's, by their numbers in the model
 };
 

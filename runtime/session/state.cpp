@@ -87,12 +87,13 @@ qr_state_info State::info(std::size_t index) const noexcept {
   info.rank = value.input.rank;
   std::copy_n(value.input.dims, info.rank, info.dims);
   info.capacity = grows(value) ? core_->state().capacity : 0;
-  info.bytes = stays(value) ? value.room : 2 * value.room;
+  info.bytes = value.held;
   return info;
 }
 
 void State::reset() noexcept {
   for (Value &value : values_) forget(value);
+  dropped_ = 0;
 }
 
 Status State::rewind(std::uint64_t length) {
@@ -168,6 +169,7 @@ Status State::put(Value &value, const std::int64_t *dims, const void *dense, std
 
 Result<Ref<State>> State::fork() const {
   auto made = Ref<State>::make(*core_);
+  made->dropped_ = dropped_;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     Value &to = made->values_[i];
     if (!values_[i].is_known) continue;
@@ -220,7 +222,14 @@ Status State::make_room(Value &value, const std::int64_t *dims) {
   if (!bytes) return full(value, dims);
   if (!value.block || value.room < *bytes) {
     const std::uint64_t room = (*bytes + 64) & ~std::uint64_t{63};
-    void *const block = allocate_block(stays(value) ? room : 2 * room, 64);
+    std::uint64_t held = stays(value) ? room : 2 * room;
+    if (stays(value) && core_->state().window > 0) {  // a part more: drop_old()
+      std::uint64_t outer = 1;
+      for (std::int32_t d = 0; d < pair_of(value).axis; ++d) outer *= static_cast<std::uint64_t>(dims[d]);
+      held += room / std::max<std::uint64_t>(outer, 1);
+    }
+    void *const block = allocate_block(held, 64);
+    value.held = held;
     free_block(value.block);
     value.block = value.input.data = value.output.data = block;
     if (!stays(value)) value.output.data = static_cast<char *>(block) + room;
@@ -286,13 +295,43 @@ void State::take(const Vector<qr_io_buffer> &outputs) noexcept {
     std::swap(value.input.data, value.output.data);
     value.is_known = true;
   }
+  drop_old();
+}
+
+// Entries between the first, state.sink, and the last, state.window. Where entries stay, the first ones are moved to
+// where the last begin, and the value begins there: all parts as much further on in the block, which is longer by a
+// part. At its end everything is moved back to where it begins.
+void State::drop_old() noexcept {
+  const StatePlan &plan = core_->state();
+  const std::uint64_t kept = plan.sink + plan.window;
+  if (plan.window == 0 || length() <= kept) return;
+  dropped_ += length() - kept;
+  for (Value &value : values_) {
+    if (!grows(value)) continue;
+    const Extent extent = extent_of(value);
+    const std::uint64_t gone = (extent.entries - kept) * extent.entry, first = plan.sink * extent.entry,
+                        last = plan.window * extent.entry, from_pitch = pitch_of(value, extent) * extent.entry,
+                        to_pitch = stays(value) ? from_pitch : kept * extent.entry;
+    char *const from = static_cast<char *>(value.input.data);
+    const bool slides = stays(value) && index_of(from - static_cast<char *>(value.block)) + gone <= from_pitch;
+    char *const to = slides ? from + gone : stays(value) ? static_cast<char *>(value.block) : from;
+    for (std::uint64_t i = 0; i < extent.outer; ++i) {
+      char *const target = to + i * to_pitch, *const source = from + i * from_pitch;
+      std::memmove(target, source, first);
+      if (!slides) std::memmove(target + first, source + first + gone, last);
+    }
+    value.input.data = to;
+    if (stays(value)) value.output.data = to;
+    value.input.dims[pair_of(value).axis] = static_cast<std::int64_t>(kept);
+  }
 }
 
 // ---- bytes --------------------------------------------------------------------------------------
 
 namespace {
 
-// What qr_state_save writes: this, and for each pair a record with its value behind it, dense. All little-endian.
+// What qr_state_save writes: this, how many entries were dropped (from version 2 on), and for each pair a record with
+// its value behind it, dense. All little-endian.
 struct Header {
   char magic[8];
   std::uint32_t version, count;
@@ -304,13 +343,14 @@ struct Record {
   std::uint64_t bytes;  // 0 where it is not known
 };
 constexpr char kMagic[8] = {'Q', 'R', 'S', 'T', 'A', 'T', 'E', 0};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 static_assert(sizeof(Header) == 40 && sizeof(Record) == 80);
 
 }  // namespace
 
 // What is behind the header.
 Status State::write_values(FileSink &to) const {
+  QR_RETURN_IF_ERROR(to.write(&dropped_, sizeof dropped_));
   for (const Value &value : values_) {
     Record record = {static_cast<std::uint32_t>(value.input.dtype), value.input.rank, {}, 0};
     std::copy_n(value.input.dims, value.input.rank, record.dims);
@@ -367,6 +407,9 @@ Status State::load(const void *from, std::uint64_t size) {
   State next(*core_);  // so that nothing is lost where something does not fit
   const char *const end = at + size;
   at += sizeof header;
+  if (size < sizeof header + sizeof dropped_) return damaged("that end in a record");
+  std::memcpy(&next.dropped_, at, sizeof dropped_);
+  at += sizeof dropped_;
   for (Value &value : next.values_) {
     Record record;
     if (static_cast<std::uint64_t>(end - at) < sizeof record) return damaged("that end in a record");
@@ -383,6 +426,7 @@ Status State::load(const void *from, std::uint64_t size) {
     at += record.bytes;
   }
   values_.swap(next.values_);
+  std::swap(dropped_, next.dropped_);
   return {};
 }
 

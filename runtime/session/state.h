@@ -19,7 +19,8 @@ class State : public Counted<State> {
   ExclusiveUse &use() const noexcept { return use_; }
 
   std::uint64_t length() const noexcept;
-  std::uint64_t bytes() const noexcept;  // of memory that is held
+  std::uint64_t dropped() const noexcept { return dropped_; }  // entries, by the option state.window
+  std::uint64_t bytes() const noexcept;                        // of memory that is held
   std::size_t count() const noexcept { return values_.size(); }
   qr_state_info info(std::size_t index) const noexcept;
   void reset() noexcept;
@@ -45,6 +46,7 @@ class State : public Counted<State> {
     bool is_known = false;   // else there is none yet: it is empty or zeros, as large as the next run says
     void *block = nullptr;   // the value, and beside it, where it does not stay, where a run writes the next one
     std::uint64_t room = 0;  // of each of the two
+    std::uint64_t held = 0;  // of the block
   };
   struct Extent {
     std::uint64_t outer = 1, entries = 1, entry = 0;  // bytes of an entry; what does not grow is one
@@ -72,9 +74,11 @@ class State : public Counted<State> {
   Status put(Value &value, const std::int64_t *dims, const void *dense, std::uint64_t size);
   Status write_values(FileSink &to) const;
   void forget(Value &value) noexcept;
+  void drop_old() noexcept;
 
   Ref<SessionCore> core_;
   Vector<Value> values_;
+  std::uint64_t dropped_ = 0;
   mutable ExclusiveUse use_;
 };
 

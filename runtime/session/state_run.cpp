@@ -16,8 +16,10 @@ Status SessionCore::plan_state(const Settings &settings) {
       return Status::errorf(ErrorId::bad_state_option,
                             "option state: found none of the inputs and outputs to be a pair by name, expected some");
   }
-  state_.capacity = settings.state_capacity;
+  state_.capacity = settings.state_capacity, state_.window = settings.state_window, state_.sink = settings.state_sink;
+  bool grows = false;
   for (StatePair &pair : state_.pairs) {
+    grows |= pair.axis >= 0;
     // (Where there is nothing to run yet, nobody can say what it will take.)
     pair.stays = pair.axis >= 0 && !first_->buckets.empty() && (device_->info().features & QR_DEVICE_APPENDS) != 0;
     if (pair.axis >= 0 && first_->buckets.size() > 1)
@@ -25,6 +27,12 @@ Status SessionCore::plan_state(const Settings &settings) {
                             "option state: input '%s' grows, and there are shape buckets, expected a range",
                             printable(inputs()[pair.input].name));
   }
+  const std::uint64_t kept = state_.window + state_.sink;
+  if (kept > 0 && (!grows || state_.window == 0 || kept >= state_.capacity))
+    return Status::errorf(ErrorId::bad_state_option,
+                          "state.window and state.sink: found %llu and %llu, expected a window, less than "
+                          "state.capacity together, and a state that grows",
+                          state_.window, state_.sink);
   const auto keep_others = [&](std::uint32_t StatePair::*side, std::size_t count, Vector<std::uint32_t> &out) {
     for (std::uint32_t i = 0; i < count; ++i)
       if (std::ranges::find(state_.pairs, i, side) == state_.pairs.end()) out.push_back(i);

@@ -28,12 +28,16 @@ static const uint8_t keep_model[] = {
     25,  10,  2,   104, 110, 18,  19,  10,  17,  8,   1,   18,  13,  10,  7,   18,  5,   98,  97,  116, 99,  104, 10,
     2,   8,   4,   66,  4,   10,  0,   16,  17};
 
+#define SINK 2
+#define WINDOW 5
+
 typedef struct fixture {
   counting_allocator counter;
   qr_runtime *runtime;
   qr_model *model;
   qr_session *session;
   qr_state *state;
+  const char *window; /* NULL: none */
 } fixture;
 
 static qr_status *create(fixture *f, const char *backend, const char *pairs, const char *shape, qr_session **out) {
@@ -46,20 +50,30 @@ static qr_status *create(fixture *f, const char *backend, const char *pairs, con
   OK(qr_options_set(options, str("state.capacity"), str("24")));
   OK(qr_options_set(options, str("shape"), str(shape)));
   OK(qr_options_set(options, str("shape.plans"), str("64")));
+  if (f->window) OK(qr_options_set(options, str("state.window"), str(f->window)));
+  if (f->window) OK(qr_options_set(options, str("state.sink"), str("2")));
   status = qr_session_create(f->model, options, NULL, out);
   qr_options_destroy(options);
   return status;
 }
-static void open_fixture(fixture *f, const char *backend, const char *pairs) {
+static void open_with(fixture *f, const char *backend, const char *pairs) {
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
   qr_allocator allocator;
-  memset(f, 0, sizeof *f);
   allocator = counting(&f->counter);
   options.allocator = &allocator;
   OK(qr_runtime_create(&options, &f->runtime));
   OK(model_in_memory(f->runtime, keep_model, sizeof keep_model, NULL, &f->model));
   OK(create(f, backend, pairs, "", &f->session));
   OK(qr_session_state(f->session, &f->state));
+}
+static void open_fixture(fixture *f, const char *backend, const char *pairs) {
+  memset(f, 0, sizeof *f);
+  open_with(f, backend, pairs);
+}
+static void open_windowed(fixture *f, const char *backend, const char *window) {
+  memset(f, 0, sizeof *f);
+  f->window = window;
+  open_with(f, backend, "past:present");
 }
 static void close_fixture(fixture *f) {
   qr_state_destroy(f->state), qr_session_destroy(f->session), qr_model_destroy(f->model);
@@ -181,12 +195,92 @@ static void one_sequence(const char *backend, unsigned seed) {
   free(l);
 }
 
+/* What state.window leaves of a history. */
+static void drop_old(history *h, uint64_t *dropped) {
+  const uint64_t gone = h->rows > SINK + WINDOW ? h->rows - SINK - WINDOW : 0;
+  int64_t b;
+  for (b = 0; gone > 0 && b < BATCH; ++b) memmove(h->x[b][SINK], h->x[b][SINK + gone], WINDOW * WIDE * sizeof(float));
+  h->rows -= gone, *dropped += gone;
+}
+
 static const char *const backends[] = {"cpu", "cpu-reference"};
 
 static void test_random_sequences(void **state) {
   unsigned seed;
   (void)state;
   for (seed = 1; seed <= 8; ++seed) one_sequence(backends[seed % 2], seed * 77);
+}
+
+/* A window slides over more rows than there is room for, forked, saved and loaded on its way; the first rows stay. */
+static void test_window(void **state) {
+  size_t b;
+  (void)state;
+  for (b = 0; b < 2; ++b) {
+    fixture f;
+    history h;
+    uint64_t dropped = 0, found = 0, size = 0;
+    unsigned seed = 21, round;
+    qr_session *refused = NULL;
+    open_windowed(&f, backends[b], "5");
+    memset(&h, 0, sizeof h);
+    for (round = 0; round < 120; ++round) {
+      qr_state *copy = NULL;
+      void *data = NULL;
+      step(f.session, &h, 1 + next_number(&seed) % (round % 10 == 9 ? MOST - SINK - WINDOW : 3), &seed);
+      drop_old(&h, &dropped);
+      check_rows(f.state, &h);
+      OK(qr_state_dropped(f.state, &found));
+      assert_int_equal(found, dropped);
+      if (round % 7 == 3) {
+        OK(qr_state_fork(f.state, &copy));
+        check_rows(copy, &h);
+        OK(qr_session_set_state(f.session, copy));
+        qr_state_destroy(f.state);
+        f.state = copy;
+      } else if (round % 7 == 5) {
+        save(f.state, &data, &size);
+        OK(qr_state_reset(f.state));
+        OK(qr_state_dropped(f.state, &found));
+        assert_int_equal(found, 0);
+        OK(qr_state_load(f.state, data, size));
+        qr_string_destroy(data);
+      } else if (round % 7 == 6) {
+        h.rows = 1 + next_number(&seed) % h.rows;
+        OK(qr_state_rewind(f.state, h.rows));
+      }
+    }
+    assert_true(dropped > 2 * MOST);
+    f.window = "22"; /* with the first two there is no room for another */
+    FAILS("QR-R0021", "less than state.capacity together", create(&f, backends[b], "past:present", "", &refused));
+    f.window = "0";
+    FAILS("QR-R0021", "expected a window", create(&f, backends[b], "past:present", "", &refused));
+    f.window = "5";
+    FAILS("QR-R0021", "a state that grows", create(&f, backends[b], "h:hn", "", &refused));
+    close_fixture(&f);
+  }
+}
+
+/* The plan counts what the session's state holds then: the block of what grows, and what keeps its size twice. */
+static void test_plan(void **state) {
+  size_t b;
+  (void)state;
+  for (b = 0; b < 2; ++b) {
+    fixture f;
+    qr_options *options = NULL;
+    qr_memory_plan with = QR_MEMORY_PLAN_INIT, without = QR_MEMORY_PLAN_INIT;
+    const uint64_t block = BATCH * MOST * WIDE * 4, kept = BATCH * WIDE * 4;
+    open_fixture(&f, backends[b], "auto");
+    OK(qr_options_create(f.runtime, &options));
+    OK(qr_options_set(options, str("backend"), str(backends[b])));
+    OK(qr_options_set(options, str("shape"), str("batch=2,k=0..24,n=1..24")));
+    OK(qr_session_plan(f.model, options, NULL, &without));
+    OK(qr_options_set(options, str("state"), str("auto")));
+    OK(qr_options_set(options, str("state.capacity"), str("24")));
+    OK(qr_session_plan(f.model, options, NULL, &with));
+    assert_int_equal(with.arena_bytes - without.arena_bytes, (b == 0 ? 1 : 2) * block + 2 * kept);
+    qr_options_destroy(options);
+    close_fixture(&f);
+  }
 }
 
 static float column_sum(const history *h, int64_t b, int64_t column) {
@@ -319,8 +413,8 @@ static void test_saved_states(void **state) {
     bytes[cut] ^= 8;
   }
   bytes[8] = 9;
-  FAILS("QR-R0030", "found version 9, expected 1", qr_state_load(f.state, bytes, size));
-  bytes[8] = 1;
+  FAILS("QR-R0030", "found version 9, expected 2", qr_state_load(f.state, bytes, size));
+  bytes[8] = 2;
   bytes[24] ^= 1;
   FAILS("QR-R0031", "another model", qr_state_load(f.state, bytes, size));
   bytes[24] ^= 1;
@@ -404,9 +498,14 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_sequences),    cmocka_unit_test(test_found_by_name),
-      cmocka_unit_test(test_errors_lose_nothing), cmocka_unit_test(test_saved_states),
-      cmocka_unit_test(test_sessions_without),    cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_random_sequences),
+      cmocka_unit_test(test_window),
+      cmocka_unit_test(test_plan),
+      cmocka_unit_test(test_found_by_name),
+      cmocka_unit_test(test_errors_lose_nothing),
+      cmocka_unit_test(test_saved_states),
+      cmocka_unit_test(test_sessions_without),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,9 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from decoders import Network, decoder, grouped_decoder, with_mask  # noqa: E402
+from decoders import Network, batched_decoder, decoder, grouped_decoder, with_mask  # noqa: E402
 from ort_session import make_session  # noqa: E402
-from program import check, environment, finish, model, new_folder, quarry, require, run, shared  # noqa: E402
+from program import build, check, environment, finish, model, new_folder, quarry, require, run, shared  # noqa: E402
 
 folder = new_folder()
 rng = np.random.default_rng(11)
@@ -65,6 +65,17 @@ expected = compare("decoder", path, path)
 compare("decoder of f16", half := decoder(Network(folder, rng), "half", half=True), half, backends=("cpu",))
 check("compiled", run("compile", path, "-O", "state=auto", "-o", os.path.join(folder, "decoder.qrm")), 0)
 compare("decoder from a container", os.path.join(folder, "decoder.qrm"), path)
+
+# ---- several requests in one batch: the text of each is that of the request alone
+path_of_batch = batched_decoder(Network(folder, rng), "batched")
+asked = [([3, 17, 29], 9), ([5], 30), ([8, 1, 12, 30, 2, 2, 7], 4), ([11, 4], 17), ([39, 6, 6, 1], 12), ([20], 1)]
+done = subprocess.run([os.path.join(build, "examples", "example-batch"), path_of_batch, "3", *(f"{text(tokens)}:{count}" for tokens, count in asked)], capture_output=True, text=True, env=environment, timeout=120)
+check("a batch", done, 0)
+for (tokens, count), found in zip(asked, read(done.stdout)):
+    alone = check("alone", run("chat", path_of_batch, "--shape", "batch=1", "--ids", text(tokens), "--max-tokens", str(count)), 0).stdout
+    require(f"a request of {len(tokens)} and {count} tokens", found[:len(tokens)] == tokens and read(alone) == [found[len(tokens):]], (found, alone))
+runs = re.findall(r"(\d+) runs for (\d+) tokens", done.stderr)
+require("runs of a batch", len(runs) == 1 and int(runs[0][1]) == 73 and 30 <= int(runs[0][0]) <= 45, done.stderr)
 
 # ---- a conversation goes on behind what was said, and runs its new end alone
 done = check("two prompts", lines(PROMPT, [8, 9], words=["--max-tokens", "4", "--stats"], path=path), 0)

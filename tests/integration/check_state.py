@@ -13,7 +13,7 @@ from onnx import TensorProto as T
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from decoders import Network, decoder  # noqa: E402
+from decoders import Network, attention_decoder, decoder  # noqa: E402
 from ort_session import make_session  # noqa: E402
 from program import build, check, finish, new_folder, require, run, shared  # noqa: E402
 
@@ -40,8 +40,8 @@ def streaming(name, kind):
     return n.save(name, inputs, outputs), [rng.standard_normal((2, channels, count)).astype(np.float32) for count in (4, 1, 2, 1, 7, 1)]
 
 
-def by_onnx_runtime(path, pieces, fixed=None):
-    """The first output of each piece, with the state carried by hand."""
+def by_onnx_runtime(path, pieces, fixed=None, window=None):
+    """The first output of each piece, with the state carried by hand. window: (first, last) entries that are kept along axis 2."""
     session = make_session(path, optimised=False)
     given = {i.name: i for i in session.get_inputs()}
     first = next(iter(given))
@@ -64,12 +64,18 @@ def by_onnx_runtime(path, pieces, fixed=None):
     for piece in pieces:
         found = dict(zip(names, session.run(None, {first: piece, **fixed, **kept})))
         kept = {name: found[renamed(name)] for name in kept}
+        if window:
+            kept = {name: value if value.shape[2] <= sum(window) else np.concatenate([value[:, :, :window[0]], value[:, :, -window[1]:]], 2) for name, value in kept.items()}
         results.append(found[names[0]])
     return results, sum(value.nbytes for value in kept.values())
 
 
-def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed=None, growing=True, tolerance=2e-4):
-    expected, kept_bytes = by_onnx_runtime(path, pieces, fixed)
+def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed=None, growing=True, tolerance=2e-4, window=None):
+    expected, kept_bytes = by_onnx_runtime(path, pieces, fixed, window)
+    if window:
+        run_flags = ("-O", f"state.sink={window[0]}", "-O", f"state.window={window[1]}")
+    else:
+        run_flags = ()
     files = []
     for index, piece in enumerate(pieces):
         files.append(os.path.join(folder, f"{name}_{index}.npy"))
@@ -79,7 +85,7 @@ def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed
         check(f"{name} on {backend}: compiled", run("compile", path, "-o", container, "--backend", backend, "-O", "state=auto", *flags), 0)
         for source in (path, container):
             out = new_folder()
-            bound = flags if source == path else ()
+            bound = (flags if source == path else ()) + run_flags
             result = check(f"{name} on {backend}", run("run", source, "--state", "auto", "--backend", backend, *bound, "--save", out, "--json", *files), 0)
             if result.returncode != 0:
                 continue
@@ -91,12 +97,36 @@ def compare(name, path, pieces, *flags, backends=("cpu", "cpu-reference"), fixed
                 worst = max(worst, float(np.abs(found - right).max() / max(1e-6, np.abs(right).max())))
             require(f"{name} on {backend} from {os.path.basename(source)}", worst < tolerance, f"differs by {worst:.2e}")
             length = sum(piece.shape[1] for piece in pieces) if growing else 0
+            length = min(length, sum(window)) if window else length
             require(f"{name}: length", report["state"]["length"] == length, str(report["state"]))
             require(f"{name}: bytes", report["state"]["bytes"] >= kept_bytes, str(report["state"]))
 
 
+def by_plans(name, path, pieces, most, *flags):
+    """One plan serves many lengths, and what a profile is taken of makes one for each: the same bits."""
+    files = []
+    for index, piece in enumerate(pieces):
+        files.append(os.path.join(folder, f"{name}_piece_{index}.npy"))
+        np.save(files[-1], piece)
+    results, made = [], []
+    for more in ((), (f"--profile={os.path.join(folder, name + '.csv')}", "--threads", "1")):
+        result = check(f"{name}: {'profiled' if more else 'one plan for many lengths'}", run("run", path, "--state", "auto", "--save", new_folder(), "--json", *flags, *more, *files), 0)
+        if result.returncode != 0:
+            return
+        report = json.loads(result.stdout[:result.stdout.rindex("}") + 1])
+        results.append([np.load(one["outputs"][0]["file"]).tobytes() for one in report["runs"]])
+        made.append(report["plans"]["made"])
+    differ = [index for index, (a, b) in enumerate(zip(*results)) if a != b]
+    require(f"{name}: the same bits", not differ, f"runs {differ[:5]} differ")
+    require(f"{name}: plans", made[0] <= most and made[1] >= len({(p.shape, i) for i, p in enumerate(pieces)}) - 1, f"{made}, expected at most {most} and one for each run")
+
+
 path, pieces = decoder(Network(folder, rng), "decoder"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
 compare("decoder", path, pieces)
+by_plans("lengths", path, [rng.integers(0, 40, (1, count)) for count in [5] + 140 * [1]], 12)
+by_plans("lengths_in_turn", path, [rng.integers(0, 40, (1, count)) for count in [5] + 30 * [1, 4, 1, 2]], 105)
+by_plans("lengths_to_the_end", path, [rng.integers(0, 40, (1, count)) for count in [5] + 95 * [1]], 40, "-O", "state.capacity=100")
+compare("window", path, [rng.integers(0, 40, (1, count)) for count in [5, 1, 1, 1, 4] + 60 * [1]], "-O", "state.capacity=16", window=(2, 7))
 check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")
 ids = os.path.join(folder, "decoder_0.npy")
 check("full", run("run", path, "--state", "auto", "-O", "state.capacity=8", ids, ids), 3, "QR-R0024", "state.capacity")
@@ -107,8 +137,18 @@ if os.path.isdir(os.path.join(build, "backends", "htp", "quarry-backend-htp.so.p
 if any(device["usable"] for one in json.loads(run("doctor", "--json").stdout)["backends"] if one["id"] == "gpu" for device in one["devices"]):
     compare("decoder", path, pieces, backends=("gpu",))
     compare("gru", *streaming("gru", "GRU"), backends=("gpu",), growing=False)
+    compare("window", path, [rng.integers(0, 40, (1, count)) for count in (5, 1, 4, 1, 1)], "-O", "state.capacity=16", backends=("gpu",), window=(2, 5))
 else:
     print("   on gpu: skipped, there is no device")
+# What Attention keeps lies where it stays: behind the first run no step copies all of it.
+attention, tokens = attention_decoder(Network(folder, rng), "attention"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 2, 1)]
+compare("attention", attention, tokens)
+by_plans("attention_lengths", attention, [rng.integers(0, 40, (1, count)) for count in [5] + 80 * [1]], 10)
+profile = os.path.join(folder, "attention.csv")
+check("attention, profiled", run("run", attention, "--state", "auto", f"--profile={profile}", *(os.path.join(folder, f"attention_{index}.npy") for index in range(5))), 0)
+with open(profile, encoding="utf-8") as file:
+    copies = [line for line in file if ",output,node,Copy," in line]
+require("copies of a cache", len(copies) == 2, copies)
 check("no pairs", run("run", os.path.join(folder, "decoder.onnx"), "--state", "input_ids:logits", ids), 3, "QR-R0021")
 compare("halves", decoder(Network(folder, rng), "halves", half=True), pieces, tolerance=5e-3)
 for kind in ("GRU", "LSTM"):

@@ -28,10 +28,10 @@ class Network:
         self.nodes.append(h.make_node(op, list(inputs), made, **attributes))
         return made[0]
 
-    def save(self, name, inputs, outputs):
+    def save(self, name, inputs, outputs, opset=17):
         graph = h.make_graph(self.nodes, name, [h.make_tensor_value_info(n, t, s) for n, t, s in inputs],
                              [h.make_tensor_value_info(n, t, s) for n, t, s in outputs], self.initializers)
-        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=9)
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)], ir_version=9 if opset < 22 else 10)
         onnx.checker.check_model(model)
         path = os.path.join(self.folder, name + ".onnx")
         onnx.save(model, path)
@@ -88,6 +88,51 @@ def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
     inputs += [(f"past_key_values.0.{kv}", T.FLOAT, cache(length)) for kv in ("key", "value")]
     outputs = [("logits", T.FLOAT, [1, tokens, words])]
     outputs += [(f"present.0.{kv}", T.FLOAT, cache(length if isinstance(length, int) else "total")) for kv in ("key", "value")]
+    return n.save(name, inputs, outputs)
+
+
+def attention_decoder(n, name):
+    """A layer of ONNX's own Attention, of groups of heads, which makes the caches longer itself."""
+    heads, groups, size, words = 4, 2, 8, 40
+    x = n.node("Gather", n.weights(words, heads * size), "input_ids")
+    parts = [n.node("MatMul", x, n.weights(heads * size, count * size)) for count in (heads, groups, groups)]
+    y = n.node("Attention", *parts, "", "past_key_values.0.key", "past_key_values.0.value", outputs=["seen", "present.0.key", "present.0.value"], is_causal=1, q_num_heads=heads, kv_num_heads=groups)
+    n.node("MatMul", n.node("Add", x, n.node("MatMul", y, n.weights(heads * size, heads * size))), n.weights(heads * size, words), outputs=["logits"])
+    cache = lambda dim: [1, groups, dim, size]
+    inputs = [("input_ids", T.INT64, [1, "seq"])] + [(f"past_key_values.0.{kv}", T.FLOAT, cache("past_sequence_length")) for kv in ("key", "value")]
+    outputs = [("logits", T.FLOAT, [1, "seq", words])] + [(f"present.0.{kv}", T.FLOAT, cache("total")) for kv in ("key", "value")]
+    return n.save(name, inputs, outputs, opset=23)
+
+
+def batched_decoder(n, name):
+    """Two layers as Optimum writes them: any batch, an attention_mask that hides entries of the cache, positions that are given."""
+    heads, size, words, most = 3, 8, 40, 256
+    width = heads * size
+    x = n.node("Add", n.node("Gather", n.weights(words, width), "input_ids"), n.node("Gather", n.const(n.rng.standard_normal((most, width)).astype(np.float32)), "position_ids"))
+    inputs, outputs = [(name, T.INT64, ["batch", dim]) for name, dim in (("input_ids", "seq"), ("attention_mask", "total"), ("position_ids", "seq"))], [("logits", T.FLOAT, ["batch", "seq", words])]
+    axes = lambda *which: n.const(np.array(which))
+    number = lambda of, axis: n.node("Gather", n.node("Shape", of), n.const(np.array(axis)))
+    zero, one, total, new = n.const(np.array(0)), n.const(np.array(1)), number("attention_mask", 1), number("input_ids", 1)
+    rows = n.node("Add", n.node("Range", zero, new, one), n.node("Sub", total, new))
+    later = n.node("Greater", n.node("Unsqueeze", n.node("Range", zero, total, one), axes(0)), n.node("Unsqueeze", rows, axes(1)))
+    hidden = n.node("Unsqueeze", n.node("Equal", "attention_mask", zero), axes(1, 2))
+    mask = n.node("Where", n.node("Or", hidden, later), n.const(np.array(np.finfo(np.float32).min, np.float32)), n.const(np.array(0, np.float32)))
+    for layer in range(2):
+        def head_first(rows):
+            return n.node("Transpose", n.node("Reshape", rows, n.const(np.array([0, 0, heads, size]))), perm=[0, 2, 1, 3])
+
+        normal = n.node("LayerNormalization", x, n.const(np.ones(width, np.float32)), axis=-1)
+        parts = [head_first(n.node("MatMul", normal, n.weights(width, width))) for _ in range(3)]
+        for kv, part in zip(("key", "value"), parts[1:]):
+            past, present = f"past_key_values.{layer}.{kv}", f"present.{layer}.{kv}"
+            inputs.append((past, T.FLOAT, ["batch", heads, "past_sequence_length", size]))
+            outputs.append((present, T.FLOAT, ["batch", heads, "past_sequence_length + seq", size]))
+            n.node("Concat", past, part, outputs=[present], axis=2)
+        scores = n.node("Mul", n.node("MatMul", parts[0], n.node("Transpose", f"present.{layer}.key", perm=[0, 1, 3, 2])), n.const(np.array(size ** -0.5, np.float32)))
+        seen = n.node("MatMul", n.node("Softmax", n.node("Add", scores, mask), axis=-1), f"present.{layer}.value")
+        joined = n.node("Reshape", n.node("Transpose", seen, perm=[0, 2, 1, 3]), n.const(np.array([0, 0, width])))
+        x = n.node("Add", x, n.node("MatMul", joined, n.weights(width, width)))
+    n.node("MatMul", x, n.weights(width, words), outputs=["logits"])
     return n.save(name, inputs, outputs)
 
 

@@ -268,8 +268,10 @@ class Runs {
     return one;
   }
 
-  // What the session keeps, as its report says; null: nothing.
-  nlohmann::json state() const { return nlohmann::json::parse(session_.report()).value("state", nlohmann::json()); }
+  // What the session keeps, as its report says ("state", "plans"); null: nothing.
+  nlohmann::json kept(const char *key) const {
+    return nlohmann::json::parse(session_.report()).value(key, nlohmann::json());
+  }
 
  private:
   std::vector<TensorData> load(const RunFiles &files, const std::vector<std::vector<int64_t>> &shapes) const {
@@ -348,13 +350,13 @@ int run(const RunFlags &flags) {
   Runs all(flags, std::move(labels), buckets, std::move(session), runs, profiled);
   nlohmann::json results = nlohmann::json::array();
   for (size_t r = 0; r < runs.size(); ++r) results.push_back(all.run(runs[r], shapes[r]));
-  const nlohmann::json state = all.state();
+  const nlohmann::json state = all.kept("state");
   if (!flags.json && !state.is_null())
     print("state: %zu pairs, length %s of %s, %s\n", state["pairs"].size(), state["length"].dump(),
           state["capacity"].dump(), bytes_text(state["bytes"].get<uint64_t>()));
   if (flags.json) {
     nlohmann::json report = {{"runs", std::move(results)}};
-    if (!state.is_null()) report["state"] = state;
+    if (!state.is_null()) report["state"] = state, report["plans"] = all.kept("plans");
     if (profiled) report["profile"] = ProfileFlags::json(profile);
     print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }

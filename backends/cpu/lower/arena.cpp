@@ -88,13 +88,22 @@ void write_in_place(Plan &plan) {
   for (Operand &operand : plan.operands) operand.value = alias[operand.value];
 }
 
+// Values by keys that each has; those of one key by their numbers.
+void sort_by(Vector<std::uint32_t> &values, const Vector<std::uint64_t> &keys) {
+  std::sort(values.begin(), values.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; });
+}
+
 // Of a great many values, in the order of time.
 void assign_many(Plan &plan, Vector<std::uint32_t> &values, const Vector<Lifetime> &lifetimes) {
   const auto size_of = [&](std::uint32_t v) { return (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign; };
   Vector<std::uint32_t> by_end = values;
-  std::ranges::stable_sort(values, {}, [&](std::uint32_t v) { return lifetimes[v].first; });
+  Vector<std::uint64_t> keys(plan.values.size());
+  for (const std::uint32_t v : values) keys[v] = lifetimes[v].first;
+  sort_by(values, keys);
   if (stop_asked()) return;
-  std::ranges::stable_sort(by_end, {}, [&](std::uint32_t v) { return lifetimes[v].last; });
+  for (const std::uint32_t v : values) keys[v] = lifetimes[v].last;
+  sort_by(by_end, keys);
   Gaps gaps;
   auto ended = by_end.begin();
   for (const std::uint32_t v : values) {
@@ -126,8 +135,9 @@ void assign_offsets(Plan &plan) {
   }
   if (order.size() > Gaps::kMany) return assign_many(plan, order, lifetimes);
   // Largest first, each as low as it fits beside those that live with it.
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
+  Vector<std::uint64_t> keys(plan.values.size());
+  for (const std::uint32_t v : order) keys[v] = ~plan.values[v].bytes;
+  sort_by(order, keys);
   Vector<std::uint32_t> placed;  // by offset
   for (const std::uint32_t v : order) {
     if (stop_asked()) return;

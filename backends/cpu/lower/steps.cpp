@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of the plan, and what profiles report of them.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "backends/common/node_event.h"
@@ -60,10 +61,9 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
                                                    needs.operand_count));
   Step step;
   step.kernel = static_cast<std::uint32_t>(kernel);
-  plan_.params.resize((plan_.params.size() + 7) / 8 * 8);
-  step.params = static_cast<std::uint32_t>(plan_.params.size());
-  plan_.params.insert(plan_.params.end(), static_cast<const std::uint8_t *>(params),
-                      static_cast<const std::uint8_t *>(params) + row.params_bytes);
+  step.params = static_cast<std::uint32_t>((plan_.params.size() + 7) / 8 * 8);
+  plan_.params.resize(step.params + std::size_t{row.params_bytes});
+  std::memcpy(plan_.params.data() + step.params, params, row.params_bytes);
   step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
   step.operand_count = static_cast<std::uint32_t>(args.size());
   step.name = name_of(current_ ? std::string_view(current_->name) : "output");

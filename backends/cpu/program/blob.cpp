@@ -317,6 +317,7 @@ Status Loader::read_subgraph(const SubgraphRow &row) {
   QR_ASSIGN_OR_RETURN(subgraph->program, reference::Program::build(subgraph->graph));
   if (subgraph->graph.inputs.size() != row.inputs || subgraph->graph.outputs.size() != row.outputs)
     return bad("operands of a subgraph", row.inputs, "those of its graph");
+  subgraph->bytes = {bytes, row.bytes};
   plan_->subgraphs.push_back(std::move(subgraph));
   return {};
 }
@@ -473,29 +474,7 @@ Status Loader::check_step(const Step &step) {
   if (!row) return bad("kernel", step.kernel, "one that this release has");
   if (step.params % 8 != 0 || !range_fits(step.params, row->params_bytes, header_->params_bytes))
     return bad("parameters of step", step.params, "a range of the table");
-  kernels::Needs needs;
-  QR_RETURN_IF_ERROR(row->check(plan_->params + step.params, *plan_->isa, needs));
-  if (needs.operand_count != step.operand_count)
-    return bad("operands of step", step.operand_count, "as many as its parameters say");
-  if (needs.scratch_bytes > plan_->scratch_bytes || needs.shared_bytes > plan_->shared_bytes)
-    return bad("scratch of step", needs.scratch_bytes, "no more than the header says");
-  for (std::uint32_t i = 0; i < step.operand_count; ++i) {
-    const Operand &operand = plan_->operands[step.first_operand + i];
-    const Value &value = plan_->values[operand.value];
-    if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
-      return bad("offset of operand", operand.offset, "room for what its step reads or writes");
-    if (needs.written[i] && value.storage != StorageKind::Arena && value.storage != StorageKind::Output)
-      return bad("place of a result", static_cast<std::uint64_t>(value.storage), "arena or output");
-    // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
-    if (reads_packed(step.kernel) && value.storage == StorageKind::Constant && operand.offset % kAlign != 0)
-      return bad("offset of packed weights", operand.offset, "a multiple of 64");
-    if (reads_packed(step.kernel) && i == 1) {
-      if (value.storage != StorageKind::Constant && value.storage != StorageKind::Arena)
-        return bad("place of packed weights", static_cast<std::uint64_t>(value.storage), "a segment, or the arena");
-      if (operand.offset % kAlign != 0) return bad("offset of packed weights", operand.offset, "a multiple of 64");
-    }
-  }
-  return {};
+  return check_kernel_step(*plan_, step);
 }
 
 Result<Unique<LoadedPlan>> Loader::run() {
@@ -555,6 +534,32 @@ Result<Unique<LoadedPlan>> Loader::run() {
 
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments) {
   return Loader(blob, segments).run();
+}
+
+Status check_kernel_step(const LoadedPlan &plan, const Step &step) {
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(kernels::kernel_row(step.kernel)->check(plan.params + step.params, *plan.isa, needs));
+  if (needs.operand_count != step.operand_count)
+    return bad("operands of step", step.operand_count, "as many as its parameters say");
+  if (needs.scratch_bytes > plan.scratch_bytes || needs.shared_bytes > plan.shared_bytes)
+    return bad("scratch of step", needs.scratch_bytes, "no more than the header says");
+  for (std::uint32_t i = 0; i < step.operand_count; ++i) {
+    const Operand &operand = plan.operands[step.first_operand + i];
+    const Value &value = plan.values[operand.value];
+    if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
+      return bad("offset of operand", operand.offset, "room for what its step reads or writes");
+    if (needs.written[i] && value.storage != StorageKind::Arena && value.storage != StorageKind::Output)
+      return bad("place of a result", static_cast<std::uint64_t>(value.storage), "arena or output");
+    // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
+    if (reads_packed(step.kernel) && value.storage == StorageKind::Constant && operand.offset % kAlign != 0)
+      return bad("offset of packed weights", operand.offset, "a multiple of 64");
+    if (reads_packed(step.kernel) && i == 1) {
+      if (value.storage != StorageKind::Constant && value.storage != StorageKind::Arena)
+        return bad("place of packed weights", static_cast<std::uint64_t>(value.storage), "a segment, or the arena");
+      if (operand.offset % kAlign != 0) return bad("offset of packed weights", operand.offset, "a multiple of 64");
+    }
+  }
+  return {};
 }
 
 }  // namespace quarry::cpu

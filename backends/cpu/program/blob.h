@@ -55,11 +55,14 @@ struct LoadedPlan : HeapObject {
   struct LoadedSubgraph : HeapObject {
     qir::Graph graph;
     Unique<reference::Program> program;
+    qir::Bytes bytes;  // of the blob
   };
   Vector<Unique<LoadedSubgraph>> subgraphs;
   Unique<LoadedRegion> region;  // nullptr: all shapes are known
   const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
 };
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);
+// Whether a kernel's step stays inside its operands, as its parameters are.
+Status check_kernel_step(const LoadedPlan &plan, const Step &step);
 
 }  // namespace quarry::cpu

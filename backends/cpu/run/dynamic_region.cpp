@@ -31,7 +31,14 @@ class Segment {
   std::size_t size_;
 };
 
-class Planned final : public dynamic::PlannedRun {
+class Planned;
+// What plan() makes.
+class CpuRun : public dynamic::PlannedRun {
+ public:
+  virtual Planned *whole() noexcept { return nullptr; }
+};
+
+class Planned final : public CpuRun {
  public:
   Planned(const CompiledPlan &compiled, const Vector<AppendedShape> &appended)
       : appended_(appended),
@@ -56,28 +63,42 @@ class Planned final : public dynamic::PlannedRun {
     }
     return {};
   }
+  Planned *whole() noexcept override { return this; }
+  LengthSample sample(std::int64_t length) noexcept {
+    return {length, plan_.get(), blob_.data(), packed_.bytes(), subgraph_constants_.bytes(), appended_.data()};
+  }
+  // This is the longest of those.
+  bool join(std::span<const LengthSample> samples) {
+    length_ = samples.back().length;
+    return numbers_.find(samples, appended_.size());
+  }
+  Status set_longer(std::int64_t length) override {
+    if (length == length_) return {};
+    length_ = length;
+    QR_RETURN_IF_ERROR(numbers_.write(length));
+    execution_->place_operands();
+    return {};
+  }
   std::uint64_t bytes() const noexcept override {
     return packed_.bytes().size + subgraph_constants_.bytes().size + blob_.size() + plan_->arena_bytes +
            plan_->scratch_bytes + plan_->shared_bytes;
   }
 
  private:
-  const Vector<AppendedShape> appended_;
+  Vector<AppendedShape> appended_;
   Segment packed_, subgraph_constants_;
-  const Vector<std::uint8_t> blob_;
+  Vector<std::uint8_t> blob_;  // (which numbers_ writes to)
   const Vector<SharedBytes> shared_;
   Vector<qir::Bytes> segments_;
   Unique<LoadedPlan> plan_;
   Unique<Execution> execution_;
+  LengthNumbers numbers_;
+  std::int64_t length_ = 0;  // that they are of
 };
-
-}  // namespace
-
-namespace {
 
 // A plan that knows nothing of blocks, for its shapes depend on data: it gets their entries as tensors of their own,
 // and what it makes is copied there.
-class AppendsApart final : public dynamic::PlannedRun {
+class AppendsApart final : public CpuRun {
  public:
   AppendsApart(Unique<dynamic::PlannedRun> plan, const Vector<Appended> &appended)
       : plan_(std::move(plan)), appended_(appended), copies_(appended.size()) {}
@@ -162,13 +183,16 @@ std::optional<Appended> appended_in(const LoadedPlan &plan, const Appended &pair
   const Appended found{static_cast<std::uint32_t>(reads - rest.reads.begin()),
                        static_cast<std::uint32_t>(gives - rest.part.positions.begin()), pair.axis, pair.capacity};
   const qir::Graph &graph = rest.part.graph;
+  const std::int32_t input = graph.inputs[found.input], output_id = graph.outputs[found.output];
   for (const qir::Node &node : graph.nodes) {
-    if (node.outputs[0] != graph.outputs[found.output]) continue;
-    const std::int64_t axis = node.get_int("axis", 0),
-                       rank = static_cast<std::int64_t>(at(graph, graph.inputs[found.input]).shape.size());
-    if (node.op == qir::Op::Concat && node.inputs[0] == graph.inputs[found.input] &&
-        (axis < 0 ? axis + rank : axis) == pair.axis)
-      return found;
+    const auto joins = [&](std::size_t from, std::size_t to) {
+      return node.inputs.size() > from && node.outputs.size() > to && node.inputs[from] == input &&
+             node.outputs[to] == output_id;
+    };
+    const std::int64_t axis = node.get_int("axis", 0), rank = static_cast<std::int64_t>(at(graph, input).shape.size());
+    if (node.op == qir::Op::Concat && joins(0, 0) && (axis < 0 ? axis + rank : axis) == pair.axis) return found;
+    // Its past and present, which passes make a Concat of.
+    if (node.op == qir::Op::Attention && pair.axis == 2 && (joins(4, 1) || joins(5, 2))) return found;
   }
   return std::nullopt;
 }
@@ -208,6 +232,23 @@ Result<Unique<dynamic::PlannedRun>> DynamicExecution::plan(qir::Graph &&graph) {
   Unique<dynamic::PlannedRun> made(planned.release());
   if (in_place || appended_.empty()) return made;
   return Unique<dynamic::PlannedRun>(quarry::make_unique<AppendsApart>(std::move(made), appended_).release());
+}
+
+// Where a state grows; whatever else grows along with it (a mask) is the model's own to do.
+bool DynamicExecution::joins(const dynamic::Lengths &lengths) const {
+  return !appended_.empty() &&
+         std::ranges::all_of(appended_, [&](const Appended &one) { return lengths.grows(one.input, one.axis); });
+}
+
+Unique<dynamic::PlannedRun> DynamicExecution::join(std::span<Sample> samples) {
+  Vector<LengthSample> compared;
+  for (const Sample &sample : samples) {
+    Planned *const planned = static_cast<CpuRun &>(*sample.run).whole();
+    if (!planned) return nullptr;
+    compared.push_back(planned->sample(sample.longer));
+  }
+  if (!static_cast<CpuRun &>(*samples.back().run).whole()->join(compared)) return nullptr;
+  return std::move(samples.back().run);
 }
 
 }  // namespace quarry::cpu

@@ -5,15 +5,9 @@
 
 #include "backends/cpu/program/blob.h"
 #include "backends/cpu/run/executor.h"
+#include "backends/cpu/run/lengths.h"
 
 namespace quarry::cpu {
-
-// What a plan gives of an output that is appended to.
-struct AppendedShape {
-  std::uint32_t output, axis;
-  std::int64_t entries;
-  std::uint64_t bytes;
-};
 
 // A pair of the plan's inputs and outputs by the numbers that it has in the graph of a range which is planned. Nothing
 // where the output is not the input with something behind it.
@@ -38,6 +32,8 @@ class DynamicExecution final : public HeapObject, private dynamic::Planner {
  private:
   bool wants_plan(std::int64_t elements) const override;
   Result<Unique<dynamic::PlannedRun>> plan(qir::Graph &&graph) override;
+  bool joins(const dynamic::Lengths &lengths) const override;
+  Unique<dynamic::PlannedRun> join(std::span<Sample> samples) override;
   Status shapes_of(const qir::Graph &graph, Vector<AppendedShape> &out) const;
 
   const LoadedRegion &region_;

@@ -11,32 +11,9 @@
 namespace quarry::cpu {
 
 Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range, std::span<const Appended> appended)
-    : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
+    : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()), output_bytes_(plan.outputs.size()) {
   sharing_.expect(plan.notes);
-  for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
-    const Operand &operand = plan.operands[o];
-    const Value &value = plan.values[operand.value];
-    switch (value.storage) {
-      case StorageKind::Arena:
-        operands_[o] = static_cast<std::byte *>(arena_.data) + value.offset + operand.offset;
-        break;
-      // Kernels only read operands that their check function does not call written, and the loader let no step write to
-      // a constant.
-      case StorageKind::Constant:
-        operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset;
-        break;
-      case StorageKind::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
-      default:
-        outputs_.push_back({o, value.index, operand.offset, value.offset});
-        wants_room_ |= value.offset == kNoPlace;
-        break;
-    }
-  }
-  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
-    const Io &io = plan.outputs[i];
-    const bool is_known = !plan.region || !plan.region->gives(i);
-    output_bytes_.push_back(is_known ? *packed_size(io.dtype, *element_count(io.shape.data(), io.shape.size())) : 0);
-  }
+  place_operands();
   std::size_t most_inputs = 0, most_outputs = 0;
   for (const auto &subgraph : plan.subgraphs) {
     subgraphs_.push_back(make_unique<reference::Execution>(*subgraph->program));
@@ -53,6 +30,34 @@ Execution::Execution(const LoadedPlan &plan, std::size_t plans_of_range, std::sp
 }
 
 Execution::~Execution() = default;
+
+void Execution::place_operands() {
+  inputs_.clear(), outputs_.clear();
+  for (std::uint32_t o = 0; o < plan_.operands.size(); ++o) {
+    const Operand &operand = plan_.operands[o];
+    const Value &value = plan_.values[operand.value];
+    switch (value.storage) {
+      case StorageKind::Arena:
+        operands_[o] = static_cast<std::byte *>(arena_.data) + value.offset + operand.offset;
+        break;
+      // Kernels only read operands that their check function does not call written, and the loader let no step write to
+      // a constant.
+      case StorageKind::Constant:
+        operands_[o] = const_cast<std::byte *>(plan_.constants[operand.value]) + operand.offset;
+        break;
+      case StorageKind::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
+      default:
+        outputs_.push_back({o, value.index, operand.offset, value.offset});
+        wants_room_ |= value.offset == kNoPlace;
+        break;
+    }
+  }
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const Io &io = plan_.outputs[i];
+    const bool is_known = !plan_.region || !plan_.region->gives(i);
+    output_bytes_[i] = is_known ? *packed_size(io.dtype, *element_count(io.shape.data(), io.shape.size())) : 0;
+  }
+}
 
 Status Execution::prepare(std::string_view shapes) {
   return region_ && plan_.region->shared ? region_->prepare(shapes) : Status();

@@ -29,6 +29,8 @@ class Execution : public HeapObject {
   // Of a range: the plans of such shapes (the option shape.prepare).
   Status prepare(std::string_view shapes);
   void report_plans(qr_plugin_plans *out) const noexcept;
+  // The plan's numbers are others now (run/lengths.h): operands, and how large outputs are.
+  void place_operands();
   // As part of another's run, which has reported so many events.
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 

@@ -428,6 +428,9 @@ namespace Quarry {
         public static extern IntPtr qr_state_length(IntPtr state, ulong* out_length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern IntPtr qr_state_dropped(IntPtr state, ulong* out_dropped);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern IntPtr qr_state_reset(IntPtr state);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

@@ -44,6 +44,18 @@ namespace Quarry {
             }
         }
 
+        /// <summary>How many entries the option "state.window" has dropped: the next token's position is this and the length.</summary>
+        public long Dropped {
+            get {
+                lock (one)
+                    using (Held held = Hold()) {
+                        ulong dropped;
+                        QuarryException.Check(Native.qr_state_dropped(held.Pointer, &dropped));
+                        return (long)dropped;
+                    }
+            }
+        }
+
         /// <summary>Empties it: no entries, and zeros. Memory is kept.</summary>
         public void Reset() {
             lock (one)

@@ -18,6 +18,16 @@ namespace Quarry.Tests {
             return Model.Open(Path.Combine(Digits, "..", "cache.onnx"));
         }
 
+        static void TestWindow() {
+            using (Model model = Open())
+            using (Session session = model.CreateSession(With("threads", "1", "state", "past:present", "state.capacity", "4", "state.window", "1", "state.sink", "1"))) {
+                for (int i = 0; i < 9; ++i) Added(session, 1, 2);
+                Same(Added(session, 5, 5), "7,9"); // the first and the last before it
+                State state = session.GetState();
+                Same(state.Length + " " + state.Dropped, "2 8");
+            }
+        }
+
         static void TestState() {
             using (Model model = Open())
             using (Session session = Keeping(model)) {

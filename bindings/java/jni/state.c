@@ -37,6 +37,12 @@ NATIVE(jlong, stateLength)(JNIEnv *env, jclass of, jlong state) {
   throws(env, qr_state_length((const qr_state *)(intptr_t)state, &length));
   return (jlong)length;
 }
+NATIVE(jlong, stateDropped)(JNIEnv *env, jclass of, jlong state) {
+  uint64_t dropped = 0;
+  (void)of;
+  throws(env, qr_state_dropped((const qr_state *)(intptr_t)state, &dropped));
+  return (jlong)dropped;
+}
 NATIVE(void, stateReset)(JNIEnv *env, jclass of, jlong state) {
   (void)of;
   throws(env, qr_state_reset((qr_state *)(intptr_t)state));

@@ -357,8 +357,9 @@ public final class QuarryTest {
         }
     }
 
-    private static Session keeping(Model model) {
+    private static Session keeping(Model model, String... more) {
         Map<String, String> options = new TreeMap<>();
+        for (int i = 0; i < more.length; i += 2) options.put(more[i], more[i + 1]);
         options.put("threads", "1");
         options.put("state", "past:present");
         options.put("state.capacity", "4");
@@ -367,6 +368,15 @@ public final class QuarryTest {
 
     private static String added(Session session, float... x) {
         return Arrays.toString(session.run(Tensor.of(x, 1, 1, 2))[0].toFloats());
+    }
+
+    void testWindow() throws Exception {
+        try (Model model = Model.open(digits.resolve("../cache.onnx").toString()); Session session = keeping(model, "state.window", "1", "state.sink", "1")) {
+            for (int i = 0; i < 9; i++) added(session, 1, 2);
+            same(added(session, 5, 5), "[7.0, 9.0]"); // the first and the last before it
+            State state = session.state();
+            same(state.length() + " " + state.dropped(), "2 8");
+        }
     }
 
     // present = past and x behind it, y its sum.

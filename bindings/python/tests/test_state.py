@@ -29,6 +29,29 @@ def rows(count, start):
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cpu-reference"])
+def test_a_window_slides_over_it(backend):
+    session = quarry.Session(quarry.Model(model()), backend=backend, state="past:present", state__capacity=8, state__window=2, state__sink=1)
+    given = [rows(1, 10 * number) for number in range(20)]
+    for one in given:
+        session.run({"x": one, "h": np.zeros((2, 4), np.float32)})
+    assert session.state.length == 3 and session.state.dropped == 17
+    assert np.array_equal(session.state["past"], np.concatenate([given[0], *given[-2:]], 1))
+    session.state.reset()
+    assert session.state.dropped == 0
+
+
+def test_a_profile_has_the_shapes_of_its_run():
+    session = quarry.Session(quarry.Model(model()), state="past:present", state__capacity=100)
+    given = {"x": rows(1, 0), "h": np.zeros((2, 4), np.float32)}
+    for _ in range(7):  # of which one plan serves most, and the lengths behind them
+        session.run(given)
+    profile = quarry.Profile()
+    session.run(given, profile=profile)
+    shapes = [event.attributes["shapes"] for event in profile if event.op == "MatMul"]
+    assert shapes and all("2x4x8" in one for one in shapes)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cpu-reference"])
 def test_what_runs_leave(backend):
     session = quarry.Session(quarry.Model(model()), backend=backend, state="auto", state__capacity=8)
     assert [info.name for info in session.inputs] == ["x"] and [info.name for info in session.outputs] == ["y"]

@@ -8,9 +8,13 @@ fn main() {
     }
     println!("cargo::rustc-link-lib=dylib=quarry");
     let mut packages = vec!["quarry >= 0.1.0"];
-    if std::env::var_os("CARGO_FEATURE_QUANTIZE").is_some() {
-        println!("cargo::rustc-link-lib=dylib=quarry-quantize");
-        packages.push("quarry-quantize >= 0.1.0");
+    for (feature, library, package) in
+        [("QUANTIZE", "quarry-quantize", "quarry-quantize >= 0.1.0"), ("GENERATE", "quarry-generate", "quarry-generate >= 0.1.0")]
+    {
+        if std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some() {
+            println!("cargo::rustc-link-lib=dylib={library}");
+            packages.push(package);
+        }
     }
     if let Ok(folder) = std::env::var("QUARRY_LIB_DIR") {
         return search(&folder);

@@ -31,6 +31,10 @@ var (
 	WithTarget func(target any, work func(target unsafe.Pointer) error) error
 	// WithInputs calls work with a []quarry.Tensor as an array of pointers to qr_tensor; infos is a []quarry.TensorInfo.
 	WithInputs func(infos, tensors any, work func(places unsafe.Pointer) error) error
+	// WithSession calls work with a *quarry.Session's core, which goes on until Release, and its qr_session; no other call is under way on it.
+	WithSession func(session any, work func(core Core, session unsafe.Pointer) error) error
+	// State gives a qr_state, which it takes, as a *quarry.State.
+	State func(core Core, state unsafe.Pointer) any
 	// Infos gives the []quarry.TensorInfo of so many.
 	Infos func(count uint64, ask Ask) (any, error)
 )

@@ -108,6 +108,8 @@ final class Native {
 
     static native long stateLength(long state);
 
+    static native long stateDropped(long state);
+
     static native void stateReset(long state);
 
     static native void stateRewind(long state, long length);

@@ -72,6 +72,16 @@ public final class State extends NativeObject {
         }
     }
 
+    /** How many entries the option "state.window" has dropped: the next token's position is this and the length. */
+    public synchronized long dropped() {
+        long handle = enter();
+        try {
+            return Native.stateDropped(handle);
+        } finally {
+            exit();
+        }
+    }
+
     /** Empties it: no entries, and zeros. */
     public synchronized void reset() {
         long handle = enter();

@@ -62,6 +62,13 @@ class State(Handle):
         check(lib.qr_state_length(self._ptr, out))
         return int(out[0])
 
+    @property
+    def dropped(self) -> int:
+        """How many entries the option "state.window" has dropped: the next token's position is this and the length."""
+        out = ffi.new("uint64_t *")
+        check(lib.qr_state_dropped(self._ptr, out))
+        return int(out[0])
+
     def reset(self) -> None:
         """Empties it: no entries, and zeros."""
         check(lib.qr_state_reset(self._ptr))

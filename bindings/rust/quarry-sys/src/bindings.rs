@@ -1720,6 +1720,16 @@ unsafe extern "C" {
     pub fn qr_state_length(state: *const qr_state, out_length: *mut u64) -> *mut qr_status;
 
     /// ```text
+    /// How many entries the option "state.window" has dropped: the next token's position is this and the length.
+    /// @param state        borrows.
+    /// @param out_dropped  receives it; a reset begins again at 0.
+    /// @thread  [exclusive:state]
+    /// @errors  INVALID_ARGUMENT
+    /// @since   0.3
+    /// ```
+    pub fn qr_state_dropped(state: *const qr_state, out_dropped: *mut u64) -> *mut qr_status;
+
+    /// ```text
     /// Empties the state: pairs that grow have no entries, all others are zeros. Memory is kept.
     /// @param state  borrows.
     /// @thread  [exclusive:state]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C ABI of [Quarry](https://crates.io/crates/quarry) as the headers have it: `include/quarry`, without `backend.h`.
 //!
-//! `bindings.rs`, and `quantize.rs` of the feature of that name, are written by `tools/generate_bindings.py`, which also checks that they are up to date; sizes and offsets are compared with the
+//! `bindings.rs`, and `quantize.rs` and `generate.rs` of the features of those names, are written by `tools/generate_bindings.py`, which also checks that they are up to date; sizes and offsets are compared with the
 //! ABI's record when the crate is compiled. The comments are those of the headers: ownership words and thread tags are explained in
 //! `types.h`. The crate `quarry` is the safe side of it.
 #![no_std]
@@ -9,6 +9,10 @@
 
 mod bindings;
 pub use bindings::*;
+#[cfg(feature = "generate")]
+mod generate;
+#[cfg(feature = "generate")]
+pub use generate::*;
 #[cfg(feature = "quantize")]
 mod quantize;
 #[cfg(feature = "quantize")]
@@ -41,6 +45,8 @@ init!(
 
 #[cfg(feature = "quantize")]
 init!(qr_quantize_option);
+#[cfg(feature = "generate")]
+init!(qr_sampler_options, qr_generator_options, qr_token_sink, qr_sequence_info);
 
 macro_rules! init_with_descriptors {
     ($($name:ident),*) => {$(

@@ -20,6 +20,8 @@
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod error;
+#[cfg(feature = "generate")]
+mod generate;
 mod memory;
 mod model;
 mod profile;
@@ -35,6 +37,8 @@ mod target;
 mod tensor;
 
 pub use error::{Code, Error, Result};
+#[cfg(feature = "generate")]
+pub use generate::{End, Generator, GeneratorOptions, Sequence};
 pub use memory::{Access, Memory, MemoryDevice};
 pub use model::{Call, Compatibility, Model, Quantization, Source, TensorInfo};
 pub use profile::{Counter, Event, Profile};

@@ -49,7 +49,7 @@ pub struct RunOptions<'a> {
 
 impl RunOptions<'_> {
     /// For a call that signal and profile outlive.
-    fn into_c(self) -> sys::qr_run_options {
+    pub(crate) fn into_c(self) -> sys::qr_run_options {
         let mut c = sys::qr_run_options::INIT;
         c.signal = Signal::or_null(self.signal);
         c.profile = self.profile.map_or(std::ptr::null_mut(), |profile| profile.get());

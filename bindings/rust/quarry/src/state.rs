@@ -40,6 +40,10 @@ pub struct State(Handle);
 unsafe impl Send for State {}
 
 impl State {
+    #[cfg(feature = "generate")]
+    pub(crate) fn made(call: impl FnOnce(*mut *mut sys::qr_state) -> *mut sys::qr_status) -> Result<Self> {
+        Handle::make(call).map(Self)
+    }
     /// The pairs, in the order of the model's inputs.
     pub fn tensors(&mut self) -> Result<Vec<StateTensor>> {
         // SAFETY: [thread-safe]
@@ -69,6 +73,13 @@ impl State {
         // SAFETY: ours alone.
         check(unsafe { sys::qr_state_length(self.0.get(), &mut length) })?;
         Ok(length)
+    }
+    /// How many entries the option `state.window` has dropped: the next token's position is this and the length.
+    pub fn dropped(&mut self) -> Result<u64> {
+        let mut dropped = 0;
+        // SAFETY: ours alone.
+        check(unsafe { sys::qr_state_dropped(self.0.get(), &mut dropped) })?;
+        Ok(dropped)
     }
     /// Empties it: no entries, and zeros.
     pub fn reset(&mut self) -> Result<()> {

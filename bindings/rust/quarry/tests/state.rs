@@ -18,6 +18,18 @@ fn add(session: &mut Session<'_>, x: [f32; 2]) -> Result<Vec<f32>> {
 }
 
 #[test]
+fn a_window_slides_over_a_state() {
+    let options = [KEPT, &[("state.window", "1"), ("state.sink", "1")]].concat();
+    let mut session = session(&options).unwrap();
+    for _ in 0..9 {
+        add(&mut session, [1.0, 2.0]).unwrap();
+    }
+    assert_eq!(add(&mut session, [5.0, 5.0]).unwrap(), [7.0, 9.0]); // the first and the last before it
+    let mut state = session.state().unwrap();
+    assert_eq!((state.length().unwrap(), state.dropped().unwrap()), (2, 8));
+}
+
+#[test]
 fn a_state_grows_and_is_rewound_and_forked() {
     let mut session = session(KEPT).unwrap();
     assert_eq!((session.inputs().unwrap().len(), session.outputs().unwrap().len()), (1, 1));

@@ -17,7 +17,7 @@ typedef struct qr_memory_plan {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t weights_bytes;    /* constants, mapped from the container where possible */
-  uint64_t arena_bytes;      /* working memory of one session; a clone needs this much more */
+  uint64_t arena_bytes;      /* working memory of one session, and its state; a clone needs this much more */
   uint64_t io_bytes;         /* inputs and outputs */
   uint64_t device_bytes;     /* on the device beside the above: address space, spill and fill */
   uint64_t scratchpad_bytes; /* fast on-chip memory (VTCM) */

@@ -76,6 +76,14 @@ QR_API QR_MUST_USE qr_status *qr_state_tensor(const qr_state *state, uint64_t in
  * @since   0.3 */
 QR_API QR_MUST_USE qr_status *qr_state_length(const qr_state *state, uint64_t *out_length);
 
+/* How many entries the option "state.window" has dropped: the next token's position is this and the length.
+ * @param state        borrows.
+ * @param out_dropped  receives it; a reset begins again at 0.
+ * @thread  [exclusive:state]
+ * @errors  INVALID_ARGUMENT
+ * @since   0.3 */
+QR_API QR_MUST_USE qr_status *qr_state_dropped(const qr_state *state, uint64_t *out_dropped);
+
 /* Empties the state: pairs that grow have no entries, all others are zeros. Memory is kept.
  * @param state  borrows.
  * @thread  [exclusive:state]

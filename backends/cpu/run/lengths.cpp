@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/run/lengths.h"
+
+#include <cstring>
+
+namespace quarry::cpu {
+
+namespace {
+
+// A constant that differs (positions, a mask) has at most so many bytes.
+constexpr std::uint64_t kMostBytes = 1 << 16;
+
+bool equal(const qir::Bytes &a, const qir::Bytes &b) {
+  return a.size == b.size && (a.size == 0 || std::memcmp(a.data, b.data, a.size) == 0);
+}
+
+}  // namespace
+
+// As numbers of 32 bits. (One of 64 bits is two, where the lower does not carry; an f32 that counts goes along evenly
+// between two powers of two.)
+bool LengthNumbers::words(const Places &places, std::size_t bytes) {
+  bool same = true;
+  for (std::size_t i = 1; i < samples_.size(); ++i) same &= std::memcmp(places[i], places[0], bytes) == 0;
+  if (same) return true;
+  if (bytes % 4 != 0) return false;
+  for (std::size_t at = 0; at < bytes; at += 4) {
+    std::uint32_t found[kMostSamples];
+    for (std::size_t i = 0; i < samples_.size(); ++i)
+      std::memcpy(&found[i], static_cast<const std::uint8_t *>(places[i]) + at, 4);
+    const std::uint32_t each = found[1] - found[0];
+    for (std::size_t i = 2; i < samples_.size(); ++i)
+      if (found[i] != found[0] + each * static_cast<std::uint32_t>(samples_[i].length)) return false;
+    auto *const to = static_cast<std::uint8_t *>(const_cast<void *>(places[samples_.size() - 1]));
+    if (each != 0) numbers_.push_back({to + at, found[0], each});
+  }
+  return true;
+}
+
+// Something in the blob's tables, which lie alike in each.
+bool LengthNumbers::field(const void *in_longest, std::size_t bytes) {
+  const std::ptrdiff_t at = static_cast<const std::uint8_t *>(in_longest) - samples_.back().blob;
+  Places places;
+  for (std::size_t i = 0; i < samples_.size(); ++i) places[i] = samples_[i].blob + at;
+  return words(places, bytes);
+}
+
+bool LengthNumbers::alike() const {
+  const LengthSample &last = samples_.back();
+  for (const LengthSample &sample : samples_) {
+    const LoadedPlan &plan = *sample.plan;
+    if (plan.region || plan.values.size() != plan_->values.size() || plan.steps.size() != plan_->steps.size() ||
+        plan.operands.size() != plan_->operands.size() || plan.inputs.size() != plan_->inputs.size() ||
+        plan.outputs.size() != plan_->outputs.size() || plan.subgraphs.size() != plan_->subgraphs.size() ||
+        plan.params - sample.blob != plan_->params - last.blob ||
+        !equal(sample.subgraph_constants, last.subgraph_constants))
+      return false;
+    for (std::size_t i = 0; i < plan.subgraphs.size(); ++i)
+      if (!equal(plan.subgraphs[i]->bytes, plan_->subgraphs[i]->bytes)) return false;
+  }
+  return true;
+}
+
+// Of one size: numbers in it. Else the longest begins with the others.
+bool LengthNumbers::find_constant(std::size_t v) {
+  const qir::Bytes &packed = samples_.back().packed;
+  const std::uint64_t most = plan_->values[v].bytes;
+  Places places;
+  bool shared = true, begins = true, same_size = true, there = true;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const std::uint64_t bytes = samples_[i].plan->values[v].bytes;
+    const std::byte *const data = samples_[i].plan->constants[v];
+    places[i] = data;
+    same_size &= bytes == most;
+    shared &= data == plan_->constants[v] && bytes == most;
+    there &= data && bytes <= most && (i == 0 || bytes >= samples_[i - 1].plan->values[v].bytes);
+  }
+  if (shared) return true;
+  const auto at = reinterpret_cast<std::uintptr_t>(plan_->constants[v]),
+             begin = reinterpret_cast<std::uintptr_t>(packed.data);
+  if (!there || at < begin || at >= begin + packed.size || most > kMostBytes) return false;
+  if (same_size) return words(places, most);
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    begins &= std::memcmp(places[i], plan_->constants[v], samples_[i].plan->values[v].bytes) == 0;
+  return begins;
+}
+
+bool LengthNumbers::find_values() {
+  for (std::size_t v = 0; v < plan_->values.size(); ++v) {
+    const Value &last = plan_->values[v];
+    const bool is_constant = last.storage == StorageKind::Constant, is_arena = last.storage == StorageKind::Arena;
+    for (const LengthSample &sample : samples_) {
+      const Value &one = sample.plan->values[v];
+      if (one.storage != last.storage || (one.offset == kNoPlace) != (last.offset == kNoPlace) ||
+          (!is_constant && one.index != last.index))
+        return false;
+      // Values lie in the arena as the longest ones do, which need most room.
+      if (is_arena && one.bytes > last.bytes) return false;
+    }
+    if (is_constant ? !find_constant(v) : !is_arena && !field(&last.bytes, sizeof last.bytes)) return false;
+  }
+  return true;
+}
+
+bool LengthNumbers::find_steps() {
+  for (std::uint32_t s = 0; s < plan_->steps.size(); ++s) {
+    const Step &step = plan_->steps[s];
+    for (const LengthSample &sample : samples_) {
+      const Step &other = sample.plan->steps[s];
+      if (other.kernel != step.kernel || other.params != step.params || other.source != step.source ||
+          other.first_operand != step.first_operand || other.operand_count != step.operand_count)
+        return false;
+      for (std::uint32_t o = step.first_operand; o < step.first_operand + step.operand_count; ++o)
+        if (sample.plan->operands[o].value != plan_->operands[o].value) return false;
+    }
+    const std::size_t before = numbers_.size();
+    const bool is_reference = step.kernel == kReferenceStep;
+    if (!field(plan_->operands.data() + step.first_operand, step.operand_count * sizeof(Operand)) ||
+        (!is_reference && !field(plan_->params + step.params, kernels::kernel_row(step.kernel)->params_bytes)))
+      return false;
+    if (numbers_.size() == before) continue;
+    if (is_reference) return false;
+    steps_.push_back(s);
+  }
+  return true;
+}
+
+bool LengthNumbers::find_shapes(std::size_t appended) {
+  Places places;
+  for (const auto list : {&LoadedPlan::inputs, &LoadedPlan::outputs}) {
+    for (std::size_t n = 0; n < (plan_->*list).size(); ++n) {
+      for (std::size_t i = 0; i < samples_.size(); ++i) places[i] = (samples_[i].plan->*list)[n].shape.data();
+      if (!words(places, (plan_->*list)[n].shape.size() * sizeof(std::int64_t))) return false;
+    }
+  }
+  for (std::size_t i = 0; i < samples_.size(); ++i) places[i] = samples_[i].appended;
+  return words(places, appended * sizeof(AppendedShape));
+}
+
+bool LengthNumbers::find(std::span<const LengthSample> samples, std::size_t appended) {
+  samples_ = samples, plan_ = samples.back().plan;
+  return alike() && find_values() && find_steps() && find_shapes(appended);
+}
+
+Status LengthNumbers::write(std::int64_t length) {
+  for (const Number &number : numbers_) {
+    const std::uint32_t made = number.first + number.each * static_cast<std::uint32_t>(length);
+    std::memcpy(number.at, &made, sizeof made);
+  }
+  for (const std::uint32_t s : steps_) QR_RETURN_IF_ERROR(check_kernel_step(*plan_, plan_->steps[s]));
+  return {};
+}
+
+}  // namespace quarry::cpu
