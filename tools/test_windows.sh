@@ -45,7 +45,7 @@ made() {
 }
 no_onnx=--no-onnx
 [ -z "$onnx" ] || no_onnx=
-tests='os-everywhere alloc hash-index pattern'
+tests='os-everywhere alloc hash-index pattern real'
 made x86_64 "$build" avx2,sse2 $(printf 'tests/unit/base/test-%s.exe ' $tests) tests/unit/base/os-child.exe tests/unit/gpu/test-gpu.exe tests/plugins/dll/test-pe-note.exe tests/plugins/dll/read-dll.exe \
   tests/integration/backend-host.exe ${kernels:+tests/kernels/test-kernels.exe} || exit 1
 
