@@ -20,6 +20,7 @@
 #include "backends/htp/run/shared_memory.h"
 #include "backends/htp/run/submitted.h"
 #include "base/os/file.h"
+#include "base/os/process.h"
 #include "base/os_error.h"
 
 using namespace quarry;
@@ -52,6 +53,9 @@ struct qr_backend {
     return opened;
   }
   Result<std::shared_ptr<const qnn::Library>> library(const qr_plugin_option *options, std::uint64_t count) {
+    // Read whenever the processor looks for a library of its own.
+    const String skels(plugin::option(options, count, "htp.skel_path", ""));
+    if (!skels.empty() && !os::set_variable("ADSP_LIBRARY_PATH", skels.c_str())) return Status::out_of_memory();
     return library(plugin::option(options, count, "htp.library_path", ""));
   }
   // Where contexts for a SoC are loaded into; lives as long as one of them.
