@@ -4,7 +4,7 @@
 link, names that Android installs. Nothing is run: there is no bionic here.
 
 check_android.py BUILD MACHINE      BUILD: of `meson setup` for MACHINE-linux-android (tools/test_android.sh)
-check_android.py --aar FILE
+check_android.py --aar FILE [--for-devices]      for devices: not of builds against stubs
 """
 import glob
 import os
@@ -84,7 +84,7 @@ def check_build(build, machine):
     return check_files(libraries + programs, machine)
 
 
-def check_aar(path):
+def check_aar(path, for_devices):
     """The package: what Gradle and prefab read of it, and its libraries."""
     import json
     good = True
@@ -93,6 +93,8 @@ def check_aar(path):
         for one in ("AndroidManifest.xml", "classes.jar", "R.txt", "proguard.txt", "prefab/prefab.json", "META-INF/LICENSE", "META-INF/NOTICE"):
             if one not in names:
                 sys.exit(f"FAILED: {path} has no {one}")
+        if for_devices and "META-INF/NOT-FOR-DEVICES" in names:
+            sys.exit(f"FAILED: {path}: {aar.read('META-INF/NOT-FOR-DEVICES').decode().strip()}")
         aar.extractall(folder)
         top = json.load(open(f"{folder}/prefab/prefab.json", encoding="utf-8"))
         if top["schema_version"] != 2 or top["name"] != "quarry" or not re.fullmatch(r"\d+\.\d+\.\d+", top["version"]):
@@ -129,5 +131,5 @@ def check_aar(path):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--aar":
-        sys.exit(0 if check_aar(sys.argv[2]) else 1)
+        sys.exit(0 if check_aar(sys.argv[2], "--for-devices" in sys.argv) else 1)
     sys.exit(0 if check_build(*sys.argv[1:3]) else 1)
