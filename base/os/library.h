@@ -41,6 +41,9 @@ void *open_library(const char *path) noexcept;
 // Why the last open_library of this thread failed, in the system's words; on musl with more, where the file is linked
 // with glibc; on Android, where apps may not open what they did not name.
 String library_error();
+// What Android's linker said, with the line of an app's manifest that lets it open a library of the system. What is the
+// app's own no such line brings: Quarry's libraries and Qualcomm's.
+String with_manifest_line(std::string_view why);
 
 // Whether the system finds a library that one in the folder `beside` needs by that name, as open_library would. (Of
 // kLibraryForm Pe alone: there the system does not say which one was missing.)

@@ -49,22 +49,6 @@ String mapped_file(const void *address) {
 }
 [[maybe_unused]] thread_local bool last_was_for_glibc = false;
 
-// The first name of a library in a sentence of Android's linker: of the one that was not found or may not be opened,
-// which may be another than was asked for.
-[[maybe_unused]] String library_in(std::string_view why) {
-  const std::size_t begin = why.find("library \""), name = begin + std::strlen("library \"");
-  if (begin == why.npos) return {};
-  const std::string_view path = why.substr(name, why.find('"', name) - name);
-  return String(path.substr(path.rfind('/') + 1));
-}
-// "library "x" not found", and "library "/vendor/..." ... is not accessible for the namespace "..."". What is the app's
-// own or Quarry's no manifest brings.
-[[maybe_unused]] bool is_for_the_manifest(std::string_view why) {
-  const String name = library_in(why);
-  return (why.find("not found") != why.npos || why.find("not accessible for the namespace") != why.npos) &&
-         !name.empty() && name.find("quarry") == name.npos && name.find("Qnn") == name.npos;
-}
-
 }  // namespace
 
 void *open_library(const char *path) noexcept {
@@ -76,13 +60,7 @@ void *open_library(const char *path) noexcept {
 
 String library_error() {
   const char *const why = ::dlerror();
-  if constexpr (kAndroid) {
-    if (why && is_for_the_manifest(why))
-      return format(
-          "%s; an app opens libraries of the system that its manifest names: <uses-native-library android:name=\"%s\" "
-          "android:required=\"false\"/> in <application>",
-          why, library_in(why));
-  }
+  if constexpr (kAndroid) return why ? with_manifest_line(why) : "no reason given";
   if constexpr (kMusl) {
     if (last_was_for_glibc)
       return format(
