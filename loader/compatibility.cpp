@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/compatibility.h"
 
+#include "base/os/library.h"
 #include "base/os/path.h"
 
 namespace quarry::loader {
 namespace {
 
-constexpr std::string_view kPrefix = "quarry-backend-", kSuffix = QR_LIBRARY_SUFFIX;
+constexpr std::string_view kPrefix = QR_PLUGIN_PREFIX "quarry-backend-", kSuffix = QR_LIBRARY_SUFFIX;
 
 String flavour_text(std::uint32_t flavour) {
   if (flavour == 0) return "none";
@@ -61,13 +62,12 @@ Status check_compatibility(const PluginNote &note, std::string_view path, const 
          format("sanitizers found %s, expected %s", flavour_text(note.flavour), flavour_text(host.flavour)));
   const std::string_view id = id_of_file(path);
   if (note.id != id || !is_plugin_id(note.id))
-    pair(
-        ErrorId::plugin_id_mismatch,
-        id.empty()
-            ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>" QR_LIBRARY_SUFFIX,
-                     note.id)
-        : note.id != id ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id, printable(id))
-                        : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id));
+    pair(ErrorId::plugin_id_mismatch,
+         id.empty()      ? format("id found \"%s\" in a file of another name, expected a file " QR_PLUGIN_PREFIX
+                                  "quarry-backend-<id>" QR_LIBRARY_SUFFIX,
+                                  note.id)
+         : note.id != id ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id, printable(id))
+                         : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id));
   if (!first) return {};
   // Of the system's own, but for the C library: the plugin is nearly what is wanted.
   const auto system = [](std::string_view target) { return target.substr(0, target.rfind('-')); };

@@ -19,7 +19,7 @@ struct HostFacts {
   std::string_view target = QR_PLUGIN_BUILD_TARGET;
 };
 
-// "quarry-backend-<id>.so" -> "<id>"; empty: not a plugin's file name.
+// "quarry-backend-<id>.so" ("libquarry-backend-<id>.so" on Android) -> "<id>"; empty: not a plugin's file name.
 std::string_view id_of_file(std::string_view path) noexcept;
 // What an id may be: a-z, 0-9 and '-', 1 to 31 bytes, starting with a letter. (Keeps ids out of paths.)
 bool is_plugin_id(std::string_view id) noexcept;

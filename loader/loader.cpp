@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/os/library.h"
 #include "base/os/path.h"
 #include "base/os/process.h"
 #include "base/os_error.h"
@@ -56,6 +57,8 @@ Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
 [[maybe_unused]] void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
   const String own(library_folder);
   if (!os::is_absolute(own)) return;
+  // The libraries of an Android app lie in one folder.
+  if constexpr (os::kAndroid) add_folder(own, "beside libquarry", out);
   const std::size_t slash = os::last_separator(own);
   if (slash == 0 || !os::allows((own + "/quarry-build-tree.txt").c_str(), os::Access::Exists))
     return add_folder(own + "/quarry/backends", "beside libquarry", out);

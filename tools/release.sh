@@ -4,7 +4,8 @@
 # source, tree of Linux with its symbols apart, wheel, Debian packages, JAR, NuGet package, crates, Go module; then what they are made of (SPDX) and their sums.
 #   tools/release.sh VERSION [--only PART,...] [--twice] [FOLDER]
 #     VERSION   must be that of include/quarry/version.h
-#     --only    of: source linux wheel deb jar nuget crates go windows; without it all but windows, which tools/test_windows.sh --onnx has built
+#     --only    of: source linux wheel deb jar nuget crates go windows android; without it all but windows, which tools/test_windows.sh --onnx has built, and android,
+#               which the NDK has ($QUARRY_ANDROID_BUILDS)
 #     --twice   makes everything a second time, by a compiler without a cache, and fails where a byte differs
 #     FOLDER    default: dist/quarry-VERSION; nothing may be in it
 . "$(dirname "$0")/setup.sh"
@@ -22,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$version" ] || usage "found no version"
 for part in $only; do
-  case " $every windows " in *" $part "*) ;; *) usage "--only: found '$part', expected some of $every windows" ;; esac
+  case " $every windows android " in *" $part "*) ;; *) usage "--only: found '$part', expected some of $every windows android" ;; esac
 done
 here=$(awk '/define QR_VERSION_(MAJOR|MINOR|PATCH)/{v=v (v==""?"":".") $3} END{print v}' "$root/include/quarry/version.h")
 [ "$version" = "$here" ] || { echo "tools/release.sh: found version $version, expected $here: that of include/quarry/version.h" >&2; exit 1; }
@@ -94,6 +95,12 @@ part_crates() {
 }
 
 part_go() { python3 "$source/tools/release/go_module.py" "$source" "$version" "$out/quarry-go-v$version.zip"; }
+
+# Builds by the NDK, one folder for each ABI: QUARRY_ANDROID_BUILDS="arm64-v8a=FOLDER x86_64=FOLDER".
+part_android() {
+  [ -n "${QUARRY_ANDROID_BUILDS-}" ] || { echo "android: QUARRY_ANDROID_BUILDS names no builds (docs/android.md)" >&2; return 1; }
+  python3 "$source/tools/release/aar.py" "$out/$name-android.aar" $QUARRY_ANDROID_BUILDS && python3 "$source/tests/integration/check_android.py" --aar "$out/$name-android.aar" --for-devices
+}
 
 part_windows() { python3 "$source/tools/release/windows.py" "${QUARRY_WINDOWS_BUILD:-$build-windows-onnx}" "$source" "$out/$name-windows-x86_64.zip"; }
 

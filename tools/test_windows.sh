@@ -45,7 +45,7 @@ made() {
 }
 no_onnx=--no-onnx
 [ -z "$onnx" ] || no_onnx=
-tests='os-everywhere alloc hash-index pattern'
+tests='os-everywhere alloc hash-index pattern real'
 made x86_64 "$build" avx2,sse2 $(printf 'tests/unit/base/test-%s.exe ' $tests) tests/unit/base/os-child.exe tests/unit/gpu/test-gpu.exe tests/plugins/dll/test-pe-note.exe tests/plugins/dll/read-dll.exe \
   tests/integration/backend-host.exe ${kernels:+tests/kernels/test-kernels.exe} || exit 1
 
@@ -169,6 +169,11 @@ if [ -n "$onnx" ]; then
     windows "it compiles in a process of its own" 'backend cpu for x86_64' "$tree/bin/quarry.exe" compile models/digits/digits.onnx --backend cpu -O compile.process=child -o "$build.child.qrm"
     windows "it quantises" 'operations: 6 in 8 bits' "$tree/bin/quarry.exe" quantize models/digits/digits.onnx -c models/digits/images -o "$build.quantized.onnx"
     windows "it doctors" 'ok   cpu ' "$tree/bin/quarry.exe" doctor
+    # A user's project, by find_package.
+    if cmake -S tests/integration/consumer/cmake -B "$build.cmake" -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc-posix -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix \
+      "-DCMAKE_PREFIX_PATH=$tree" "-DQUARRY_EXAMPLES=$root/bindings" "-DQUARRY_COMPONENTS=prepare;quantize;backend-cpu;program" >"$build.run.log" 2>&1 && cmake --build "$build.cmake" --target hello >>"$build.run.log" 2>&1
+    then [ ! -f "$build.digits-cpu.qrm" ] || WINEPATH="Z:$tree/bin" windows "find_package, of the archive" 'f32, 40 bytes' "$build.cmake/hello.exe" "$build.digits-cpu.qrm" cpu
+    else wrong "find_package, of the archive"; fi
   else wrong "the archive of a release"; fi
 fi
 if [ -n "$kernels" ]; then

@@ -22,6 +22,7 @@
 #include "backends/htp/run/shared_memory.h"
 #include "backends/htp/run/submitted.h"
 #include "base/os/file.h"
+#include "base/os/process.h"
 #include "base/os_error.h"
 
 using namespace quarry;
@@ -63,6 +64,9 @@ struct qr_backend {
     const auto text = [&](const char *key, const char *fallback) {
       return plugin::option(options, count, key, fallback);
     };
+    // Read whenever the processor looks for a library of its own.
+    const String skels(text("htp.skel_path", ""));
+    if (!skels.empty() && !os::set_variable("ADSP_LIBRARY_PATH", skels.c_str())) return Status::out_of_memory();
     return library(text("htp.library_path", ""), text("htp.record", ""), text("htp.record_weights", "1") != "0");
   }
   // Where contexts for a SoC are loaded into; lives as long as one of them.

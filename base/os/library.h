@@ -24,14 +24,26 @@ inline constexpr bool kMusl = true;
 inline constexpr bool kMusl = false;
 #endif
 
+#if defined(__ANDROID__)
+inline constexpr bool kAndroid = true;
+// Android installs no other libraries of an app than those whose names begin so.
+#define QR_PLUGIN_PREFIX "lib"
+#else
+inline constexpr bool kAndroid = false;
+#define QR_PLUGIN_PREFIX ""
+#endif
+
 // Opens a library for good, its symbols its own: threads, drivers and thread-local destructors of a library may outlive
 // every object of ours, so none is closed. A name without a folder is searched where the system searches.
 // nullptr: library_error() says why.
 void *open_library(const char *path) noexcept;
 
 // Why the last open_library of this thread failed, in the system's words; on musl with more, where the file is linked
-// with glibc.
+// with glibc; on Android, where apps may not open what they did not name.
 String library_error();
+// What Android's linker said, with the line of an app's manifest that lets it open a library of the system. What is the
+// app's own no such line brings: Quarry's libraries and Qualcomm's.
+String with_manifest_line(std::string_view why);
 
 // Whether the system finds a library that one in the folder `beside` needs by that name, as open_library would. (Of
 // kLibraryForm Pe alone: there the system does not say which one was missing.)

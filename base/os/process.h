@@ -25,6 +25,8 @@ const char *variable(const char *name, String &room);
 #else
 inline const char *variable(const char *name, String &) { return std::getenv(name); }
 #endif
+// For libraries that read it: of the whole process, and not while another thread may read one. False: it cannot be set.
+bool set_variable(const char *name, const char *value) noexcept;
 
 // Ends it, without what a program does at its end: what libraries do when they are unloaded is left out.
 [[noreturn]] void end_process(int status) noexcept;

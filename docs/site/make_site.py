@@ -306,7 +306,7 @@ def main():
                         {"gpu": [{"The backend": "gpu.md"}, {"Models": "gpu/models.md"}, {"Tuning": "gpu/tuning.md"}, {"Devices and memory": "gpu/running.md"}]}, {"Write one": "plugin-author-guide.md"}, {"What is promised": "plugin-policy.md"}]},
            {"Performance": [{"What is measured": "performance.md"}] + [{title(page): page} for page in measured]},
            {"Project": [{"Architecture": "project/architecture.md"}, {"Compatibility": "project/compatibility.md"}, {"Changes": "project/changelog.md"},
-                        {"Changes of the ABI": "abi-changes.md"}, {"Contributing": "project/contributing.md"}, {"Platforms": "platforms.md"}, {"Cross building": "cross-building.md"}, {"Windows": "windows.md"}, {"This site": "site/README.md"}, {"Security": "project/security.md"}]}]
+                        {"Changes of the ABI": "abi-changes.md"}, {"Contributing": "project/contributing.md"}, {"Platforms": "platforms.md"}, {"Cross building": "cross-building.md"}, {"Windows": "windows.md"}, {"Android": "android.md"}, {"This site": "site/README.md"}, {"Security": "project/security.md"}]}]
     named = set(re.findall(r": (\S+\.md)$", "\n".join(nav_text(nav)), re.M))
     if rest := sorted(set(site.pages) - named):  # new ones that nobody has given a better place
         nav[-1]["Project"].append({"Other pages": [{title(page): page} for page in rest]})

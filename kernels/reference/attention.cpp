@@ -2,6 +2,7 @@
 // Attention, linear attention and rotary embeddings.
 #include <algorithm>
 
+#include "base/real/real.h"
 #include "kernels/reference/dots.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
@@ -164,7 +165,7 @@ void attend(Context &context, const AttentionCall &call, std::int64_t b, std::in
     for (std::int64_t j = 0; j < g.total_length; ++j) scores[j] *= call.scale;
     show(0);
     if (call.softcap > 0) {
-      for (std::int64_t j = 0; j < g.total_length; ++j) scores[j] = call.softcap * std::tanh(scores[j] / call.softcap);
+      for (std::int64_t j = 0; j < g.total_length; ++j) scores[j] = call.softcap * real::tanh(scores[j] / call.softcap);
     }
     show(1);
     double greatest = kMasked, sum = 0;
@@ -174,7 +175,7 @@ void attend(Context &context, const AttentionCall &call, std::int64_t b, std::in
     }
     show(2);
     for (std::int64_t j = 0; j < g.total_length; ++j) {
-      scores[j] = any && greatest != kMasked && biases[j] != kMasked ? std::exp(scores[j] - greatest) : 0;
+      scores[j] = any && greatest != kMasked && biases[j] != kMasked ? real::exp(scores[j] - greatest) : 0;
       sum += scores[j];
     }
     for (std::int64_t j = 0; j < g.total_length && sum != 0; ++j) scores[j] /= sum;
@@ -367,7 +368,7 @@ Status kernel_linear_attention(Context &context) {
       if (context.stopped()) return;
       const std::int64_t token = b * length + t, key = (token * heads + h) * d_k, value = (token * heads + h) * d_v;
       for (std::int64_t i = 0; gated && i < d_k; ++i) {
-        const double factor = std::exp(real_at(*decay, decay_per_key ? key + i : token * heads + h));
+        const double factor = real::exp(real_at(*decay, decay_per_key ? key + i : token * heads + h));
         for (std::int64_t j = 0; j < d_v; ++j) state[i * d_v + j] *= factor;
       }
       if (corrected) read(k, key);

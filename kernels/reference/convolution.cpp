@@ -2,6 +2,7 @@
 // Convolutions. All are one product: out(m, p) = sum over k of w(m, k) * patch(k, p), where m is an output channel of
 // the group, p an output position and k runs over (channel of the group, tap of the kernel), row-major. Padding reads
 // as 0.
+#include "base/real/real.h"
 #include "kernels/reference/dot_tiles.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
@@ -327,7 +328,7 @@ Status kernel_causal_conv_with_state(Context &context) {
         const double added = bias ? real_at(*bias, c) : 0;
         T *const to = y->as<T>() + row * length + begin;
         for (std::int64_t i = 0; bias && i < count; ++i) sums[i] += added;
-        for (std::int64_t i = 0; silu && i < count; ++i) sums[i] /= 1 + std::exp(-sums[i]);
+        for (std::int64_t i = 0; silu && i < count; ++i) sums[i] /= 1 + real::exp(-sums[i]);
         for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sums[i]);
       }
       for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, row * carried + i, value(length + i));

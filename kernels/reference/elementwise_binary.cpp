@@ -3,6 +3,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/real/real.h"
 #include "kernels/reference/broadcast.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/rows.h"
@@ -213,7 +214,7 @@ Status kernel_pow(Context &context) {
   const bool known = dispatch<float, double, std::int32_t, std::int64_t>(base.dtype, [&](auto tag) {
     using T = decltype(tag);
     broadcast_binary<T, double, T>(context, base, powers, *out, [](T a, double b) {
-      return truncate_to<T>(b == 2 ? double(a) * double(a) : std::pow(double(a), b));
+      return truncate_to<T>(b == 2 ? double(a) * double(a) : real::pow(double(a), b));
     });
   });
   return known ? Status() : type_error(context, base.dtype);
@@ -228,7 +229,7 @@ Status kernel_swiglu(Context &context) {
   const double alpha = context.node().get_float("alpha", 1.0f);
   return binary_same_type<float, double>(context, [alpha](auto gate, auto value) {
     const double g = gate;
-    return static_cast<decltype(gate)>(g / (1 + std::exp(-alpha * g)) * static_cast<double>(value));
+    return static_cast<decltype(gate)>(g / (1 + real::exp(-alpha * g)) * static_cast<double>(value));
   });
 }
 

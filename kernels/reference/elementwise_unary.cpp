@@ -3,6 +3,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/real/real.h"
 #include "kernels/reference/broadcast.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/tensors.h"
@@ -62,8 +63,8 @@ double attribute(Context &context, std::string_view name, float fallback) {
   return context.node().get_float(name, fallback);
 }
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
+double logistic(double x) { return 1 / (1 + real::exp(-x)); }
+double softplus(double x) { return (x > 0 ? x : 0) + real::log1p(real::exp(-std::fabs(x))); }
 double clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 // A truth value per element, of f32 and f64.
@@ -81,28 +82,28 @@ Status test(Context &context, F f) {
   Status kernel_##name(Context &context) {                     \
     return real(context, [](double x) { return expression; }); \
   }
-QR_REAL(acos, std::acos(x))
-QR_REAL(acosh, std::acosh(x))
-QR_REAL(asin, std::asin(x))
-QR_REAL(asinh, std::asinh(x))
-QR_REAL(atan, std::atan(x))
-QR_REAL(atanh, std::atanh(x))
-QR_REAL(cos, std::cos(x))
-QR_REAL(cosh, std::cosh(x))
-QR_REAL(erf, std::erf(x))
-QR_REAL(exp, std::exp(x))
+QR_REAL(acos, real::acos(x))
+QR_REAL(acosh, real::acosh(x))
+QR_REAL(asin, real::asin(x))
+QR_REAL(asinh, real::asinh(x))
+QR_REAL(atan, real::atan(x))
+QR_REAL(atanh, real::atanh(x))
+QR_REAL(cos, real::cos(x))
+QR_REAL(cosh, real::cosh(x))
+QR_REAL(erf, real::erf(x))
+QR_REAL(exp, real::exp(x))
 QR_REAL(hard_swish, x *clamp01(x / 6 + 0.5))
-QR_REAL(log, std::log(x))
-QR_REAL(mish, x *std::tanh(softplus(x)))
+QR_REAL(log, real::log(x))
+QR_REAL(mish, x *real::tanh(softplus(x)))
 QR_REAL(reciprocal, 1 / x)
 QR_REAL(sigmoid, logistic(x))
-QR_REAL(sin, std::sin(x))
-QR_REAL(sinh, std::sinh(x))
+QR_REAL(sin, real::sin(x))
+QR_REAL(sinh, real::sinh(x))
 QR_REAL(softplus, softplus(x))
 QR_REAL(softsign, x / (1 + std::fabs(x)))
 QR_REAL(sqrt, std::sqrt(x))
-QR_REAL(tan, std::tan(x))
-QR_REAL(tanh, std::tanh(x))
+QR_REAL(tan, real::tan(x))
+QR_REAL(tanh, real::tanh(x))
 #undef QR_REAL
 
 Status kernel_ceil(Context &context) {
@@ -158,15 +159,15 @@ Status kernel_Binarizer(Context &context) {
 }
 Status kernel_elu(Context &context) {
   const double alpha = attribute(context, "alpha", 1.0f);
-  return real(context, [alpha](double x) { return x < 0 ? alpha * std::expm1(x) : x; });
+  return real(context, [alpha](double x) { return x < 0 ? alpha * real::expm1(x) : x; });
 }
 Status kernel_celu(Context &context) {
   const double alpha = attribute(context, "alpha", 1.0f);
-  return real(context, [alpha](double x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; });
+  return real(context, [alpha](double x) { return x < 0 ? alpha * real::expm1(x / alpha) : x; });
 }
 Status kernel_selu(Context &context) {
   const double alpha = attribute(context, "alpha", 1.67326319f), gamma = attribute(context, "gamma", 1.05070102f);
-  return real(context, [alpha, gamma](double x) { return gamma * (x <= 0 ? alpha * std::expm1(x) : x); });
+  return real(context, [alpha, gamma](double x) { return gamma * (x <= 0 ? alpha * real::expm1(x) : x); });
 }
 Status kernel_hard_sigmoid(Context &context) {
   const double alpha = attribute(context, "alpha", 0.2f), beta = attribute(context, "beta", 0.5f);
@@ -175,10 +176,11 @@ Status kernel_hard_sigmoid(Context &context) {
 Status kernel_gelu(Context &context) {
   if (context.node().get_string("approximate", "none") == "tanh") {
     constexpr double kRootTwoByPi = 0.79788456080286535588;
-    return real(context, [](double x) { return 0.5 * x * (1 + std::tanh(kRootTwoByPi * (x + 0.044715 * x * x * x))); });
+    return real(context,
+                [](double x) { return 0.5 * x * (1 + real::tanh(kRootTwoByPi * (x + 0.044715 * x * x * x))); });
   }
   constexpr double kRootHalf = 0.70710678118654752440;
-  return real(context, [](double x) { return 0.5 * x * (1 + std::erf(x * kRootHalf)); });
+  return real(context, [](double x) { return 0.5 * x * (1 + real::erf(x * kRootHalf)); });
 }
 Status kernel_swish(Context &context) {
   const double alpha = attribute(context, "alpha", 1.0f);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/real/real.h"
 #include "kernels/reference/broadcast.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/rows.h"
@@ -30,8 +31,8 @@ class Random {
     return (high * 0x1p26 + low) * 0x1p-53;
   }
   double normal() noexcept {  // Box and Muller
-    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-    return radius * std::cos(6.28318530717958647692 * uniform());
+    const double radius = std::sqrt(-2 * real::log(1 - uniform()));
+    return radius * real::cos(6.28318530717958647692 * uniform());
   }
 
  private:

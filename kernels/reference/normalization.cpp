@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations: y = (x - mean) / deviation, scaled and shifted; they differ in what the mean is taken over.
 // Statistics are doubles, in two passes (the mean first), whatever stash_type says: it asks for no less than f32.
+#include "base/real/real.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
 #include "kernels/reference/reduced_axes.h"
@@ -332,7 +333,7 @@ Status kernel_lrn(Context &context) {
         }
         const std::int64_t at = plane * planes.size + i;
         y->as<T>()[at] =
-            static_cast<T>(static_cast<double>(x.as<const T>()[at]) / std::pow(bias + alpha * squares, beta));
+            static_cast<T>(static_cast<double>(x.as<const T>()[at]) / real::pow(bias + alpha * squares, beta));
       }
     });
   });

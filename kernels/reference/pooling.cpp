@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools: every output position sums up the part of one channel's plane that its window covers.
+#include "base/real/real.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
 
@@ -130,10 +131,10 @@ Status lp(Context &context, bool global) {
     for_window(context, w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps) {
       for (std::int64_t i = 0; i < taps; ++i) {
         const double value = std::abs(static_cast<double>(plane[index + i * step]));
-        sum += p == 1 ? value : p == 2 ? value * value : std::pow(value, p);
+        sum += p == 1 ? value : p == 2 ? value * value : real::pow(value, p);
       }
     });
-    return p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+    return p == 1 ? sum : p == 2 ? std::sqrt(sum) : real::pow(sum, 1 / p);
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RNN, GRU and LSTM. A sequence is one direction of one batch entry; sequences are independent of each other. States
 // stay doubles from step to step.
+#include "base/real/real.h"
 #include "kernels/reference/dots.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
@@ -57,16 +58,16 @@ struct Activation {
     if (x < -clip) x = -clip;
     switch (function) {
       case Function::Relu: return x < 0 ? 0 : x;
-      case Function::Tanh: return std::tanh(x);
-      case Function::Sigmoid: return 1 / (1 + std::exp(-x));
+      case Function::Tanh: return real::tanh(x);
+      case Function::Sigmoid: return 1 / (1 + real::exp(-x));
       case Function::Affine: return alpha * x + beta;
       case Function::LeakyRelu: return x < 0 ? alpha * x : x;
       case Function::ThresholdedRelu: return x < alpha ? 0 : x;
-      case Function::ScaledTanh: return alpha * std::tanh(beta * x);
+      case Function::ScaledTanh: return alpha * real::tanh(beta * x);
       case Function::HardSigmoid: return std::min(std::max(alpha * x + beta, 0.0), 1.0);
-      case Function::Elu: return x < 0 ? alpha * std::expm1(x) : x;
+      case Function::Elu: return x < 0 ? alpha * real::expm1(x) : x;
       case Function::Softsign: return x / (1 + std::abs(x));
-      case Function::Softplus: return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+      case Function::Softplus: return x > 0 ? x + real::log1p(real::exp(-x)) : real::log1p(real::exp(x));
     }
     return x;
   }

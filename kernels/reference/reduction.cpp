@@ -3,6 +3,7 @@
 // one.
 #include <type_traits>
 
+#include "base/real/real.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
 #include "kernels/reference/reduced_axes.h"
@@ -68,7 +69,7 @@ struct L2 : SumSquare<T> {
 
 template <class T>
 struct LogSum : Sum<T> {
-  static T finish(Accumulator<T> sum, std::int64_t) noexcept { return static_cast<T>(std::log(sum)); }
+  static T finish(Accumulator<T> sum, std::int64_t) noexcept { return static_cast<T>(real::log(sum)); }
 };
 
 // log(sum(exp(x))), as greatest + log(sum(exp(x - greatest))), which does not overflow.
@@ -82,15 +83,15 @@ struct LogSumExp {
     const double value = static_cast<double>(element);
     if (value <= state.greatest) {
       state.sum +=
-          value == state.greatest ? (std::isinf(value) && value < 0 ? 0.0 : 1.0) : std::exp(value - state.greatest);
+          value == state.greatest ? (std::isinf(value) && value < 0 ? 0.0 : 1.0) : real::exp(value - state.greatest);
     } else {  // also NaN
-      state.sum = state.sum * std::exp(state.greatest - value) + 1;
+      state.sum = state.sum * real::exp(state.greatest - value) + 1;
       state.greatest = value;
     }
   }
   static T finish(State state, std::int64_t) noexcept {
     const bool infinite = std::isinf(state.greatest) && state.sum == state.sum;
-    return static_cast<T>(infinite ? state.greatest : state.greatest + std::log(state.sum));
+    return static_cast<T>(infinite ? state.greatest : state.greatest + real::log(state.sum));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/real/real.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/tensors.h"
 
@@ -67,7 +68,7 @@ class Fourier {
 
   static Complex root(std::int64_t k, std::int64_t length, bool inverse) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
-    return {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
+    return {real::cos(angle), inverse ? real::sin(angle) : -real::sin(angle)};
   }
   // 1: no small one, or nothing is left to be split.
   static std::int64_t least_factor(std::int64_t n) {
@@ -178,7 +179,7 @@ Status window(Context &context, double a0, double a1, double a2) {
     Poll poll(context);
     for (std::int64_t i = 0; i <= mirror / 2 && i < size && !poll.stopped(16); ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
-      const double value = a0 - a1 * std::cos(angle) + (a2 == 0 ? 0 : a2 * std::cos(2 * angle));
+      const double value = a0 - a1 * real::cos(angle) + (a2 == 0 ? 0 : a2 * real::cos(2 * angle));
       out->as<T>()[i] = cast_to<T>(value);
       if (mirror - i < size) out->as<T>()[mirror - i] = out->as<T>()[i];
     }
@@ -318,11 +319,11 @@ Status kernel_mel_weight_matrix(Context &context) {
   if (out->count == 0) return {};
   const std::uint64_t zero = 0;
   fill(context, *out, &zero);
-  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const auto mel = [](double hertz) { return 2595 * real::log10(1 + hertz / 700); };
   const double low = mel(edge[0]), step = (mel(edge[1]) - low) / static_cast<double>(bands + 2);
   // The spectrum bin of edge i; band b rises from edge b to b + 1 and falls to b + 2.
   const auto bin_of = [&](std::int64_t i) {
-    const double hertz = 700 * (std::pow(10, (low + static_cast<double>(i) * step) / 2595) - 1);
+    const double hertz = 700 * (real::pow(10, (low + static_cast<double>(i) * step) / 2595) - 1);
     return static_cast<std::int64_t>(
         std::min(std::floor((static_cast<double>(length) + 1) * hertz / static_cast<double>(rate)), 1e18));
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and its kin along one axis, and the losses over classes.
+#include "base/real/real.h"
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/reals.h"
 
@@ -33,7 +34,7 @@ template <class T>
 double sum_of_exponentials(Poll &poll, const T *row, const StridedRows &rows, double greatest) noexcept {
   double sum = 0;
   for (std::int64_t i = 0; i < rows.length && !poll.stopped(1); ++i)
-    sum += std::exp(static_cast<double>(row[i * rows.step]) - greatest);
+    sum += real::exp(static_cast<double>(row[i * rows.step]) - greatest);
   return sum;
 }
 
@@ -62,7 +63,7 @@ Status kernel_softmax(Context &context) {
   return for_rows(context, [](Poll &poll, const auto *from, auto *to, const StridedRows &rows) {
     const double greatest = greatest_of(poll, from, rows), sum = sum_of_exponentials(poll, from, rows, greatest);
     for (std::int64_t i = 0; i < rows.length && !poll.stopped(1); ++i) {
-      const double value = std::exp(static_cast<double>(from[i * rows.step]) - greatest) / sum;
+      const double value = real::exp(static_cast<double>(from[i * rows.step]) - greatest) / sum;
       to[i * rows.step] = static_cast<std::remove_reference_t<decltype(*to)>>(value);
     }
   });
@@ -71,7 +72,7 @@ Status kernel_softmax(Context &context) {
 Status kernel_log_softmax(Context &context) {
   return for_rows(context, [](Poll &poll, const auto *from, auto *to, const StridedRows &rows) {
     const double greatest = greatest_of(poll, from, rows),
-                 log_sum = std::log(sum_of_exponentials(poll, from, rows, greatest));
+                 log_sum = real::log(sum_of_exponentials(poll, from, rows, greatest));
     for (std::int64_t i = 0; i < rows.length && !poll.stopped(1); ++i) {
       to[i * rows.step] = static_cast<std::remove_reference_t<decltype(*to)>>(static_cast<double>(from[i * rows.step]) -
                                                                               greatest - log_sum);
@@ -188,7 +189,7 @@ bool sum_each(const Context &context, ClassLoss &l, bool logits, const View *log
       dispatch<float, double>(l.scores.dtype, [&](auto tag) {
         const auto *row = l.scores.as<const decltype(tag)>() + first;
         const double greatest = greatest_of(poll, row, l.rows);
-        shift = greatest + std::log(sum_of_exponentials(poll, row, l.rows, greatest));
+        shift = greatest + real::log(sum_of_exponentials(poll, row, l.rows, greatest));
       });
       for (std::int64_t c = 0; log_probabilities && c < classes; ++c)
         set_real(*log_probabilities, first + c * l.rows.step, real_at(l.scores, first + c * l.rows.step) - shift);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/real/real.h"
 #include "graph/infer/infer.h"
 #include "passes/decompose/decompose.h"
 
@@ -161,7 +162,7 @@ bool lp_pool(Decomposer &s) {
   if (p == 3) mean = s.with(Op::Pow, mean, 1.0 / 3);
   double count = 1;
   for (const std::int64_t extent : *kernel) count *= static_cast<double>(extent);
-  s.give(Op::Mul, {mean, s.number(out.dtype, std::pow(count, 1 / static_cast<double>(p)))});
+  s.give(Op::Mul, {mean, s.number(out.dtype, real::pow(count, 1 / static_cast<double>(p)))});
   return true;
 }
 

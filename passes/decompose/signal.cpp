@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/real/real.h"
 #include "passes/decompose/decompose.h"
 
 namespace quarry::passes {
@@ -56,7 +57,7 @@ bool short_fourier(Decomposer &s) {
     for (const bool is_sine : {false, true})
       for (std::int64_t n = 0; n < length; ++n) {
         const double angle = 2 * std::numbers::pi * static_cast<double>(k * n % length) / static_cast<double>(length);
-        table.push_back(static_cast<float>((is_sine ? -std::sin(angle) : std::cos(angle)) *
+        table.push_back(static_cast<float>((is_sine ? -real::sin(angle) : real::cos(angle)) *
                                            (weights ? static_cast<double>(weights[n]) : 1.0)));
       }
   const std::int32_t x = s.reshape(s.node().inputs[0], {batch, 1, signal[1]});
@@ -75,7 +76,7 @@ struct Turn {
   bool inverse, to_real;
   void write(std::int64_t i, std::int64_t k, bool is_imaginary, Vector<float> &table) const {
     const double angle = 2 * std::numbers::pi * static_cast<double>(i * k % length) / static_cast<double>(length);
-    const double sine = inverse ? std::sin(angle) : -std::sin(angle), cosine = std::cos(angle);
+    const double sine = inverse ? real::sin(angle) : -real::sin(angle), cosine = real::cos(angle);
     double factor = inverse ? 1 / static_cast<double>(length) : 1;
     // Half a spectrum stands for the other half too; its ends are real.
     if (to_real && i > 0 && length - i > i) factor *= 2;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/real/real.h"
+
 namespace quarry::quantize {
 
 void Comparison::add(std::span<const float> wanted, std::span<const float> found) noexcept {
@@ -20,7 +22,7 @@ void Comparison::add(std::span<const float> wanted, std::span<const float> found
 double Comparison::sqnr() const noexcept {
   if (noise_ == 0) return kNoNoise;
   if (signal_ == 0 || noise_ != noise_) return -kNoNoise;  // NaN where there was a number
-  return std::clamp(10 * std::log10(signal_ / noise_), -kNoNoise, kNoNoise);
+  return std::clamp(10 * real::log10(signal_ / noise_), -kNoNoise, kNoNoise);
 }
 
 double Comparison::cosine() const noexcept {

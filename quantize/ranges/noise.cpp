@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/real/real.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::quantize {
@@ -75,7 +76,7 @@ Noise NoiseModel::noise(const Encoding &encoding) const {
 double NoiseModel::sqnr(const Encoding &encoding) const {
   const double error = noise(encoding).total();
   if (error <= 0 || signal() <= 0) return std::numeric_limits<double>::infinity();
-  return 10 * std::log10(signal() / error);
+  return 10 * real::log10(signal() / error);
 }
 
 }  // namespace quarry::quantize

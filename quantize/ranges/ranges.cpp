@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/real/real.h"
 #include "graph/ops/quantization.h"
 
 namespace quarry::quantize {
@@ -69,7 +70,7 @@ Range least_cost(const Tally &tally, bool symmetric, const Cost &cost) {
     const double end = upper ? high : low, other = upper ? low : high;
     bool better = false;
     for (int i = from; i <= to; ++i) {
-      const double tried = end * std::pow(ratio, i);
+      const double tried = end * real::pow(ratio, i);
       if (i != 0)
         better |= symmetric ? try_ends(-tried, tried) : upper ? try_ends(other, tried) : try_ends(tried, other);
     }
@@ -102,7 +103,7 @@ class Divergence {
       const auto count = static_cast<double>(tally[i]);
       count_[i + 1] = count_[i] + count;
       used_[i + 1] = used_[i] + (count > 0);
-      information_[i + 1] = information_[i] + (count > 0 ? count * std::log(count) : 0);
+      information_[i + 1] = information_[i] + (count > 0 ? count * real::log(count) : 0);
     }
   }
 
@@ -121,11 +122,11 @@ class Divergence {
     double divergence = information_[end] - information_[first];
     const auto with = [&](std::size_t at, double more) {
       const auto count = static_cast<double>(tally_[at]);
-      return (count + more) * std::log(count + more) - count * std::log(count);
+      return (count + more) * real::log(count + more) - count * real::log(count);
     };
     if (first + 1 == end) divergence += with(first, left + right);
     else divergence += with(first, left) + with(end - 1, right);
-    divergence -= all * std::log(all);
+    divergence -= all * real::log(all);
     // minus the sum of p log q
     const double per_level = (high - low) / levels_ / tally_.width();
     const double origin = place(low);
@@ -137,7 +138,7 @@ class Divergence {
       const double count = count_[to] - count_[from], bins = used_[to] - used_[from];
       if (count > 0) {
         const double real = count + (from == first ? left : 0) + (to == end ? right : 0);
-        divergence -= real * std::log(count / (bins * kept));
+        divergence -= real * real::log(count / (bins * kept));
       }
       from = to;
     }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 
+#include "base/real/real.h"
+
 namespace quarry::quantize {
 namespace {
 
@@ -24,7 +26,7 @@ Vector<Candidate> candidates(const qir::Graph &graph, const Plan &plan, const Ov
   return out;
 }
 
-double noise_of(const AccuracyMetrics &found) { return std::pow(10, -found.sqnr / 10); }
+double noise_of(const AccuracyMetrics &found) { return real::pow(10, -found.sqnr / 10); }
 
 const char *name_of(Target::Measure measure) {
   return measure == Target::Measure::Sqnr ? "sqnr" : measure == Target::Measure::Top1 ? "top1" : "cosine";

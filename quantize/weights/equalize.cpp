@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/real/real.h"
 #include "quantize/stop.h"
 #include "quantize/weights/improve.h"
 #include "quantize/weights/products.h"
@@ -161,7 +162,7 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
         if (!(gives[c] > 0) || !(takes[c] > 0) || !std::isfinite(gives[c]) || !std::isfinite(takes[c])) continue;
         const double wanted = std::sqrt(static_cast<double>(gives[c]) / static_cast<double>(takes[c]));
         by[c] = static_cast<float>(std::clamp(wanted, 1 / kMostAtOnce, kMostAtOnce));
-        moved = std::max(moved, std::fabs(std::log(static_cast<double>(by[c]))));
+        moved = std::max(moved, std::fabs(real::log(static_cast<double>(by[c]))));
         factors[p][c] *= static_cast<double>(by[c]);
       }
       Vector<float> inverse(pair.channels);
@@ -451,7 +452,7 @@ Vector<double> ChainFactors::factors(double power) const {
   Vector<double> by(chain_.channels, 1);
   for (std::size_t c = 0; c < chain_.channels; ++c) {
     const double reach = channels_.reach[c] * (clips ? kFurther : 1);
-    if (reach > 0 && reach < widest_) by[c] = std::min(std::pow(widest_ / reach, power), kMost);
+    if (reach > 0 && reach < widest_) by[c] = std::min(real::pow(widest_ / reach, power), kMost);
     if (!gated_) continue;
     // Nor further than SiLU's input reaches. Powers of 2: their reciprocals lie on a grid of 8 bits.
     by[c] = std::min(by[c], before_gate_[c] > 0 ? widest_before_ / before_gate_[c] : 1);
@@ -501,7 +502,7 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
                           format("%zu channels%s, factors to %.3g; foretold noise %.1f dB less", chain.channels,
                                  factors.gated() ? ", with a Mul before the Sigmoid behind it" : "",
                                  static_cast<double>(*std::ranges::max_element(by)),
-                                 10 * std::log10(factors.before() / factors.least()))});
+                                 10 * real::log10(factors.before() / factors.least()))});
   }
   // From the last on: indices of those before stay what they are.
   std::ranges::sort(inserted, std::greater<>(), &Inserted::before);

@@ -147,6 +147,17 @@ TEST_CASE("the way to the device: latency, polling, the matrix unit") {
     CHECK_EQ(standin.count(vote), 1u);
 }
 
+TEST_CASE("the folder of the processor's own libraries is put into its environment") {
+  const Standin standin;
+  qr::Runtime runtime;
+  ::unsetenv("ADSP_LIBRARY_PATH");
+  session(runtime, {});
+  CHECK(::getenv("ADSP_LIBRARY_PATH") == nullptr);
+  session(runtime, {{"htp.skel_path", "/data/app/ours/lib/arm64"}});
+  CHECK_EQ(std::string_view(::getenv("ADSP_LIBRARY_PATH")), "/data/app/ours/lib/arm64");
+  ::unsetenv("ADSP_LIBRARY_PATH");
+}
+
 TEST_CASE("a vote that is refused is reported") {
   const Standin standin("fail=setPowerConfig:13002");
   qr::Runtime runtime;

@@ -20,8 +20,8 @@ EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "315532800")  # 1980, with which tim
 EXPECTED = ["bin/libquarry-0.dll", "bin/libquarry-prepare-0.dll", "bin/libquarry-quantize-0.dll", "bin/libquarry-replay-0.dll", "bin/quarry.exe", "bin/quarry/quarry-compiler.exe",
             *(f"bin/quarry/backends/quarry-backend-{name}.dll" for name in ("cpu", "cpu-reference", "gpu", "htp")),
             "lib/libquarry.dll.a", "lib/libquarry-quantize.dll.a", "include/quarry/quarry.h", "LICENSE", "NOTICE"]
-# libquarry opens libquarry-prepare and the plugins: nobody links them. The CMake and pkg-config files speak of a Unix tree.
-LEFT_OUT = re.compile(r"lib/(cmake|pkgconfig)/|lib/libquarry-prepare|bin/.*\.a$|share/")
+# libquarry opens libquarry-prepare and the plugins: nobody links them. The pkg-config files speak of a Unix tree.
+LEFT_OUT = re.compile(r"lib/pkgconfig/|lib/libquarry-prepare|bin/.*\.a$|share/")
 
 
 def stripped(path, folder):

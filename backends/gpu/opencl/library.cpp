@@ -18,8 +18,11 @@ constexpr std::array<const char *, 4> kNames =
 constexpr const char *kHowToGet =
     kIsWindows ? "install the driver of the graphics processor, which brings OpenCL.dll, or name the file by the "
                  "environment variable QUARRY_OPENCL_PATH"
-               : "install the OpenCL loader and the device's driver (on Debian: ocl-icd-libopencl1 and, without a GPU, "
-                 "pocl-opencl-icd), or name the file by the environment variable QUARRY_OPENCL_PATH";
+    : os::kAndroid
+        ? "an app opens the driver's library where its manifest has <uses-native-library "
+          "android:name=\"libOpenCL.so\" android:required=\"false\"/> in <application>; some devices have none"
+        : "install the OpenCL loader and the device's driver (on Debian: ocl-icd-libopencl1 and, without a GPU, "
+          "pocl-opencl-icd), or name the file by the environment variable QUARRY_OPENCL_PATH";
 
 enum class Meaning { Call, Memory, Lost };
 struct ErrorRow {

@@ -75,8 +75,14 @@ String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool s
   if (!prepares) return "put the library that compiles beside " QR_QNN_FILE("QnnHtp") ", or compile on another machine";
   if (qnn::Library::emulates())
     return "compile for the phone's SoC: -O soc_model=NAME (docs/htp.md); what runs here is the emulator";
+  // In an app of Android the linker hides it from Qualcomm's libraries, which say no more than that there is no device.
+  if (os::kAndroid && !os::open_library("libcdsprpc.so"))
+    return "name libcdsprpc.so in the app's manifest: <uses-native-library android:name=\"libcdsprpc.so\" "
+           "android:required=\"false\"/> in <application> (docs/android.md)";
   if (!nodes) return "run on a machine with a Snapdragon, as a user who may open its /dev/fastrpc-cdsp";
-  if (!skels) return "put libQnnHtpV<arch>Skel.so beside the library and name the folder in ADSP_LIBRARY_PATH";
+  if (!skels)
+    return "put libQnnHtpV<arch>Skel.so beside the library and name the folder by the option htp.skel_path or in "
+           "ADSP_LIBRARY_PATH";
   return "nothing";
 }
 

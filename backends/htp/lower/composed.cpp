@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/htp/lower/rules.h"
+#include "base/real/real.h"
 
 namespace quarry::htp::rules {
 
@@ -111,7 +112,7 @@ Status log_sum_exp(Lowering &l, const qir::Node &node) {
   reduce(l, "ReduceMax", x, most, axes, true);
   DraftNode &clamp = l.node("ReluMinMax", {most}, {near});
   l.param(clamp, "min_value", -8.0f);
-  l.param(clamp, "max_value", std::clamp(std::log(60000.0f / summed), 0.0f, 8.0f));
+  l.param(clamp, "max_value", std::clamp(static_cast<float>(real::log(60000.0f / summed)), 0.0f, 8.0f));
   l.node("ElementWiseSubtract", {most, near}, {shift});
   const std::int32_t shifted = made(dims), powers = made(dims), sum = made(kept), log = made(kept);
   l.node("ElementWiseSubtract", {x, shift}, {shifted});

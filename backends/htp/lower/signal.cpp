@@ -5,6 +5,7 @@
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
+#include "base/real/real.h"
 
 namespace quarry::htp::rules {
 
@@ -30,13 +31,13 @@ struct Transform {
 // Of one half of the frequencies the real samples, [in * 2, out]: the other half is its mirror.
 Vector<float> real_matrix_of(const Transform &t) {
   Vector<float> matrix(static_cast<std::size_t>(t.in * 2 * t.out));
-  const double turn = 2 * std::acos(-1.0) / static_cast<double>(t.length);
+  const double turn = 2 * real::acos(-1.0) / static_cast<double>(t.length);
   for (std::int64_t k = 0; k < t.in; ++k) {
     const double factor = (k == 0 || 2 * k == t.length ? 1.0 : 2.0) / static_cast<double>(t.length);
     for (std::int64_t n = 0; n < t.out; ++n) {
       const double angle = turn * static_cast<double>(n * k % t.length);
-      matrix[index_of(2 * k * t.out + n)] = static_cast<float>(factor * std::cos(angle));
-      matrix[index_of((2 * k + 1) * t.out + n)] = static_cast<float>(-factor * std::sin(angle));
+      matrix[index_of(2 * k * t.out + n)] = static_cast<float>(factor * real::cos(angle));
+      matrix[index_of((2 * k + 1) * t.out + n)] = static_cast<float>(-factor * real::sin(angle));
     }
   }
   return matrix;
@@ -45,13 +46,13 @@ Vector<float> real_matrix_of(const Transform &t) {
 Vector<float> matrix_of(const Transform &t, const float *window) {
   const std::int64_t parts = t.complex_in ? 2 : 1;
   Vector<float> matrix(static_cast<std::size_t>(t.in * parts * t.out * 2));
-  const double turn = (t.inverse ? 2 : -2) * std::acos(-1.0) / static_cast<double>(t.length);
+  const double turn = (t.inverse ? 2 : -2) * real::acos(-1.0) / static_cast<double>(t.length);
   const double scale = t.inverse ? 1.0 / static_cast<double>(t.length) : 1.0;
   for (std::int64_t n = 0; n < t.in; ++n) {
     const double factor = scale * (window ? static_cast<double>(window[n]) : 1.0);
     for (std::int64_t k = 0; k < t.out; ++k) {
       const double angle = turn * static_cast<double>(n * k % t.length);
-      const double re = factor * std::cos(angle), im = factor * std::sin(angle);
+      const double re = factor * real::cos(angle), im = factor * real::sin(angle);
       float *const from_real = &matrix[index_of((n * parts * t.out + k) * 2)];
       from_real[0] = static_cast<float>(re), from_real[1] = static_cast<float>(im);
       if (!t.complex_in) continue;

@@ -60,6 +60,7 @@ void *open_library(const char *path) noexcept {
 
 String library_error() {
   const char *const why = ::dlerror();
+  if constexpr (kAndroid) return why ? with_manifest_line(why) : "no reason given";
   if constexpr (kMusl) {
     if (last_was_for_glibc)
       return format(

@@ -18,6 +18,7 @@
 #include <cstdlib>
 
 #include "base/os/file_lock.h"
+#include "base/os/library.h"
 #include "base/os_error.h"
 #include "base/stop.h"
 
@@ -28,6 +29,8 @@ constexpr std::uint64_t kMaxWrite = 8 << 20;  // so that who is to stop is asked
 constexpr int kMaxLinks = 40;                 // as the kernel
 constexpr int kReaderMs = 5000;               // a pipe that nobody reads yet is waited for so long
 constexpr int kLockMs = 1000;
+// Android's C library refuses the flag; there nobody acts as another.
+constexpr int kAsWhoActs = os::kAndroid ? 0 : AT_EACCESS;
 constexpr int kAskMs = 20;  // who waits for room asks so often whether to stop
 
 void sleep_ms(int ms) noexcept { ::poll(nullptr, 0, ms); }
@@ -172,7 +175,7 @@ int NewFile::find_place() {
   if (::fstatat(folder_.get(), name_.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? 0 : errno;
   if (S_ISDIR(info.st_mode)) return EISDIR;
   if (!S_ISREG(info.st_mode)) return open_in_place(false);
-  if (::faccessat(folder_.get(), name_.c_str(), W_OK, AT_EACCESS) != 0) return errno;
+  if (::faccessat(folder_.get(), name_.c_str(), W_OK, kAsWhoActs) != 0) return errno;
   replaces_ = true;
   owner_ = info.st_uid, group_ = info.st_gid, mode_ = info.st_mode & 07777;
   return 0;

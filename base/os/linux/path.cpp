@@ -10,6 +10,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "base/os/library.h"
+
 namespace quarry::os {
 
 String working_folder() {
@@ -45,7 +47,8 @@ int make_folder(const char *path) noexcept { return ::mkdir(path, 0777) == 0 ? 0
 
 String make_scratch_folder(String *out_place) {
   const char *const place = std::getenv("TMPDIR");
-  *out_place = place && *place ? place : "/tmp";
+  // Android has none for everybody; apps have one of their own, which TMPDIR is for, and the shell has this.
+  *out_place = place && *place ? place : kAndroid ? "/data/local/tmp" : "/tmp";
   String path = *out_place + "/quarry-XXXXXX";
   return ::mkdtemp(path.data()) ? path : "";
 }

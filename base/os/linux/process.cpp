@@ -20,6 +20,8 @@ bool is_privileged() noexcept { return ::getauxval(AT_SECURE) != 0; }
 
 Vector<String> program_words(int count, const char *const *words) { return {words, words + count}; }
 
+bool set_variable(const char *name, const char *value) noexcept { return ::setenv(name, value, 1) == 0; }
+
 void end_process(int status) noexcept { ::_exit(status); }
 
 void *make_page_zeroed_by_fork() noexcept {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/os/shared_memory.h"
 
-#include <linux/dma-buf.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,15 +32,6 @@ bool get_size(int fd, std::uint64_t *out) noexcept {
   errno = number;
   *out = static_cast<std::uint64_t>(end);
   return end >= 0;
-}
-
-bool sync_dma(int fd, DmaEdge edge, bool reads, bool writes) noexcept {
-  dma_buf_sync order{(edge == DmaEdge::Begin ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END) |
-                     (reads ? DMA_BUF_SYNC_READ : 0u) | (writes ? DMA_BUF_SYNC_WRITE : 0u)};
-  int result;
-  do result = ::ioctl(fd, DMA_BUF_IOCTL_SYNC, &order);
-  while (result != 0 && (errno == EINTR || errno == EAGAIN));
-  return result == 0;
 }
 
 }  // namespace quarry::os

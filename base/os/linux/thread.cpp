@@ -36,7 +36,7 @@ bool start_thread(Thread *out, const char *name, void *(*body)(void *), void *ar
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes, *with = nullptr;
-  if constexpr (kMusl) {  // which gives a thread 128 kB where nothing is said
+  if constexpr (kMusl || kAndroid) {  // which give a thread 128 kB, or 1 MB, where nothing is said
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStackBytes);
     with = &attributes;
@@ -68,10 +68,6 @@ std::uint32_t usable_processors() noexcept {
     return static_cast<std::uint32_t>(count);
   const long online = sysconf(_SC_NPROCESSORS_ONLN);  // more processors than cpu_set_t has bits
   return online > 0 ? static_cast<std::uint32_t>(online) : 1;
-}
-
-void pin_thread(Thread thread, const ProcessorSet &to) noexcept {
-  pthread_setaffinity_np(system_thread(thread), sizeof to, reinterpret_cast<const cpu_set_t *>(&to));
 }
 
 }  // namespace quarry::os

@@ -35,6 +35,11 @@ const char *variable(const char *name, String &room) {
   return room.c_str();
 }
 
+bool set_variable(const char *name, const char *value) noexcept {
+  const Wide wide(name), wide_value(value);
+  return wide.get() && wide_value.get() && SetEnvironmentVariableW(wide.get(), wide_value.get());
+}
+
 void end_process(int status) noexcept {
   TerminateProcess(GetCurrentProcess(), static_cast<UINT>(status));
   for (;;) Sleep(INFINITE);

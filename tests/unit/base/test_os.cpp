@@ -65,6 +65,26 @@ TEST_CASE("libraries are opened by name or path, and what they export is found")
   CHECK_NE(library_error().find("/nowhere/libnothing.so"), String::npos);
 }
 
+TEST_CASE("what Android's linker refuses for want of a line in the manifest has that line") {
+  const auto line_of = [](std::string_view why) {
+    const String told = with_manifest_line(why);
+    CHECK(told.starts_with(why));
+    const std::size_t at = told.find("android:name=\"");
+    return at == String::npos ? String() : told.substr(at + 14, told.find('"', at + 14) - at - 14);
+  };
+  CHECK_EQ(line_of("dlopen failed: library \"libcdsprpc.so\" not found"), "libcdsprpc.so");
+  CHECK_EQ(line_of("dlopen failed: library \"/vendor/lib64/libOpenCL.so\" needed or dlopened by "
+                   "\"/data/app/x/lib/arm64/libquarry-backend-gpu.so\" is not accessible for the namespace "
+                   "\"classloader-namespace\""),
+           "libOpenCL.so");
+  // What the app is to bring, and what is another trouble.
+  for (const char *const why :
+       {"dlopen failed: library \"libquarry.so\" not found: needed by /data/app/x/lib/arm64/libquarry-jni.so",
+        "dlopen failed: library \"libQnnHtpV75Stub.so\" not found", "dlopen failed: \"/x/libOpenCL.so\" is too small",
+        "dlopen failed: cannot locate symbol \"x\" referenced by \"/x/libOpenCL.so\"...", ""})
+    CHECK_EQ(line_of(why), "");
+}
+
 TEST_CASE("files are known from each other, read to their end, and folders listed") {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("qr-os-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder / "inner");

@@ -240,6 +240,14 @@ TEST_CASE("the file that an address lies in, and a library that is not there") {
   CHECK_FALSE(library_error().empty());
 }
 
+TEST_CASE("a variable of the environment is set for this process") {
+  String room;
+  CHECK(set_variable("QUARRY_TEST_VARIABLE", "Größe"));
+  CHECK_EQ(std::string_view(variable("QUARRY_TEST_VARIABLE", room)), "Größe");
+  CHECK(set_variable("QUARRY_TEST_VARIABLE", "2"));
+  CHECK_EQ(std::string_view(variable("QUARRY_TEST_VARIABLE", room)), "2");
+}
+
 TEST_CASE("threads run, are pinned, and sleep until a word changes") {
   CHECK((usable_processors() >= 1 && usable_processor_set().count() >= 1));
   CHECK(memory_bytes() > 1u << 20);

@@ -25,6 +25,12 @@ for argument do
   set -- "$@" "$argument"
 done
 # zig has NDEBUG where it optimises and not elsewhere, so that tests would expect what the library does not do. (Musl's builds have no tests.)
-case $target in *-windows-*) set -- -UNDEBUG "$@" ;; esac
+case $target in
+  *-windows-*) set -- -UNDEBUG "$@" ;;
+  *-android)  # of the oldest API that Quarry is for
+    export ZIG_LIBC="$here/../libc.conf"
+    target=$target.29
+    set -- -dynamic "-L$here/../sysroot/lib" "$@" ;;
+esac
 # What is not optimised would have traps for undefined behaviour in it.
 exec "$here/../../zig" "$tool" -target "$target" -fno-sanitize=undefined "$@"

@@ -13,12 +13,14 @@ target=${1-}
 case $target in
   x86_64-linux-musl | aarch64-linux-musl) system=linux of_cmake=Linux ;;
   x86_64-windows-gnu | aarch64-windows-gnu) system=windows of_cmake=Windows ;;
-  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected {x86_64,aarch64}-linux-musl or {x86_64,aarch64}-windows-gnu" >&2; exit 2 ;;
+  # With a sysroot of our own, to see that it compiles and links; what is for devices the NDK builds.
+  x86_64-linux-android | aarch64-linux-android) system=android of_cmake=Linux ;;
+  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64 or aarch64, and -linux-musl, -linux-android or -windows-gnu" >&2; exit 2 ;;
 esac
 machine=${target%%-*}
 # zig has none of its own; Windows' debugging information is in files beside.
 strip=
-[ $system != linux ] || strip="strip = '$machine-linux-gnu-strip'"
+[ $system = windows ] || strip="strip = '$machine-linux-gnu-strip'"
 begin_target "$target"
 mkdir -p "$here/bin" || exit 1
 
@@ -32,9 +34,15 @@ ln -sfn ../venv/bin/meson "$here/meson"
 cmp -s "$root/tools/cross/zig/tool.sh" "$here/bin/tool.sh" || cp "$root/tools/cross/zig/tool.sh" "$here/bin/tool.sh" || exit 1
 for tool in cc c++ ar ranlib; do ln -sfn tool.sh "$here/bin/$tool"; done
 
+if [ $system = android ]; then
+  . "$root/tools/cross/android/sysroot.sh"
+  make_sysroot "$machine" || fail "the sysroot for Android cannot be made"
+fi
 need_headers
 [ -z "$onnx" ] || need_onnx $of_cmake "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
 
+pie=
+[ $system != android ] || pie='b_pie = true'  # Android runs no other programs
 # Nothing that is built is run by the build: its loader need not be there.
 write_if_new "$here/cross.ini" <<END
 # Written by tools/cross/zig/zig.sh.
@@ -54,6 +62,7 @@ pkg_config_libdir = '$prefix/lib/pkgconfig'
 c_args = ['-isystem', '$prefix/include']
 cpp_args = ['-isystem', '$prefix/include']
 cpp_link_args = ['-L$prefix/lib']
+$pie
 
 [host_machine]
 system = '$system'

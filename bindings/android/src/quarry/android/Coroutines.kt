@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+@file:JvmName("CoroutinesKt")
+
+package quarry.android
+
+import java.util.function.BiConsumer
+import kotlin.coroutines.resume
+import kotlin.coroutines.resumeWithException
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.suspendCancellableCoroutine
+import kotlinx.coroutines.withContext
+import quarry.Model
+import quarry.QuarryRuntime
+import quarry.Session
+import quarry.Signal
+import quarry.Tensor
+
+/** Queues a run (as many at once as the option queue_depth says) and suspends until it ended; cancelling the coroutine aborts the run. Results lie in [room] where it is given. Errors are QuarryException. */
+suspend fun Session.runAsync(given: Array<Tensor>, room: Array<Tensor?>? = null): Array<Tensor> = suspendCancellableCoroutine { waiting ->
+    val run = submit(given, room, null)
+    run.whenComplete(BiConsumer<Array<Tensor>?, Throwable?> { results, error ->
+        if (error != null) waiting.resumeWithException(error) else waiting.resume(results!!)
+    })
+    waiting.invokeOnCancellation { run.cancel(true) }
+}
+
+/** Opens a model away from the calling thread; cancelling the coroutine stops it. */
+suspend fun QuarryRuntime.openAsync(path: String, options: Map<String, String> = emptyMap()): Model = stoppable { signal -> open(path, options, signal, null) }
+
+/** Makes a session, which may compile for long, away from the calling thread; cancelling the coroutine stops it. */
+suspend fun Model.sessionAsync(options: Map<String, String> = emptyMap()): Session = stoppable { signal -> session(options, signal, null) }
+
+private suspend fun <T : AutoCloseable> stoppable(work: (Signal) -> T): T {
+    val signal = Signal()
+    var made: T? = null
+    try {
+        return withContext(Dispatchers.IO) {
+            suspendCancellableCoroutine<T> { waiting ->
+                waiting.invokeOnCancellation { signal.abort() }
+                try {
+                    val done = work(signal)
+                    made = done
+                    waiting.resume(done)
+                } catch (error: Exception) {
+                    waiting.resumeWithException(error)
+                }
+            }
+        }
+    } catch (error: Throwable) {
+        made?.close()  // it came after the coroutine was cancelled
+        throw error
+    } finally {
+        signal.close()
+    }
+}

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiler says for which API it compiles.
+#pragma once
