@@ -99,6 +99,8 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   split_list(options->in_force("graph.head"), settings.part.head);
   split_list(options->in_force("graph.tail"), settings.part.tail);
   split_list(options->in_force("graph.watch"), settings.part.watch);
+  split_list(options->in_force("adapter.targets"), settings.part.adapters);
+  settings.part.adapter_rank = number(options->in_force("adapter.rank"));
   settings.pool.workers = number(options->in_force("threads"));
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));

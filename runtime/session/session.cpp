@@ -9,6 +9,7 @@
 #include "base/os/file.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
+#include "runtime/session/adapter.h"
 #include "runtime/session/state.h"
 
 namespace quarry {
@@ -107,10 +108,10 @@ Session::Session(SessionCore &core)
       rooms_(core.outputs().size()),
       queue_(*this) {
   executions_.resize(loaded_->buckets.size());
-  if (core.keeps_state()) {
-    state_ = Ref<State>::make(core);
+  if (core.keeps_state() || !core.state().adapters.empty())
     all_inputs_.resize(core.inputs().size()), all_outputs_.resize(core.outputs().size());
-  }
+  if (core.keeps_state()) state_ = Ref<State>::make(core);
+  put_adapter(core.no_adapter());
   if (core.profiling() != ProfileLevel::Off && !core.profiling_path().empty())
     events_ = make_unique<EventLog>(core.runtime().process());
 }
@@ -180,6 +181,7 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   auto session = Ref<Session>::make(*core_);
   session->changed_ = changed_;
   session->foreign_ = foreign_;
+  session->put_adapter(*adapter_);
   {
     const CallEvents::Phase phase(events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(false));
@@ -372,6 +374,7 @@ Result<String> Session::report() const {
   write_memory(json, loaded_->plan);
   write_plans(json);
   if (state_) write_state(json);
+  if (!core_->state().adapters.empty()) write_adapter(json);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();
