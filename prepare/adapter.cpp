@@ -65,7 +65,8 @@ Status read_config(std::string_view path, std::string_view file, Scale *scale) {
   return {};
 }
 
-Result<Scale> find_scale(const qr_prepare_adapter &from, const AdapterFile &file, std::string_view name) {
+Result<Scale> find_scale(const qr_prepare_adapter &from, const AdapterFile &file, std::string_view path,
+                         std::string_view name) {
   Scale scale;
   for (const auto &[key, value] : file.metadata)
     if (key == "lora_alpha" || key == "alpha") {
@@ -76,7 +77,7 @@ Result<Scale> find_scale(const qr_prepare_adapter &from, const AdapterFile &file
                               printable(name), key, printable(value));
       scale.alpha = number;
     }
-  QR_RETURN_IF_ERROR(read_config(view(from.path), name, &scale));
+  QR_RETURN_IF_ERROR(read_config(path, name, &scale));
   if (from.alpha != 0) scale.alpha = from.alpha;
   if (scale.alpha && !std::isfinite(*scale.alpha))
     return Status::errorf(ErrorId::adapter_damaged, "%s: found a lora_alpha that is no finite number", printable(name));
@@ -218,6 +219,32 @@ void put_all(const AdapterTensor &tensor, std::int64_t rows, std::int64_t column
       put_number(to, row * row_step + column * column_step, number_at(tensor, row * columns + column) * scale);
 }
 
+// ---- lists --------------------------------------------------------------------------------------
+
+// The path of the one line "GRAPH;PATH" that a session, which has one graph, can have; as ONNX Runtime's provider reads
+// it, whose paths are of binary sections.
+Result<std::string_view> read_list(std::string_view text, std::string_view name) {
+  constexpr std::size_t kMostBytes = 64 << 10;
+  const auto bad = [&](const String &what) {
+    return Status::errorf(ErrorId::adapter_damaged, "%s: found %s, expected one line GRAPH;PATH", printable(name), what)
+        .with("option", "qnn.lora_config");
+  };
+  if (text.size() > kMostBytes || text.find('\0') != text.npos) return bad("what is no short text");
+  std::string_view path;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    const std::size_t middle = line.find(';');
+    if (middle == line.npos || middle == 0 || middle + 1 == line.size()) return bad(format("'%s'", printable(line)));
+    if (!path.empty()) return bad("several lines");
+    path = line.substr(middle + 1);
+  }
+  if (path.empty()) return bad("no line");
+  return path;
+}
+
 // ---- the whole ----------------------------------------------------------------------------------
 
 class Reading {
@@ -353,9 +380,17 @@ class Reading {
 }  // namespace
 
 Result<std::uint64_t> read_adapter(const qr_prepare_adapter &from) {
-  const std::string_view name = from.path.size ? view(from.path) : "the adapter";
-  QR_ASSIGN_OR_RETURN(const Unique<AdapterFile> file, read_adapter_file({from.file.data, from.file.size}, name));
-  QR_ASSIGN_OR_RETURN(const Scale scale, find_scale(from, *file, name));
+  qir::Bytes bytes{from.file.data, from.file.size};
+  std::string_view path = view(from.path);
+  Vector<std::uint8_t> listed;
+  if (from.is_list) {
+    QR_ASSIGN_OR_RETURN(path, read_list({static_cast<const char *>(bytes.data), bytes.size}, path));
+    QR_ASSIGN_OR_RETURN(listed, read_file("adapter", path));
+    bytes = {listed.data(), listed.size()};
+  }
+  const std::string_view name = path.empty() ? "the adapter" : path;
+  QR_ASSIGN_OR_RETURN(const Unique<AdapterFile> file, read_adapter_file(bytes, name));
+  QR_ASSIGN_OR_RETURN(const Scale scale, find_scale(from, *file, path, name));
   return Reading(from, *file, scale, name).run();
 }
 

@@ -135,7 +135,7 @@ Status read_onnx(qir::Bytes bytes, std::string_view name, AdapterFile &out) {
       out.proto.graph().initializer().empty())
     return Status::errorf(ErrorId::adapter_damaged,
                           "%s: found neither a safetensors file nor an ONNX model with initializers, expected one of "
-                          "them",
+                          "them (a binary section of Qualcomm's is given to no library: what is none crashes it)",
                           printable(name));
   for (const auto &entry : out.proto.metadata_props())
     out.metadata.emplace_back(String(std::string_view(entry.key())), String(std::string_view(entry.value())));

@@ -77,6 +77,7 @@ typedef struct qr_prepare_adapter {
   qr_plugin_string path; /* of the file, beside which adapter_config.json is read; empty: it has none */
   double alpha;          /* 0: the file or the configuration says it */
   double strength;
+  int32_t is_list, reserved; /* not 0: the file is a text, whose line GRAPH;PATH names the adapter's */
   const qr_prepare_adapter_input *inputs;
   uint64_t input_count;
 } qr_prepare_adapter;

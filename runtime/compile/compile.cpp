@@ -138,7 +138,7 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
 
 // A container that has room for adapters already has it as it was compiled.
 Status adopt_adapters(const Model &model, const OptionSet *options, qir::Part &part) {
-  if (part.adapters.empty() || !model.is_container()) return {};
+  if (!kHasPrepare || part.adapters.empty() || !model.is_container()) return {};
   const qrm::Metadata &metadata = model.container().metadata();
   if (std::ranges::none_of(metadata.inputs,
                            [](const qrm::TensorInfo &input) { return input.name.starts_with(QR_ADAPTER_INPUT); }))

@@ -107,6 +107,7 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   settings.pool_name = options->in_force("thread_pool");
   settings.group = options->in_force("context.group");
   settings.queue_depth = number(options->in_force("queue_depth"));
+  settings.lora_config = options->in_force("qnn.lora_config");
   settings.warm_up = options->in_force("warm_up") == "1";
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
   const std::string_view recompile = options->in_force("context.recompile");

@@ -26,6 +26,7 @@ std::uint64_t bytes_of(const qrm::TensorInfo &input) noexcept {
 }  // namespace
 
 bool Adapter::fills(const qrm::TensorInfo &input) noexcept {
+  if constexpr (!kHasPrepare) return false;
   return input.name.starts_with(QR_ADAPTER_INPUT) && (input.dims.size() == 2 || input.dims.size() == 4) &&
          std::ranges::none_of(input.dims, [](std::int64_t dim) { return dim < 1; }) && bytes_of(input) > 0;
 }
@@ -57,13 +58,14 @@ Adapter::Adapter(const SessionCore &core, Zeros zeros) : runtime_(&core.runtime(
 }
 
 Result<Ref<Adapter>> Adapter::open(const SessionCore &core, const qr_model_source &from,
-                                   const qr_adapter_options &options, const CallWatch &watch) {
+                                   const qr_adapter_options &options, const CallWatch &watch, bool is_list) {
   const Vector<std::uint32_t> &numbers = core.state().adapters;
-  if (numbers.empty()) return no_targets("qr_adapter_open");
+  if (!kHasPrepare || numbers.empty()) return no_targets("qr_adapter_open");
   OpenFd folder;
   QR_ASSIGN_OR_RETURN(const qrm::RawFile file, Model::read(from, qrm::FileUse::Read, watch, &folder));
   qr_prepare_adapter request = {};
   request.file = {file.bytes().data, file.bytes().size};
+  request.is_list = is_list;
   if (from.kind == QR_SOURCE_PATH) request.path = plugin_string(text_of(from.path));
   request.alpha = static_cast<double>(options.alpha), request.strength = static_cast<double>(options.strength);
   QR_RETURN_IF_ERROR(watch.signal.check("qr_adapter_open"));
@@ -84,7 +86,7 @@ Result<Ref<Adapter>> Adapter::open(const SessionCore &core, const qr_model_sourc
 
 Status Session::set_adapter(Adapter *adapter) {
   constexpr const char *kFunction = "qr_session_set_adapter";
-  if (core_->state().adapters.empty()) return no_targets(kFunction);
+  if (!kHasPrepare || core_->state().adapters.empty()) return no_targets(kFunction);
   if (adapter && !adapter->fits(core_->no_adapter()))
     return Status::errorf(
         ErrorId::adapter_of_other,
@@ -97,6 +99,14 @@ Status Session::set_adapter(Adapter *adapter) {
   return {};
 }
 
+Status Session::apply_lora_config(std::string_view path, const CallWatch &watch) {
+  qr_model_source from = QR_MODEL_SOURCE_INIT;
+  from.kind = QR_SOURCE_PATH, from.path = {path.data(), path.size()};
+  QR_ASSIGN_OR_RETURN(const Ref<Adapter> adapter, Adapter::open(*core_, from, QR_ADAPTER_OPTIONS_INIT, watch, true));
+  put_adapter(*adapter);
+  return {};
+}
+
 void Session::put_adapter(Adapter &adapter) noexcept {
   const Vector<std::uint32_t> &numbers = core_->state().adapters;
   adapter_ = Ref<Adapter>(&adapter);
@@ -105,7 +115,7 @@ void Session::put_adapter(Adapter &adapter) noexcept {
 
 const qr_tensor *const *Session::with_adapter(const qr_tensor *const *inputs) noexcept {
   const StatePlan &plan = core_->state();
-  if (plan.adapters.empty()) return inputs;
+  if (!kHasPrepare || plan.adapters.empty()) return inputs;
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) all_inputs_[plan.inputs[i]] = inputs[i];
   return all_inputs_.data();
 }

@@ -11,7 +11,7 @@ class Adapter : public Counted<Adapter> {
  public:
   // `from` was checked by the edge.
   static Result<Ref<Adapter>> open(const SessionCore &core, const qr_model_source &from,
-                                   const qr_adapter_options &options, const CallWatch &watch);
+                                   const qr_adapter_options &options, const CallWatch &watch, bool is_list = false);
   // An input of a model that adapters fill (prepare/low_rank.h), of a size that is known.
   static bool fills(const qrm::TensorInfo &input) noexcept;
 

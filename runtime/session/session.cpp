@@ -111,7 +111,7 @@ Session::Session(SessionCore &core)
   if (core.keeps_state() || !core.state().adapters.empty())
     all_inputs_.resize(core.inputs().size()), all_outputs_.resize(core.outputs().size());
   if (core.keeps_state()) state_ = Ref<State>::make(core);
-  put_adapter(core.no_adapter());
+  if (kHasPrepare) put_adapter(core.no_adapter());
   if (core.profiling() != ProfileLevel::Off && !core.profiling_path().empty())
     events_ = make_unique<EventLog>(core.runtime().process());
 }
@@ -161,6 +161,8 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
     const CallEvents::Phase phase(job->events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(true));
   }
+  if (!job->settings.lora_config.empty())
+    QR_RETURN_IF_ERROR(session->apply_lora_config(job->settings.lora_config, watch));
   if (core->warms_up()) {
     const CallEvents::Phase phase(job->events, "warm up");
     QR_RETURN_IF_ERROR(session->warm_up(job->signal, nullptr));
@@ -181,7 +183,7 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   auto session = Ref<Session>::make(*core_);
   session->changed_ = changed_;
   session->foreign_ = foreign_;
-  session->put_adapter(*adapter_);
+  if (kHasPrepare) session->put_adapter(*adapter_);
   {
     const CallEvents::Phase phase(events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(false));
@@ -374,7 +376,7 @@ Result<String> Session::report() const {
   write_memory(json, loaded_->plan);
   write_plans(json);
   if (state_) write_state(json);
-  if (!core_->state().adapters.empty()) write_adapter(json);
+  if (kHasPrepare && !core_->state().adapters.empty()) write_adapter(json);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();

@@ -180,6 +180,7 @@ class Session : public Counted<Session> {
                       qr_tensor *const *outputs);
   void write_state(JsonWriter &json) const;
   void put_adapter(Adapter &adapter) noexcept;
+  Status apply_lora_config(std::string_view path, const CallWatch &watch);  // the option qnn.lora_config
   void write_adapter(JsonWriter &json) const;
   void write_paths(JsonWriter &json) const;
   void write_profile() noexcept;

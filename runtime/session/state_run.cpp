@@ -32,6 +32,7 @@ Status SessionCore::plan_state(const Settings &settings) {
   };
   keep_others(&StatePair::input, inputs().size(), state_.inputs);
   keep_others(&StatePair::output, outputs().size(), state_.outputs);
+  if constexpr (!kHasPrepare) return {};
   std::erase_if(state_.inputs, [this](std::uint32_t number) {
     const bool is_adapters = Adapter::fills(inputs()[number]);
     if (is_adapters) state_.adapters.push_back(number);

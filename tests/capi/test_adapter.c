@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adapters: applied, exchanged and removed between runs, in clones, queues and containers; files cut and altered; the
- * Nth allocation fails. The model is bytes of ONNX, y[n,2] = x[n,2] [[1,2],[3,4]]; what it says is worked out by hand.
+ * Nth allocation fails. What they say is worked out by hand.
  */
+#include "adapter_model.h"
 #include "capi_test.h"
-
-static const uint8_t product_model[] = {
-    8,   8,   18,  0,   58, 106, 10,  28, 10,  1,  120, 10,  1,  119, 18,  1,  121, 26, 9,   47, 113, 47, 77,  97,
-    116, 77,  117, 108, 34, 6,   77,  97, 116, 77, 117, 108, 18, 1,   103, 42, 27,  8,  2,   8,  2,   16, 1,   66,
-    1,   119, 74,  16,  0,  0,   128, 63, 0,   0,  0,   64,  0,  0,   64,  64, 0,   0,  128, 64, 90,  20, 10,  1,
-    120, 18,  15,  10,  13, 8,   1,   18, 9,   10, 3,   18,  1,  110, 10,  2,  8,   2,  98,  20, 10,  1,  121, 18,
-    15,  10,  13,  8,   1,  18,  9,   10, 3,   18, 1,   110, 10, 2,   8,   2,  66,  4,  10,  0,  16,  17};
 
 /* Rank 1: A [1, 2] and B [2, 1], so that y += s * (a . x) * b. */
 typedef struct adapter_file {
@@ -117,7 +111,8 @@ static void test_exchanged_between_runs(void **state) {
 
 /* A run that was submitted computes with the adapter that was there then. */
 static void test_queued_runs(void **state) {
-  const adapter_file file = make_file(kA, kB);
+  const qr_model_source file = QR_MODEL_IN_MEMORY(rank_one_adapter, sizeof rank_one_adapter);
+  qr_adapter_options how = QR_ADAPTER_OPTIONS_INIT;
   qr_runtime *runtime = NULL;
   qr_session *session;
   qr_adapter *adapter = NULL;
@@ -128,7 +123,8 @@ static void test_queued_runs(void **state) {
   (void)state;
   OK(qr_runtime_create(NULL, &runtime));
   session = make_session(runtime, "cpu", "q");
-  OK(open_adapter(session, &file, 1, 1, &adapter));
+  how.alpha = 1;
+  OK(qr_adapter_open(session, &file, &how, NULL, &adapter));
   OK(qr_session_set_adapter(session, adapter));
   qr_adapter_destroy(adapter);
   OK(qr_session_submit(session, NULL, inputs, 1, outputs, 1, NULL));

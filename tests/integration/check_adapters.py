@@ -16,7 +16,8 @@ from onnx import helper as h
 from onnx import numpy_helper
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from program import build, check, finish, new_folder, require, run  # noqa: E402
+from decoders import Network, decoder  # noqa: E402
+from program import check, finish, new_folder, require, run  # noqa: E402
 
 folder = new_folder()
 rng = np.random.default_rng(36)
@@ -173,6 +174,76 @@ for name, (a, b) in updates.items():
     b = np.float32(ALPHA / RANK) * b
     inputs[f"quarry.lora_B.{name}"] = b.reshape(OUT, RANK, 1, 1) if name == POINT else np.ascontiguousarray(b.T)
 near("ONNX by the inputs' names", apply(onnx_adapter("inputs", inputs)), right, 1e-5)
+
+# ---- weights that are quantised: of eight bits by DequantizeLinear, of four by MatMulNBits
+K, N, BLOCK = 32, 16, 16
+bytes8, scales8 = rng.integers(-127, 128, (K, N)).astype(np.int8), (rng.random(N) / 500 + 1e-3).astype(np.float32)
+nibbles, scales4 = rng.integers(0, 16, (K, K)).astype(np.uint8), (rng.random((K, K // BLOCK)) / 20 + 0.01).astype(np.float32)  # [N, K]
+packed = (nibbles[:, 0::2] | nibbles[:, 1::2] << 4).reshape(K, K // BLOCK, BLOCK // 2)
+graph = h.make_graph(
+    [h.make_node("MatMulNBits", ["x", "b4", "s4"], ["m"], name="/block/first/MatMul_Q4", domain="com.microsoft", K=K, N=K, bits=4, block_size=BLOCK),
+     h.make_node("DequantizeLinear", ["b8", "s8"], ["w8"], axis=1), h.make_node("MatMul", ["m", "w8"], ["y"], name="/block/second/MatMul")], "quantised",
+    [h.make_tensor_value_info("x", T.FLOAT, [4, K])], [h.make_tensor_value_info("y", T.FLOAT, [4, N])],
+    [numpy_helper.from_array(value, key) for key, value in (("b4", packed), ("s4", scales4.reshape(-1)), ("b8", bytes8), ("s8", scales8))])
+path = os.path.join(folder, "quantised.onnx")
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=9), path)
+first = (nibbles.astype(np.float32) - 8) * np.repeat(scales4, BLOCK, 1)
+parts = {"block.first": (random(RANK, K), random(K, RANK)), "block.second": (random(RANK, K), random(N, RANK))}
+rows = random(4, K)
+np.save(os.path.join(folder, "rows.npy"), rows)
+file = with_config("quantised", {f"{name}.lora_{half}.weight": value for name, pair in parts.items() for half, value in zip("AB", pair)})
+expected = rows @ (first + ALPHA / RANK * parts["block.first"][1] @ parts["block.first"][0]).T
+expected = expected @ (bytes8 * scales8 + (ALPHA / RANK * parts["block.second"][1] @ parts["block.second"][0]).T)
+for backend in ("cpu", "cpu-reference"):
+    near(f"{backend}: quantised weights", result(path, os.path.join(folder, "rows.npy"), "--backend", backend, "-O", "adapter.targets=*", "--adapter", file), expected, 2e-3)
+
+# ---- a decoder whose cache the session keeps: piece by piece as in one piece
+path = decoder(Network(folder, rng), "decoder")
+container = os.path.join(folder, "decoder.qrm")
+check("a decoder", run("compile", path, "-o", container, "-O", "state=auto", "-O", "adapter.targets=*", "-O", "adapter.rank=4"), 0)
+tensors = {}
+for one in json.loads(run("inspect", "--json", container).stdout)["inputs"]:
+    if one["name"].startswith("quarry.lora_"):
+        tensors[one["name"]] = random(*one["dims"])
+file = onnx_adapter("of_decoder", tensors)
+ids = rng.integers(0, 40, (1, 8))
+pieces = []
+for index, (begin, end) in enumerate(((0, 8), (0, 5), (5, 6), (6, 8))):
+    pieces.append(os.path.join(folder, f"piece{index}.npy"))
+    np.save(pieces[-1], ids[:, begin:end])
+
+
+def last_logits(*flags):
+    out = new_folder()
+    said = run("run", container, "--state", "auto", *flags, "--save", out, "--json")
+    require("a decoder with state", said.returncode == 0, said.stdout + said.stderr)
+    return np.load(json.loads(said.stdout)["runs"][-1]["outputs"][0]["file"])[0, -1]
+
+
+plain, whole, parts = last_logits(pieces[0]), last_logits(pieces[0], "--adapter", file), last_logits(*pieces[1:], "--adapter", file)
+near("piece by piece", parts, whole, 1e-4)
+require("the adapter counts", len(tensors) >= 8 and not np.allclose(plain, whole, atol=1e-2 * np.abs(plain).max()), f"{len(tensors)} {plain} {whole}")
+check("bench", run("bench", os.path.join(folder, "cpu.qrm"), "--adapter", every, "-n", "2"), 0)
+said = [run("chat", container, "--ids", "1,2,3", "--max-tokens", "6", *flags).stdout for flags in ((), ("--adapter", file))]
+require("chat", all(said) and said[0] != said[1], said)
+
+# ---- the option that names a file of ONNX Runtime's provider
+def listed(text):
+    path = os.path.join(folder, "lora.txt")
+    with open(path, "w") as out:
+        out.write(text)
+    return ["-O", "qnn.lora_config=" + path]
+
+
+section = os.path.join(folder, "section.bin")
+with open(section, "wb") as out:
+    out.write(struct.pack("<QQ", 0x1048, 2) + bytes(range(256)) * 4)
+near("by a list", result(fixed, given, *room, *listed(f"graph;{every}\r\n\n")), right, 1e-5)
+for text, said in ((f"graph;{every}\ng2;{some}\n", "several lines"), ("", "no line"), (every, "GRAPH;PATH"), (f";{every}", "GRAPH;PATH")):
+    check("a bad list", run("run", fixed, given, *room, *listed(text)), 3, "QR-A0001", said, "qnn.lora_config")
+check("a list of what is not there", run("run", fixed, given, *room, *listed("graph;/nowhere/a.bin")), 3, "QR-F0001", "/nowhere/a.bin")
+check("a binary section", run("run", fixed, given, *room, *listed(f"graph;{section}")), 3, "QR-A0001", "binary section of Qualcomm's")
+check("a list without room", run("run", fixed, given, *listed(f"graph;{every}")), 3, "QR-A0005")
 
 # ---- what does not fit
 def refused(name, tensors, *texts):

@@ -24,7 +24,6 @@ constexpr IdleOption kIdle[] = {
      "weights with scales for blocks stay so wherever the library computes them rightly"},
     {"qnn_saver_path", "no call is recorded; dump_json_qnn_graph and dump_qnn_ir_dlc write what is compiled"},
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
-    {"qnn.lora_config", "no sections of binaries are applied; compile a model for each adapter"},
     {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},

@@ -19,6 +19,7 @@
 //! self`; everything else takes `&self` and may be called from any thread.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+mod adapter;
 mod error;
 mod memory;
 mod model;
@@ -34,6 +35,7 @@ mod state;
 mod target;
 mod tensor;
 
+pub use adapter::Adapter;
 pub use error::{Code, Error, Result};
 pub use memory::{Access, Memory, MemoryDevice};
 pub use model::{Call, Compatibility, Model, Quantization, Source, TensorInfo};
