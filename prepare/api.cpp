@@ -9,7 +9,9 @@
 #include "base/os_error.h"
 #include "graph/edit/graph_part.h"
 #include "graph/io/write.h"
+#include "prepare/adapter.h"
 #include "prepare/export.h"
+#include "prepare/low_rank.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"
@@ -239,7 +241,9 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   return plugin::guard(allocator, errors, [&]() -> Status {
-    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch)};
+    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch), {}, 0};
+    const prepare::LowRank low_rank{views(part->adapters), part->adapter_rank};
+    qir::Store store;
     qir::ConstantPool pool;
     Vector<std::string_view> names;
     Vector<Vector<std::uint8_t>> made;
@@ -247,6 +251,7 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
     for (std::uint64_t i = 0; i < graph_count; ++i) {
       QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_graph(*graphs[i]));  // with its dimensions
       QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
+      if (!low_rank.patterns.empty()) QR_RETURN_IF_ERROR(prepare::add_low_rank(graph, store, low_rank));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       made.push_back(std::move(bytes));
       names.push_back(view(graphs[i]->name));
@@ -291,6 +296,15 @@ void operator_at(uint64_t index, qr_prepare_operator *out) {
           row.min_inputs, row.max_inputs, row.min_outputs, row.max_outputs};
 }
 
+qr_plugin_code read_adapter(const qr_host *host, const qr_prepare_adapter *from, uint64_t *out_weights,
+                            const qr_error_sink *errors) {
+  plugin::HostAllocator allocator(host);
+  return plugin::guard(allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(*out_weights, prepare::read_adapter(*from));
+    return {};
+  });
+}
+
 constexpr qr_prepare_api kApi = {
     sizeof(qr_prepare_api),
     QR_PREPARE_VERSION,
@@ -315,6 +329,7 @@ constexpr qr_prepare_api kApi = {
     find_cuts,
     operator_count,
     operator_at,
+    read_adapter,
 };
 
 }  // namespace

@@ -10,7 +10,11 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 10u
+#define QR_PREPARE_VERSION 11u
+
+/* What the names of a graph's inputs begin with that adapters fill: "quarry.lora_A.NAME" [K, rank] and
+ * "quarry.lora_B.NAME" [rank, N] of the weight NAME; of a convolution by one point [rank, K, 1, 1], [N, rank, 1, 1]. */
+#define QR_ADAPTER_INPUT "quarry.lora_"
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -54,9 +58,29 @@ typedef struct qr_prepare_names {
 } qr_prepare_names;
 typedef struct qr_prepare_part {
   qr_prepare_names tail, head, watch;
+  qr_prepare_names adapters; /* weights that adapters may change: prepare/low_rank.h */
+  uint32_t adapter_rank, reserved;
   const qr_files_sink *files; /* not NULL: what was taken is written there (prepare/export.h) */
   qr_plugin_string name;      /* of the file */
 } qr_prepare_part;
+
+/* An input that adapters fill. */
+typedef struct qr_prepare_adapter_input {
+  qr_plugin_string name;
+  int32_t dtype;
+  uint32_t rank;
+  const int64_t *dims;
+  void *data; /* of its type and shape, zeros */
+} qr_prepare_adapter_input;
+typedef struct qr_prepare_adapter {
+  qr_plugin_bytes file;
+  qr_plugin_string path; /* of the file, beside which adapter_config.json is read; empty: it has none */
+  double alpha;          /* 0: the file or the configuration says it */
+  double strength;
+  int32_t is_list, reserved; /* not 0: the file is a text, whose line GRAPH;PATH names the adapter's */
+  const qr_prepare_adapter_input *inputs;
+  uint64_t input_count;
+} qr_prepare_adapter;
 
 typedef struct qr_prepare_api {
   uint32_t struct_size;
@@ -107,6 +131,9 @@ typedef struct qr_prepare_api {
                         void *self, void (*tell)(void *self, int32_t behind, uint32_t tensor));
   uint64_t (*operator_count)(void);
   void (*operator_at)(uint64_t index, qr_prepare_operator *out_operator);
+  /* Fills the inputs from an adapter's file; how many weights it changes. A failure may leave some of them filled. */
+  qr_plugin_code (*read_adapter)(const qr_host *host, const qr_prepare_adapter *from, uint64_t *out_weights,
+                                 const qr_error_sink *errors);
 } qr_prepare_api;
 
 /* The one export of libquarry-prepare; NULL where `version` is not its own. */

@@ -14,7 +14,7 @@ import headers  # noqa: E402
 
 FOLDER = os.path.join(root, "include", "quarry")
 # In the order in which they need each other; backend.h is for plugins.
-NAMES = ["version.h", "types.h", "status.h", "runtime.h", "options.h", "signal.h", "target.h", "profile.h", "call.h", "tensor.h", "model.h", "memory.h", "session.h", "state.h"]
+NAMES = ["version.h", "types.h", "status.h", "runtime.h", "options.h", "signal.h", "target.h", "profile.h", "call.h", "tensor.h", "model.h", "memory.h", "session.h", "state.h", "adapter.h"]
 RUST_NAMES = {"self": "self_", "type": "type_"}  # words of the language
 RUST_TYPES = {"void": "c_void", "char": "c_char", "uint32_t": "u32", "int32_t": "i32", "uint64_t": "u64", "int64_t": "i64", "float": "f32", "double": "f64"}
 CSHARP_TYPES = {"char": "byte", "uint32_t": "uint", "int32_t": "int", "uint64_t": "ulong", "int64_t": "long"}

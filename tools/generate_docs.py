@@ -16,7 +16,7 @@ import op_table
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 AREAS = {"C": "Calls, options and objects", "F": "Files and the operating system", "M": "Containers (.qrm)", "G": "Graphs (QIR)", "O": "ONNX import",
-         "L": "Loader and plugins", "B": "Backends", "R": "Runs", "T": "Tokenizers"}
+         "L": "Loader and plugins", "B": "Backends", "R": "Runs", "T": "Tokenizers", "A": "Adapters"}
 
 
 def errors(old):

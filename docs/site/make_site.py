@@ -295,7 +295,7 @@ def main():
     reference = [{f"quarry/{name}": f"reference/{name[:-2]}.md"} for name in generate_bindings.NAMES]
     nav = [{"Quarry": [{"Quarry": "index.md"}, {"Beside others": "comparison.md"}, {"What there is": "state.md"}]},
            {"Guide": [{title_: f"guide/{name}.md"} for name, title_, _ in GUIDE] + [{"Quantise": [{"A model": "quantize.md"}, {"Types": "quantize/types.md"}, {"Ranges and weights": "quantize/ranges.md"}, {"In a program": "quantize/program.md"}]},
-                       {"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
+                       {"Adapters (LoRA)": "adapters.md"}, {"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},

@@ -96,7 +96,7 @@ class DimensionPlaces {
 }  // namespace
 
 Status take_part(Graph &graph, const Part &part) {
-  if (part.empty()) return {};
+  if (part.tail.empty() && part.head.empty() && part.watch.empty()) return {};
   const DimensionPlaces places(graph);
   QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> tail, find_tensors(graph, part.tail, "graph.tail"));
   QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> head, find_tensors(graph, part.head, "graph.head"));

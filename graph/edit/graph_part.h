@@ -11,7 +11,10 @@ struct Part {
   Vector<std::string_view> tail;   // what is behind these: they become inputs
   Vector<std::string_view> head;   // what is in front of these: they become outputs
   Vector<std::string_view> watch;  // further outputs; "*": each tensor that a node makes
-  bool empty() const noexcept { return tail.empty() && head.empty() && watch.empty(); }
+  // Weights that adapters change (prepare/low_rank.h), and of what rank at most; take_part knows nothing of them.
+  Vector<std::string_view> adapters;
+  std::int64_t adapter_rank = 0;
+  bool empty() const noexcept { return tail.empty() && head.empty() && watch.empty() && adapters.empty(); }
 };
 
 // Of the model's outputs those stay that do not need what is behind the head, or in front of the tail alone; of its

@@ -8,10 +8,10 @@
  *   if (!status) status = qr_session_run(session, NULL, inputs, 1, outputs, 1);
  *   if (status) fprintf(stderr, "%s: %s\n", qr_status_id(status), qr_status_message(status));
  *
- * Objects: qr_runtime (runtime.h) -> qr_model (model.h) -> qr_session (session.h) -> qr_state (state.h); beside them
- * qr_options, qr_memory, qr_signal, qr_profile. A child holds its parent: destroy in any order. Conventions (ownership
- * words, thread tags, how structs grow) are in types.h; what is promised between versions in COMPATIBILITY.md.
- * bindings/c has whole programs.
+ * Objects: qr_runtime (runtime.h) -> qr_model (model.h) -> qr_session (session.h) -> qr_state (state.h), qr_adapter
+ * (adapter.h); beside them qr_options, qr_memory, qr_signal, qr_profile. A child holds its parent: destroy in any
+ * order. Conventions (ownership words, thread tags, how structs grow) are in types.h; what is promised between versions
+ * in COMPATIBILITY.md. bindings/c has whole programs.
  */
 #ifndef QUARRY_QUARRY_H
 #define QUARRY_QUARRY_H
@@ -29,5 +29,6 @@
 #include <quarry/memory.h>
 #include <quarry/session.h>
 #include <quarry/state.h>
+#include <quarry/adapter.h>
 
 #endif

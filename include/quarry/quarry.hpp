@@ -25,6 +25,7 @@
 #define QUARRY_QUARRY_HPP
 
 #include <quarry/macros_off.hpp>
+#include <quarry/adapter.hpp>
 #include <quarry/callbacks.hpp>
 #include <quarry/result.hpp>
 #include <quarry/state.hpp>
@@ -567,6 +568,16 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   // What the next run goes on from; an error where the session keeps nothing (option "state").
   Result<State> try_state() noexcept { return detail::make<State>(qr_session_state, get()); }
   Status try_set_state(State &state) noexcept { return Status(qr_session_set_state(get(), state.get())); }
+  // For this session, its clones, and those of the same weights. `how`: alpha and strength (adapter.h).
+  Result<Adapter> try_open_adapter(const qr_model_source &source, const qr_adapter_options *how = nullptr,
+                                   Signal *signal = nullptr) const noexcept {
+    const qr_call_options call = detail::call(signal);
+    return detail::make<Adapter>(qr_adapter_open, get(), &source, how, &call);
+  }
+  Status try_set_adapter(const Adapter &adapter) noexcept {
+    return Status(qr_session_set_adapter(get(), adapter.get()));
+  }
+  Status try_remove_adapter() noexcept { return Status(qr_session_set_adapter(get(), nullptr)); }
 #if QR_HAS_EXCEPTIONS
   explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
       : Session(try_create(model, options, signal).value()) {}
@@ -605,6 +616,12 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   std::string report() const { return try_report().value().str(); }
   State state() { return try_state().value(); }
   void set_state(State &state) { check(try_set_state(state)); }
+  Adapter open_adapter(const qr_model_source &source, const qr_adapter_options *how = nullptr,
+                       Signal *signal = nullptr) const {
+    return try_open_adapter(source, how, signal).value();
+  }
+  void set_adapter(const Adapter &adapter) { check(try_set_adapter(adapter)); }
+  void remove_adapter() { check(try_remove_adapter()); }
 #endif
 };
 

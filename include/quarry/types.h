@@ -137,6 +137,7 @@ typedef struct qr_options qr_options;
 typedef struct qr_model qr_model;
 typedef struct qr_session qr_session;
 typedef struct qr_state qr_state;
+typedef struct qr_adapter qr_adapter;
 typedef struct qr_memory qr_memory;
 typedef struct qr_signal qr_signal;
 typedef struct qr_profile qr_profile;

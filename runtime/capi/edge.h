@@ -14,6 +14,7 @@
 #include "runtime/core/signal.h"
 #include "runtime/model/model.h"
 #include "runtime/profile/profile.h"
+#include "runtime/session/adapter.h"
 #include "runtime/session/memory.h"
 #include "runtime/session/session.h"
 #include "runtime/session/state.h"
@@ -31,6 +32,7 @@ QR_HANDLE(qr_options, OptionSet)
 QR_HANDLE(qr_model, Model)
 QR_HANDLE(qr_session, Session)
 QR_HANDLE(qr_state, State)
+QR_HANDLE(qr_adapter, Adapter)
 QR_HANDLE(qr_memory, Memory)
 QR_HANDLE(qr_signal, Signal)
 QR_HANDLE(qr_profile, Profile)

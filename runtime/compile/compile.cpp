@@ -145,6 +145,26 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
                               job.progress, to);
 }
 
+// A container that has room for adapters already has it as it was compiled.
+Status adopt_adapters(const Model &model, const OptionSet *options, qir::Part &part) {
+  if (!kHasPrepare || part.adapters.empty() || !model.is_container()) return {};
+  const qrm::Metadata &metadata = model.container().metadata();
+  if (std::ranges::none_of(metadata.inputs,
+                           [](const qrm::TensorInfo &input) { return input.name.starts_with(QR_ADAPTER_INPUT); }))
+    return {};
+  for (const char *const key : {"adapter.targets", "adapter.rank"}) {
+    std::string_view had = find_option_row(key)->default_value;
+    for (const qrm::KeyValue &pair : metadata.created_by)
+      if (pair.key == key) had = pair.value;
+    if (had != options->in_force(key))
+      return Status::errorf(ErrorId::option_conflict, "option %s: expected \"%s\", with which the container was made",
+                            key, printable(had))
+          .with("option", key);
+  }
+  part.adapters.clear();
+  return {};
+}
+
 Result<Vector<qir::Outline>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
   const CallEvents::Phase phase(job.events, "read graphs");
   Vector<qir::Outline> graphs;
@@ -210,6 +230,7 @@ CompileJob::CompileJob(DeviceUse use_of, const Model &from, const OptionSet *giv
 Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet *options, const CallWatch &watch,
                                              DeviceUse use) {
   QR_ASSIGN_OR_RETURN(Settings settings, resolve_settings(options));
+  QR_RETURN_IF_ERROR(adopt_adapters(model, options, settings.part));
   QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool,
                       model.runtime().pools().pool_for(settings.pool_name, settings.pool));
   auto job = quarry::make_unique<CompileJob>(use, model, options, std::move(settings), std::move(pool), watch);

@@ -9,6 +9,13 @@
 
 namespace quarry {
 
+// A static build may lack it: there is no ONNX there, and no adapters, whose places are ordinary inputs.
+#if defined(QR_NO_DLOPEN) && !defined(QR_STATIC_PREPARE)
+inline constexpr bool kHasPrepare = false;
+#else
+inline constexpr bool kHasPrepare = true;
+#endif
+
 class PrepareLibrary {
  public:
   // `path`: the file to open, a relative one from here on an absolute one (but a bare name is the dynamic linker's to

@@ -101,12 +101,15 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   split_list(options->in_force("graph.head"), settings.part.head);
   split_list(options->in_force("graph.tail"), settings.part.tail);
   split_list(options->in_force("graph.watch"), settings.part.watch);
+  split_list(options->in_force("adapter.targets"), settings.part.adapters);
+  settings.part.adapter_rank = number(options->in_force("adapter.rank"));
   settings.pool.workers = number(options->in_force("threads"));
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
   settings.pool_name = options->in_force("thread_pool");
   settings.group = options->in_force("context.group");
   settings.queue_depth = number(options->in_force("queue_depth"));
+  settings.lora_config = options->in_force("qnn.lora_config");
   settings.warm_up = options->in_force("warm_up") == "1";
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
   const std::string_view recompile = options->in_force("context.recompile");

@@ -38,6 +38,7 @@ struct Settings {
   std::string_view group;      // of contexts; empty: none
   std::uint32_t queue_depth = 2;
   bool warm_up = false;
+  std::string_view lora_config;  // a file's path; empty: none
   bool keep_graph = true;
   Recompile recompile = Recompile::Wait;
   bool write_context = false;

@@ -77,6 +77,9 @@ class Model : public Counted<Model> {
  public:
   // What the kind needs is there. `what` names the source in messages.
   static Status check_source(const qr_model_source &from, const char *what);
+  // The bytes of a source; of a path, the folder that it is in too.
+  static Result<qrm::RawFile> read(const qr_model_source &from, qrm::FileUse use, const CallWatch &watch,
+                                   OpenFd *folder);
   // `from` was checked by the edge.
   static Result<Ref<Model>> open(Ref<Runtime> runtime, const qr_model_source &from, const OptionSet *options,
                                  const CallWatch &watch);
@@ -129,9 +132,6 @@ class Model : public Counted<Model> {
 
  private:
   struct ExternalFinder;
-  // The bytes of a source; of a path, the folder that it is in too.
-  static Result<qrm::RawFile> read(const qr_model_source &from, qrm::FileUse use, const CallWatch &watch,
-                                   OpenFd *folder);
   Status parse(qrm::FileUse use, OpenFd folder, const OptionSet *options, const CallWatch &watch,
                ExternalFinder *external);
   Status take_binary(const OptionSet *options, const CallSignal &signal);

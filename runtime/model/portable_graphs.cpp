@@ -75,12 +75,16 @@ Status PortableGraphs::take(const qir::Part &part, const Export *to) {
     for (const std::string_view name : names) out.push_back(plugin_string(name));
     return out;
   };
-  const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch);
+  const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch),
+                                 adapters = strings(part.adapters);
   std::optional<loader::PluginFiles> files;
   if (to) files.emplace(to->files);
   const qr_prepare_part wanted{{tail.data(), tail.size()},
                                {head.data(), head.size()},
                                {watch.data(), watch.size()},
+                               {adapters.data(), adapters.size()},
+                               static_cast<std::uint32_t>(part.adapter_rank),
+                               0,
                                files ? files->sink() : nullptr,
                                to ? plugin_string(to->name) : qr_plugin_string{}};
   Vector<qr_plugin_graph> whole;

@@ -198,8 +198,8 @@ Status RunQueue::fill(RunSlot &slot, const qr_submit_options &options, const qr_
   slot.self = options.self;
   slot.done = options.done;
   std::copy_n(outputs, slot.outputs.size(), slot.outputs.begin());
-  QR_RETURN_IF_ERROR(
-      session_.bind_run(*slot.frame, *slot.call, slot.profile.get(), inputs, outputs, Session::Room::OfCaller));
+  QR_RETURN_IF_ERROR(session_.bind_run(*slot.frame, *slot.call, slot.profile.get(), session_.with_adapter(inputs),
+                                       outputs, Session::Room::OfCaller));
   slot.is_submitted = slot.frame->execution->submits();
   if (!slot.is_submitted) return {};
   auto ticket = slot.frame->execution->submit(slot.frame->request);

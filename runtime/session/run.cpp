@@ -508,7 +508,7 @@ Status Session::run(const CallSignal &signal, Profile *profile, const qr_tensor 
   if (state_) {
     QR_RETURN_IF_ERROR(run_on_state(signal, profile, inputs, outputs));
   } else {
-    QR_RETURN_IF_ERROR(bind_run(frame_, signal, profile, inputs, outputs, Room::OfSession));
+    QR_RETURN_IF_ERROR(bind_run(frame_, signal, profile, with_adapter(inputs), outputs, Room::OfSession));
     QR_RETURN_IF_ERROR(finish_run(frame_, execute(frame_), outputs));
   }
   if (!retired_.empty()) retired_.clear();

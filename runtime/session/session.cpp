@@ -9,6 +9,7 @@
 #include "base/os/file.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
+#include "runtime/session/adapter.h"
 #include "runtime/session/state.h"
 
 namespace quarry {
@@ -107,10 +108,10 @@ Session::Session(SessionCore &core)
       rooms_(core.outputs().size()),
       queue_(*this) {
   executions_.resize(loaded_->buckets.size());
-  if (core.keeps_state()) {
-    state_ = Ref<State>::make(core);
+  if (core.keeps_state() || !core.state().adapters.empty())
     all_inputs_.resize(core.inputs().size()), all_outputs_.resize(core.outputs().size());
-  }
+  if (core.keeps_state()) state_ = Ref<State>::make(core);
+  if (kHasPrepare) put_adapter(core.no_adapter());
   if (core.profiling() != ProfileLevel::Off && !core.profiling_path().empty())
     events_ = make_unique<EventLog>(core.runtime().process());
 }
@@ -160,6 +161,8 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
     const CallEvents::Phase phase(job->events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(true));
   }
+  if (!job->settings.lora_config.empty())
+    QR_RETURN_IF_ERROR(session->apply_lora_config(job->settings.lora_config, watch));
   if (core->warms_up()) {
     const CallEvents::Phase phase(job->events, "warm up");
     QR_RETURN_IF_ERROR(session->warm_up(job->signal, nullptr));
@@ -180,6 +183,7 @@ Result<Ref<Session>> Session::clone(const CallWatch &watch) {
   auto session = Ref<Session>::make(*core_);
   session->changed_ = Vector<SessionCore::Pair>(changed_);  // (a list's own assignment is half a kilobyte)
   session->foreign_ = Vector<SessionCore::Pair>(foreign_);
+  if (kHasPrepare) session->put_adapter(*adapter_);
   {
     const CallEvents::Phase phase(events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution(false));
@@ -372,6 +376,7 @@ Result<String> Session::report() const {
   write_memory(json, loaded_->plan);
   write_plans(json);
   if (state_) write_state(json);
+  if (kHasPrepare && !core_->state().adapters.empty()) write_adapter(json);
   write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();

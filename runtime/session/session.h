@@ -11,15 +11,18 @@
 
 namespace quarry {
 
+class Adapter;
 class Memory;
 class State;
 
-// What the option state is of a model: what runs keep, and what is left to the caller to give and take.
+// What the options state and adapter.targets are of a model: what runs keep, and what is left to the caller to give and
+// take.
 struct StatePlan {
   Vector<StatePair> pairs;
   std::uint64_t capacity = 0;             // of those that grow, in entries
   std::uint64_t window = 0, sink = 0;     // of those, the last and the first that a run leaves; window 0: all
   Vector<std::uint32_t> inputs, outputs;  // the caller's, by their numbers in the model
+  Vector<std::uint32_t> adapters;         // inputs that adapters fill, likewise
 };
 
 // What a session and its clones share; immutable but for loaded().
@@ -36,6 +39,7 @@ class SessionCore : public Counted<SessionCore> {
   const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->loadable->outputs(); }
   const StatePlan &state() const noexcept { return state_; }
   bool keeps_state() const noexcept { return !state_.pairs.empty(); }
+  Adapter &no_adapter() const noexcept { return *no_adapter_; }  // zeros
   // What the first execution of all took; before there is any state.
   void set_appended(std::span<const qr_plugin_appended> appended) noexcept;
   // A sum of the model's signature and constants, the same whatever shapes, backend and file they came by.
@@ -89,6 +93,7 @@ class SessionCore : public Counted<SessionCore> {
   String group_;
   Vector<Pair> options_, foreign_, given_;
   StatePlan state_;
+  Ref<Adapter> no_adapter_;
   mutable std::atomic<std::uint64_t> identity_{0};  // 0: nobody has asked
   Unique<Recompilation> recompilation_;             // last, so that its thread ends first
 };
@@ -115,6 +120,9 @@ class Session : public Counted<Session> {
   // Where the core keeps state: what the next run goes on from; else null.
   State *state() const noexcept { return state_.get(); }
   Status set_state(State &state);
+  Status set_adapter(Adapter *adapter);  // null: none
+  // The caller's inputs, and those that the adapter fills: all that the model takes. Until the next call of it.
+  const qr_tensor *const *with_adapter(const qr_tensor *const *inputs) noexcept;
 
   // The steps of a run, for the queue. `prepare` binds the tensors and makes the request; what it changes of the
   // session is the caller's to guard. `outputs` of a queued run must have room.
@@ -172,6 +180,9 @@ class Session : public Counted<Session> {
   Status run_on_state(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
                       qr_tensor *const *outputs);
   void write_state(JsonWriter &json) const;
+  void put_adapter(Adapter &adapter) noexcept;
+  Status apply_lora_config(std::string_view path, const CallWatch &watch);  // the option qnn.lora_config
+  void write_adapter(JsonWriter &json) const;
   void write_paths(JsonWriter &json) const;
   void write_profile() noexcept;
 
@@ -184,7 +195,9 @@ class Session : public Counted<Session> {
   std::shared_ptr<ThreadPool> pool_;
   RunFrame frame_;  // of run()
   Ref<State> state_;
-  Vector<const qr_tensor *> all_inputs_;  // of run(), where there is state: the caller's tensors and those of the state
+  Ref<Adapter> adapter_;
+  // Of a run, where there is state or room for adapters: the caller's tensors and those of these.
+  Vector<const qr_tensor *> all_inputs_;
   Vector<qr_tensor *> all_outputs_;
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<OutputRoom> rooms_;

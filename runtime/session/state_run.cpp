@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/json_writer.h"
 #include "runtime/core/runtime.h"
+#include "runtime/session/adapter.h"
 #include "runtime/session/state.h"
 
 namespace quarry {
@@ -39,6 +40,13 @@ Status SessionCore::plan_state(const Settings &settings) {
   };
   keep_others(&StatePair::input, inputs().size(), state_.inputs);
   keep_others(&StatePair::output, outputs().size(), state_.outputs);
+  if constexpr (!kHasPrepare) return {};
+  std::erase_if(state_.inputs, [this](std::uint32_t number) {
+    const bool is_adapters = Adapter::fills(inputs()[number]);
+    if (is_adapters) state_.adapters.push_back(number);
+    return is_adapters;
+  });
+  no_adapter_ = Ref<Adapter>::make(*this, Adapter::Zeros::Shared);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry.hpp, calls: what they are given (constant elements, options, readers, signals, progress functions) and what
 // models and sessions say of themselves.
+#include "adapter_model.h"
 #include "wrapper_test.h"
 
 #include <fcntl.h>
@@ -67,6 +68,31 @@ TEST_CASE("what a model and a session say of themselves: names, properties, scal
   CHECK(output.zero_points == std::vector<std::int32_t>{3, 5});
   CHECK((output.quantized_axis == 0 && output.block_size == 0));
   CHECK((must(session.try_input(0)).is_quantized == 0 && must(session.try_input(0)).scales.empty()));
+}
+
+TEST_CASE("an adapter is opened for a session, applied and taken off") {
+  const qr::Runtime runtime = must(qr::Runtime::try_create());
+  const qr::Model model = must(qr::Model::try_open(runtime, product_model, sizeof product_model));
+  const qr::Options options = must(qr::Options::try_create(runtime, {{"adapter.targets", "q"}}));
+  qr::Session session = must(qr::Session::try_create(model, &options));
+  const qr_model_source source = QR_MODEL_IN_MEMORY(rank_one_adapter, sizeof rank_one_adapter);
+  CHECK(session.try_open_adapter(source).status().id() == "QR-A0004");
+  qr_adapter_options how = QR_ADAPTER_OPTIONS_INIT;
+  how.alpha = 1;
+  const std::vector<float> x = {1, 10};
+  const auto run = [&] {
+    std::vector<qr::Tensor> outputs(1);
+    REQUIRE(session.try_run(std::vector<qr::Tensor>{qr::Tensor::of(x, {1, 2})}, outputs).ok());
+    const float *const made = outputs[0].data_if<float>();
+    return std::vector<float>(made, made + 2);
+  };
+  {
+    const qr::Adapter adapter = must(session.try_open_adapter(source, &how));
+    REQUIRE(session.try_set_adapter(adapter).ok());
+  }
+  CHECK(run() == std::vector<float>{42, 31});  // the session keeps it
+  REQUIRE(session.try_remove_adapter().ok());
+  CHECK(run() == std::vector<float>{31, 42});
 }
 
 TEST_CASE("a model is read by a function, and of what it says of itself") {

@@ -37,6 +37,7 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchFlags {
   SessionFlags session;
+  AdapterFlags adapter;
   ProfileFlags profile;
   std::string model, json, plot;
   std::vector<std::string> beside;  // files of figures
@@ -350,7 +351,7 @@ int bench(const BenchFlags &flags) {
   const Clock::time_point opened = Clock::now();
   qr::Session session(model, &options);
   costs.create_ms = costs.open_ms + ms_since(opened);
-
+  flags.adapter.apply(session);
   std::vector<TensorData> data =
       input_data(flags, buckets, buckets.of_container() ? buckets.inputs() : session.inputs());
   std::vector<MeasuredSession> runners;
@@ -417,6 +418,7 @@ void register_bench(CLI::App &app, Action &action) {
       ->type_name("MODEL");
   command->add_option("--input,-i", flags->inputs, "The file of a named input (default: made-up values)")
       ->type_name("NAME=FILE");
+  flags->adapter.add_to(*command);
   flags->session.add_to(*command);
   add_runs(*command, *flags);
   command->add_option("--warmup", flags->warmup, "Untimed runs after the first")

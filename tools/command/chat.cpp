@@ -15,6 +15,7 @@ namespace {
 
 struct ChatFlags {
   SessionFlags session;
+  AdapterFlags adapter;
   std::string model, tokenizer, ids, system, form = "none", names;
   std::vector<std::string> stops, stop_tokens;
   double temperature = 0, top_p = 0, min_p = 0, repetition_penalty = 0;
@@ -98,8 +99,10 @@ int chat(const ChatFlags &flags) {
   const std::vector<int64_t> stops = stop_tokens(flags, tokenizer, turns);
   const bool of_texts = tokenizer.has_value();
   const qr::Runtime runtime = flags.session.runtime();
-  Conversation conversation(runtime, generator_of(flags, decoder_session(flags, runtime), stops), std::move(tokenizer),
-                            turns, {flags.system, flags.stops, flags.prints_tokens, flags.prints_stats});
+  qr::Session session = decoder_session(flags, runtime);
+  flags.adapter.apply(session);
+  Conversation conversation(runtime, generator_of(flags, session, stops), std::move(tokenizer), turns,
+                            {flags.system, flags.stops, flags.prints_tokens, flags.prints_stats});
   if (!flags.ids.empty()) return conversation.answer(ids), 0;
   const bool is_typed = quarry::os::is_terminal(0);
   std::string line;
@@ -182,6 +185,7 @@ void register_chat(CLI::App &app, Action &action) {
       ->add_option("--names", flags->names,
                    "Where the model's inputs are called otherwise: input_ids=NAME,logits=NAME (quarry/generate.h)")
       ->type_name("TEXT");
+  flags->adapter.add_to(*command);
   flags->session.add_to(*command);
   command->callback([&action, flags] { action = [flags] { return chat(*flags); }; });
 }

@@ -21,9 +21,13 @@ std::string dims_text(const Json &dims) {
   return out + "]";
 }
 
+// What the names of inputs begin with that adapters fill, two for each weight (qr_adapter).
+constexpr std::string_view kAdapterInput = "quarry.lora_";
+
 void print_tensors(const char *title, const Json &tensors) {
   print("%s\n", title);
   for (const Json &tensor : tensors) {
+    if (tensor.value("name", "").starts_with(kAdapterInput)) continue;
     print("  %s %s%s", tensor.value("name", ""), tensor.value("dtype", ""), dims_text(tensor["dims"]));
     if (tensor.contains("quantization")) {
       const Json &quantization = tensor["quantization"];
@@ -60,6 +64,20 @@ void print_state(const Json &info) {
   for (const Json &pair : info["state"])
     print("  %s -> %s, %s\n", pair.value("input", ""), pair.value("output", ""),
           pair["axis"].is_null() ? std::string("keeps its size") : "grows along axis " + pair["axis"].dump());
+}
+
+// Weights that adapters may change (the option adapter.targets).
+void print_adapters(const Json &info) {
+  const std::string beginning = std::string(kAdapterInput) + "A.";
+  bool any = false;
+  for (const Json &input : info["inputs"]) {
+    const std::string name = input.value("name", "");
+    if (!name.starts_with(beginning)) continue;
+    const Json &dims = input["dims"];
+    const bool by_point = dims.size() == 4;
+    if (!std::exchange(any, true)) print("weights that adapters may change\n");
+    print("  %s, rank at most %s\n", name.substr(beginning.size()), dims[by_point ? 0 : 1].dump());
+  }
 }
 
 void print_onnx(const Json &info) {
@@ -101,6 +119,7 @@ void print_container(const Json &info) {
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
   print_state(info);
+  print_adapters(info);
   print("graphs\n");
   for (const Json &graph : info["graphs"]) {
     std::string dims;

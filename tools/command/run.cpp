@@ -30,6 +30,7 @@ struct RunFlags {
   ImageFlags image;
   ProfileFlags profile;
   DrawFlags draw;
+  AdapterFlags adapter;
   std::string model, labels, save, state;
   std::vector<std::string> files, inputs;
   int top = 5;
@@ -347,6 +348,7 @@ int run(const RunFlags &flags) {
     if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
     session = qr::Session::try_create(model, &options, nullptr, profiled).value();
   }
+  flags.adapter.apply(session);
   Runs all(flags, std::move(labels), buckets, std::move(session), runs, profiled);
   nlohmann::json results = nlohmann::json::array();
   for (size_t r = 0; r < runs.size(); ++r) results.push_back(all.run(runs[r], shapes[r]));
@@ -389,6 +391,7 @@ void register_run(CLI::App &app, Action &action) {
                    "Keeps state from each run to the next: pairs INPUT:OUTPUT with commas between, or auto, by their "
                    "names (as -O state=TEXT)")
       ->type_name("TEXT");
+  flags->adapter.add_to(*command);
   flags->session.add_to(*command);
   flags->image.add_to(*command);
   command->add_option("--labels,-l", flags->labels, "Names of the classes, one a line")->type_name("FILE");

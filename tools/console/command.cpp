@@ -51,6 +51,25 @@ void SessionFlags::add_to(CLI::App &command, bool with_threads) {
   command.add_flag("--verbose,-v", verbose, "Show log lines down to debug");
 }
 
+void AdapterFlags::add_to(CLI::App &command) {
+  command
+      .add_option("--adapter", file,
+                  "Low-rank updates of weights (LoRA): .safetensors or .onnx; the model has room for them by "
+                  "-O adapter.targets, given here or when it was compiled")
+      ->type_name("FILE");
+  command.add_option("--adapter-alpha", alpha, "lora_alpha; 0: as adapter_config.json or the file say")
+      ->type_name("NUMBER")
+      ->capture_default_str();
+  command.add_option("--adapter-strength", strength, "Scales the adapter")->type_name("NUMBER")->capture_default_str();
+}
+
+void AdapterFlags::apply(qr::Session &session) const {
+  if (file.empty()) return;
+  qr_adapter_options how = QR_ADAPTER_OPTIONS_INIT;
+  how.alpha = alpha, how.strength = strength;
+  session.set_adapter(session.open_adapter(model_source(file), &how));
+}
+
 qr::Runtime SessionFlags::runtime() const {
   qr_log_sink log = QR_LOG_SINK_INIT;
   log.level = verbose ? QR_LOG_DEBUG : QR_LOG_WARN;

@@ -55,6 +55,15 @@ struct SessionFlags {
   qr::Options make_options(const qr::Runtime &runtime, Shapes with = Shapes::Given) const;
 };
 
+// An adapter that runs compute with (qr_adapter).
+struct AdapterFlags {
+  std::string file;
+  float alpha = 0, strength = 1;
+
+  void add_to(CLI::App &command);
+  void apply(qr::Session &session) const;  // nothing, where no file was named
+};
+
 // What the backend says of every node, printed; 1 when it refuses one.
 int report_check(const qr::Model &model, const qr::Options &options, bool json);
 

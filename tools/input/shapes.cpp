@@ -48,6 +48,8 @@ std::string binding_text(const std::vector<qr::TensorInfo> &inputs, const std::v
 
 Buckets::Buckets(const qr::Model &model, const std::vector<std::string> &shapes)
     : inputs_(model.inputs()), asked_(shapes.size()) {
+  // What adapters fill is no input of a session; it stands behind all others.
+  std::erase_if(inputs_, [](const qr::TensorInfo &input) { return input.name.starts_with("quarry.lora_"); });
   if (shapes.empty() &&
       std::all_of(inputs_.begin(), inputs_.end(), [](const qr::TensorInfo &input) { return is_known(input.dims); }))
     return;

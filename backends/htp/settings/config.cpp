@@ -25,7 +25,6 @@ constexpr IdleOption kIdle[] = {
     {"qnn_saver_path",
      "Qualcomm's saver leaves SoC and options out; htp.record has every call, and quarry replay makes them again"},
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
-    {"qnn.lora_config", "no sections of binaries are applied; compile a model for each adapter"},
     {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},

@@ -129,6 +129,7 @@ namespace Quarry {
         public const uint QR_RUN_OPTIONS_FIRST_SIZE = 32;
         public const uint QR_SUBMIT_OPTIONS_FIRST_SIZE = 48;
         public const uint QR_STATE_INFO_FIRST_SIZE = 128;
+        public const uint QR_ADAPTER_OPTIONS_FIRST_SIZE = 16;
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern byte* qr_version();
@@ -453,6 +454,15 @@ namespace Quarry {
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern void qr_state_destroy(IntPtr state);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern IntPtr qr_adapter_open(IntPtr session, qr_model_source* source, qr_adapter_options* options, qr_call_options* call, IntPtr* out_adapter);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern IntPtr qr_session_set_adapter(IntPtr session, IntPtr adapter);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern void qr_adapter_destroy(IntPtr adapter);
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -746,5 +756,13 @@ namespace Quarry {
         public fixed long dims[8];
         public ulong capacity;
         public ulong bytes;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct qr_adapter_options {
+        public uint struct_size;
+        public uint reserved;
+        public float alpha;
+        public float strength;
     }
 }

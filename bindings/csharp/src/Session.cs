@@ -171,6 +171,38 @@ namespace Quarry {
             using (Held other = state.Hold()) QuarryException.Check(Native.qr_session_set_state(held.Pointer, other.Pointer));
         }
 
+        /// <summary>
+        /// Reads an adapter (safetensors or ONNX) for this session, its clones, and others of the same weights (option "adapter.targets"). <paramref name="alpha"/>: lora_alpha; 0:
+        /// as adapter_config.json beside the file, or its metadata, say. <paramref name="strength"/> scales it once more.
+        /// </summary>
+        /// <exception cref="QuarryException"><see cref="Code.FailedPrecondition"/> (no weight may change), <see cref="Code.Corrupt"/>, <see cref="Code.Incompatible"/> (names, shapes or
+        /// ranks), <see cref="Code.Unsupported"/>, <see cref="Code.InvalidArgument"/> (nothing says alpha), <see cref="Code.NotFound"/></exception>
+        public Adapter OpenAdapter(string path, float alpha = 0, float strength = 1, Signal signal = null, Progress progress = null,
+                                   CancellationToken stop = default(CancellationToken)) {
+            var how = new qr_adapter_options {struct_size = (uint)sizeof(qr_adapter_options), alpha = alpha, strength = strength};
+            byte[] name = Text.Bytes(path);
+            fixed (byte* at = name) {
+                var source = Model.Source(Native.QR_SOURCE_PATH);
+                source.path = Text.View(at, name);
+                using (Held held = Hold())
+                using (var call = new Call(runtime.Pointer, null, signal, progress, stop)) {
+                    IntPtr made;
+                    call.Check(Native.qr_adapter_open(held.Pointer, &source, &how, call.Options, &made));
+                    return new Adapter(new Handle(made, Native.qr_adapter_destroy));
+                }
+            }
+        }
+
+        /// <summary>Has the runs from now on compute with an adapter, or with none (null).</summary>
+        /// <exception cref="QuarryException"><see cref="Code.InvalidArgument"/>: it is for other weights; <see cref="Code.FailedPrecondition"/>: no weight may change</exception>
+        public void SetAdapter(Adapter adapter) {
+            using (Held held = Hold()) {
+                if (adapter == null) QuarryException.Check(Native.qr_session_set_adapter(held.Pointer, IntPtr.Zero));
+                else
+                    using (Held other = adapter.Hold()) QuarryException.Check(Native.qr_session_set_adapter(held.Pointer, other.Pointer));
+            }
+        }
+
         /// <summary>What the session is, as JSON: backend, device, context, memory, options in force.</summary>
         /// <exception cref="QuarryException"><see cref="Code.ResourceExhausted"/></exception>
         public string Report() {

@@ -27,6 +27,7 @@ namespace Quarry {
             new object[] {typeof(qr_run_options), 32, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24},
             new object[] {typeof(qr_submit_options), 48, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24, "self", 32, "done", 40},
             new object[] {typeof(qr_state_info), 128, "struct_size", 0, "axis", 4, "input", 8, "output", 24, "dtype", 40, "rank", 44, "dims", 48, "capacity", 112, "bytes", 120},
+            new object[] {typeof(qr_adapter_options), 16, "struct_size", 0, "reserved", 4, "alpha", 8, "strength", 12},
         };
     }
 }

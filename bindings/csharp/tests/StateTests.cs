@@ -78,5 +78,26 @@ namespace Quarry.Tests {
                 Same(Throws<ObjectDisposedException>(() => other.Length.ToString()).ObjectName, "State");
             }
         }
+
+        /// <summary>y = x [[1, 2], [3, 4]], and with the adapter y += (x0 + x1) [1, -1].</summary>
+        static void TestAdaptersTakeTurns() {
+            string file = Path.Combine(Digits, "..", "product.safetensors");
+            using (Model model = Model.Open(Path.Combine(Digits, "..", "product.onnx")))
+            using (Session session = model.CreateSession(With("threads", "1", "adapter.targets", "q"))) {
+                Func<string> product = () => string.Join(",", session.Run(Tensor.Of(new float[] {1, 10}, 1, 2))[0].ToFloats());
+                Same(product(), "31,42");
+                Fails(Code.InvalidArgument, () => session.OpenAdapter(file));
+                using (Adapter whole = session.OpenAdapter(file, 1))
+                using (Adapter twice = session.OpenAdapter(file, 1, 2)) {
+                    session.SetAdapter(twice);
+                    Same(product(), "53,20");
+                    session.SetAdapter(whole);
+                    Same(product(), "42,31");
+                }
+                Same(product(), "42,31");
+                session.SetAdapter(null);
+                Same(product(), "31,42");
+            }
+        }
     }
 }

@@ -22,6 +22,7 @@ NATIVE(void, destroy)(JNIEnv *env, jclass of, jint kind, jlong handle) {
     case 2: qr_session_destroy(object); break;
     case 3: qr_signal_destroy(object); break;
     case 5: qr_state_destroy(object); break;
+    case 6: qr_adapter_destroy(object); break;
     default: qr_options_destroy(object); break;
   }
 }

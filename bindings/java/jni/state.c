@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sessions keep from run to run. */
+/* What sessions keep from run to run, and the adapters that they run with. */
 #include "support.h"
 
 /* ---- state ------------------------------------------------------------------------------------ */
@@ -13,6 +13,26 @@ NATIVE(jlong, sessionState)(JNIEnv *env, jclass of, jlong session) {
 NATIVE(void, sessionSetState)(JNIEnv *env, jclass of, jlong session, jlong state) {
   (void)of;
   throws(env, qr_session_set_state((qr_session *)(intptr_t)session, (qr_state *)(intptr_t)state));
+}
+
+NATIVE(jlong, openAdapter)
+(JNIEnv *env, jclass of, jlong session, jbyteArray path, jfloat alpha, jfloat strength) {
+  qr_model_source source = QR_MODEL_SOURCE_INIT;
+  qr_adapter_options how = QR_ADAPTER_OPTIONS_INIT;
+  qr_adapter *made = NULL;
+  text name = {NULL, NULL, {NULL, 0}};
+  (void)of;
+  if (!take(env, path, &name)) return 0;
+  source.kind = QR_SOURCE_PATH, source.path = name.view;
+  how.alpha = alpha, how.strength = strength;
+  qr_status *const status = qr_adapter_open((const qr_session *)(intptr_t)session, &source, &how, NULL, &made);
+  release(env, &name);
+  throws(env, status);
+  return (jlong)(intptr_t)made;
+}
+NATIVE(void, setAdapter)(JNIEnv *env, jclass of, jlong session, jlong adapter) {
+  (void)of;
+  throws(env, qr_session_set_adapter((qr_session *)(intptr_t)session, (qr_adapter *)(intptr_t)adapter));
 }
 
 NATIVE(jobjectArray, statePairs)(JNIEnv *env, jclass of, jlong handle) {

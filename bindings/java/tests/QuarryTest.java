@@ -20,6 +20,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 
 /** Tests of the package, in it: java quarry.QuarryTest DIGITS_FOLDER SHARED_FOLDER. Each method test...() is one; no framework is needed to run them. */
 public final class QuarryTest {
@@ -376,6 +377,26 @@ public final class QuarryTest {
             same(added(session, 5, 5), "[7.0, 9.0]"); // the first and the last before it
             State state = session.state();
             same(state.length() + " " + state.dropped(), "2 8");
+        }
+    }
+
+    // y = x [[1, 2], [3, 4]], and with the adapter y += (x0 + x1) [1, -1].
+    void testAdapters() throws Exception {
+        String file = digits.resolve("../product.safetensors").toString();
+        Map<String, String> options = new TreeMap<>();
+        options.put("threads", "1");
+        options.put("adapter.targets", "q");
+        try (Model model = Model.open(digits.resolve("../product.onnx").toString()); Session session = model.session(options)) {
+            Supplier<String> product = () -> Arrays.toString(session.run(Tensor.of(new float[] {1, 10}, 1, 2))[0].toFloats());
+            same(product.get(), "[31.0, 42.0]");
+            try (Adapter whole = session.openAdapter(file, 1, 1); Adapter twice = session.openAdapter(file, 1, 2)) {
+                session.setAdapter(twice);
+                same(product.get(), "[53.0, 20.0]");
+                session.setAdapter(whole);
+            }
+            same(product.get(), "[42.0, 31.0]");
+            session.setAdapter(null);
+            same(product.get(), "[31.0, 42.0]");
         }
     }
 

@@ -103,6 +103,10 @@ final class Native {
 
     static native void sessionSetState(long session, long state);
 
+    static native long openAdapter(long session, byte[] path, float alpha, float strength);
+
+    static native void setAdapter(long session, long adapter);
+
     /** Of each pair: names of the input and the output, then axis, dtype, capacity, bytes and the shape. */
     static native Object[] statePairs(long state);
 

@@ -275,6 +275,34 @@ public final class Session extends NativeObject {
         }
     }
 
+    /**
+     * Reads an adapter (safetensors or ONNX) for this session, its copies, and others of the same weights (option "adapter.targets"). {@code alpha}: lora_alpha; 0: as
+     * adapter_config.json beside the file, or its metadata, say. {@code strength} scales it once more.
+     */
+    public Adapter openAdapter(String path, float alpha, float strength) {
+        long handle = enter();
+        try {
+            return new Adapter(Native.openAdapter(handle, Native.bytes(path), alpha, strength));
+        } finally {
+            exit();
+        }
+    }
+
+    /** Has the runs from now on compute with an adapter, or with none (null). */
+    public void setAdapter(Adapter adapter) {
+        long handle = enter();
+        try {
+            long other = adapter == null ? 0 : adapter.enter();
+            try {
+                Native.setAdapter(handle, other);
+            } finally {
+                if (adapter != null) adapter.exit();
+            }
+        } finally {
+            exit();
+        }
+    }
+
     /** Has runs go on from another state, of this session or of a copy of it. */
     public void setState(State state) {
         long handle = enter();

@@ -9,6 +9,7 @@
 from typing import Any
 
 from ._library import library_path
+from .adapter import Adapter
 from .dtypes import DType
 from .errors import (
     Busy, Cancelled, Code, Corrupt, DeadlineExceeded, DeviceLost, Error, FailedPrecondition, Incompatible, Internal, InvalidArgument,
@@ -29,7 +30,7 @@ from .targets import Writer
 __version__ = version()
 
 __all__ = [
-    "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
+    "Adapter", "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
     "DeviceLost", "EndReason", "Error", "Event", "FailedPrecondition", "Generator", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
     "NodePath", "NodeTime", "NodeTimes", "NotFound", "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader",
     "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "State", "StateTensor", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",

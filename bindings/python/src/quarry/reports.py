@@ -55,6 +55,7 @@ class SessionReport(TypedDict, total=False):
     threads: int
     options: Dict[str, Any]
     node_paths: List[NodePath]
+    adapter: Dict[str, Any]
 
 
 class Compatibility(NamedTuple):

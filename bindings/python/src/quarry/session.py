@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Opt
 import numpy as np
 
 from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, taken_text
+from .adapter import Adapter
 from .dtypes import PACKED
 from .errors import Busy, Error, WrongName, WrongType, check, error_of, refused
 from .interrupts import Watch, is_late, late, once_more
@@ -454,6 +455,11 @@ class Session(SessionHandle):
     def state(self, state: State) -> None:
         with self._lock:
             check(lib.qr_session_set_state(self._ptr, pointer_of(state)))
+
+    def apply(self, adapter: Optional[Adapter]) -> None:
+        """Has the runs from now on compute with an adapter, or with none (None); clones that are made of the session too."""
+        with self._lock:
+            check(lib.qr_session_set_adapter(self._ptr, NULL if adapter is None else pointer_of(adapter)))
 
     def report(self) -> SessionReport:
         """What the session is: backend, device, plan, options in force; see qr_session_report."""

@@ -137,6 +137,12 @@ pub struct qr_state {
 }
 
 #[repr(C)]
+pub struct qr_adapter {
+    _opaque: [u8; 0],
+    _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
+}
+
+#[repr(C)]
 pub struct qr_memory {
     _opaque: [u8; 0],
     _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
@@ -610,6 +616,19 @@ pub struct qr_state_info {
     pub bytes: u64,
 }
 pub const QR_STATE_INFO_FIRST_SIZE: u32 = 128;
+
+/// ```text
+/// How an adapter is read.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_adapter_options {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub alpha: f32,
+    pub strength: f32,
+}
+pub const QR_ADAPTER_OPTIONS_FIRST_SIZE: u32 = 16;
 
 unsafe extern "C" {
     /// ```text
@@ -1816,6 +1835,45 @@ unsafe extern "C" {
     /// @since   0.3
     /// ```
     pub fn qr_state_destroy(state: *mut qr_state);
+
+    /// ```text
+    /// Reads an adapter for a session, its clones, and any session whose weights for adapters are the same. The file is
+    /// safetensors with the names of PEFT (NAME.lora_A.weight [rank, K], NAME.lora_B.weight [N, rank]), or an ONNX model
+    /// whose initializers have these names, or those of the model's inputs for adapters ("quarry inspect" lists them), whose
+    /// values are taken as they are. Each tensor must be of a weight that adapters may change, with its sizes and a rank
+    /// that there is room for; weights that the file does not name stay as they are. Nothing of the source is kept.
+    /// @param session      borrows.
+    /// @param source       borrows. Of a PATH, adapter_config.json beside it is read too.
+    /// @param options      borrows: may be NULL.
+    /// @param call         borrows: may be NULL.
+    /// @param out_adapter  gives: qr_adapter_destroy.
+    /// @thread  [thread-safe] [blocking]
+    /// @errors  FAILED_PRECONDITION (no weight may change: option "adapter.targets"), CORRUPT, INCOMPATIBLE (names, shapes
+    /// or ranks), UNSUPPORTED (other than low-rank updates), INVALID_ARGUMENT (nothing says alpha), NOT_FOUND,
+    ///          PERMISSION_DENIED, RESOURCE_EXHAUSTED, CANCELLED, DEADLINE_EXCEEDED
+    /// @since   0.3
+    /// ```
+    pub fn qr_adapter_open(session: *const qr_session, source: *const qr_model_source, options: *const qr_adapter_options, call: *const qr_call_options, out_adapter: *mut *mut qr_adapter) -> *mut qr_status;
+
+    /// ```text
+    /// Has the session's runs from now on compute with an adapter, in place of the one before; waits until the runs that
+    /// were submitted have ended. A clone that is made of the session has it too. What the session keeps as state stays.
+    /// @param session  borrows.
+    /// @param adapter  borrows: kept alive by the session; several sessions may have it. NULL: none is applied any more.
+    /// @thread  [exclusive:session]
+    /// @errors  FAILED_PRECONDITION (no weight may change), INVALID_ARGUMENT (opened for a session of other weights)
+    /// @since   0.3
+    /// ```
+    pub fn qr_session_set_adapter(session: *mut qr_session, adapter: *mut qr_adapter) -> *mut qr_status;
+
+    /// ```text
+    /// Lets go of an adapter; sessions that it is applied to keep it. Accepts NULL.
+    /// @param adapter  takes.
+    /// @thread  [exclusive:adapter]
+    /// @errors  none
+    /// @since   0.3
+    /// ```
+    pub fn qr_adapter_destroy(adapter: *mut qr_adapter);
 }
 
 /// Sizes and offsets as tests/abi/abi.txt has them: another layout does not compile.
@@ -2011,4 +2069,9 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_state_info, dims) == 48);
     assert!(core::mem::offset_of!(qr_state_info, capacity) == 112);
     assert!(core::mem::offset_of!(qr_state_info, bytes) == 120);
+    assert!(size_of::<qr_adapter_options>() == 16);
+    assert!(core::mem::offset_of!(qr_adapter_options, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_adapter_options, reserved) == 4);
+    assert!(core::mem::offset_of!(qr_adapter_options, alpha) == 8);
+    assert!(core::mem::offset_of!(qr_adapter_options, strength) == 12);
 };

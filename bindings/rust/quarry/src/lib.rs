@@ -19,6 +19,7 @@
 //! self`; everything else takes `&self` and may be called from any thread.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+mod adapter;
 mod error;
 #[cfg(feature = "generate")]
 mod generate;
@@ -36,6 +37,7 @@ mod state;
 mod target;
 mod tensor;
 
+pub use adapter::Adapter;
 pub use error::{Code, Error, Result};
 #[cfg(feature = "generate")]
 pub use generate::{End, Generator, GeneratorOptions, Sequence};
