@@ -82,6 +82,15 @@ Status name_backend(const OptionSet &options, std::string_view *backend) {
   return {};
 }
 
+// What becomes of the graph before a backend has it.
+void read_part(const OptionSet &options, Settings &settings) {
+  split_list(options.in_force("graph.head"), settings.part.head);
+  split_list(options.in_force("graph.tail"), settings.part.tail);
+  split_list(options.in_force("graph.watch"), settings.part.watch);
+  split_list(options.in_force("adapter.targets"), settings.part.adapters);
+  settings.part.adapter_rank = number(options.in_force("adapter.rank"));
+}
+
 }  // namespace
 
 Result<Settings> resolve_settings(const OptionSet *options) {
@@ -98,11 +107,7 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   settings.state_capacity = number(options->in_force("state.capacity"));
   settings.state_window = number(options->in_force("state.window"));
   settings.state_sink = number(options->in_force("state.sink"));
-  split_list(options->in_force("graph.head"), settings.part.head);
-  split_list(options->in_force("graph.tail"), settings.part.tail);
-  split_list(options->in_force("graph.watch"), settings.part.watch);
-  split_list(options->in_force("adapter.targets"), settings.part.adapters);
-  settings.part.adapter_rank = number(options->in_force("adapter.rank"));
+  read_part(*options, settings);
   settings.pool.workers = number(options->in_force("threads"));
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
