@@ -13,7 +13,7 @@ from onnx import TensorProto as T
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from decoders import Network, decoder  # noqa: E402
+from decoders import Network, attention_decoder, decoder  # noqa: E402
 from ort_session import make_session  # noqa: E402
 from program import build, check, finish, new_folder, require, run, shared  # noqa: E402
 
@@ -140,6 +140,15 @@ if any(device["usable"] for one in json.loads(run("doctor", "--json").stdout)["b
     compare("window", path, [rng.integers(0, 40, (1, count)) for count in (5, 1, 4, 1, 1)], "-O", "state.capacity=16", backends=("gpu",), window=(2, 5))
 else:
     print("   on gpu: skipped, there is no device")
+# What Attention keeps lies where it stays: behind the first run no step copies all of it.
+attention, tokens = attention_decoder(Network(folder, rng), "attention"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 2, 1)]
+compare("attention", attention, tokens)
+by_plans("attention_lengths", attention, [rng.integers(0, 40, (1, count)) for count in [5] + 80 * [1]], 10)
+profile = os.path.join(folder, "attention.csv")
+check("attention, profiled", run("run", attention, "--state", "auto", f"--profile={profile}", *(os.path.join(folder, f"attention_{index}.npy") for index in range(5))), 0)
+with open(profile, encoding="utf-8") as file:
+    copies = [line for line in file if ",output,node,Copy," in line]
+require("copies of a cache", len(copies) == 2, copies)
 check("no pairs", run("run", os.path.join(folder, "decoder.onnx"), "--state", "input_ids:logits", ids), 3, "QR-R0021")
 compare("halves", decoder(Network(folder, rng), "halves", half=True), pieces, tolerance=5e-3)
 for kind in ("GRU", "LSTM"):

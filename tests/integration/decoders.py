@@ -28,10 +28,10 @@ class Network:
         self.nodes.append(h.make_node(op, list(inputs), made, **attributes))
         return made[0]
 
-    def save(self, name, inputs, outputs):
+    def save(self, name, inputs, outputs, opset=17):
         graph = h.make_graph(self.nodes, name, [h.make_tensor_value_info(n, t, s) for n, t, s in inputs],
                              [h.make_tensor_value_info(n, t, s) for n, t, s in outputs], self.initializers)
-        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=9)
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)], ir_version=9 if opset < 22 else 10)
         onnx.checker.check_model(model)
         path = os.path.join(self.folder, name + ".onnx")
         onnx.save(model, path)
@@ -89,6 +89,19 @@ def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
     outputs = [("logits", T.FLOAT, [1, tokens, words])]
     outputs += [(f"present.0.{kv}", T.FLOAT, cache(length if isinstance(length, int) else "total")) for kv in ("key", "value")]
     return n.save(name, inputs, outputs)
+
+
+def attention_decoder(n, name):
+    """A layer of ONNX's own Attention, of groups of heads, which makes the caches longer itself."""
+    heads, groups, size, words = 4, 2, 8, 40
+    x = n.node("Gather", n.weights(words, heads * size), "input_ids")
+    parts = [n.node("MatMul", x, n.weights(heads * size, count * size)) for count in (heads, groups, groups)]
+    y = n.node("Attention", *parts, "", "past_key_values.0.key", "past_key_values.0.value", outputs=["seen", "present.0.key", "present.0.value"], is_causal=1, q_num_heads=heads, kv_num_heads=groups)
+    n.node("MatMul", n.node("Add", x, n.node("MatMul", y, n.weights(heads * size, heads * size))), n.weights(heads * size, words), outputs=["logits"])
+    cache = lambda dim: [1, groups, dim, size]
+    inputs = [("input_ids", T.INT64, [1, "seq"])] + [(f"past_key_values.0.{kv}", T.FLOAT, cache("past_sequence_length")) for kv in ("key", "value")]
+    outputs = [("logits", T.FLOAT, [1, "seq", words])] + [(f"present.0.{kv}", T.FLOAT, cache("total")) for kv in ("key", "value")]
+    return n.save(name, inputs, outputs, opset=23)
 
 
 def batched_decoder(n, name):

@@ -67,9 +67,17 @@ void Lowering::define_appended(const Appended &appended) {
   blocks_.push_back({appended.output, sliced(block, appended.axis, 0, tensor(out).shape[appended.axis])});
 }
 
+// (A decomposed operator gives its outputs by Identity.)
 const View *Lowering::block_of(std::int32_t id) const {
-  for (const auto &[output, block] : blocks_)
-    if (graph_.outputs[output] == id) return &block;
+  for (const auto &[output, block] : blocks_) {
+    std::int32_t made = graph_.outputs[output];
+    for (std::int32_t maker; made != id && (maker = uses_.maker(made)) >= 0;) {
+      const qir::Node &node = graph_.nodes[index_of(maker)];
+      if (node.op != qir::Op::Identity) break;
+      made = node.inputs[0];
+    }
+    if (made == id) return &block;
+  }
   return nullptr;
 }
 
