@@ -2,6 +2,7 @@
 #include "backends/dynamic/dynamic_region.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/host_environment.h"
@@ -157,11 +158,11 @@ bool Execution::Planned::serves(const Vector<qir::Shape> &wanted, std::int64_t *
   return *longer >= 0 && *longer <= most;
 }
 
-// `join`: it may be made one of many lengths.
+// `join`: it may be one of many lengths.
 Result<PlannedRun *> Execution::plan_for(const Vector<qir::Shape> &shapes, bool join) {
   std::int64_t longer = 0;
-  const auto found =
-      std::ranges::find_if(plans_, [&](const Planned &planned) { return planned.serves(shapes, &longer); });
+  const auto found = std::ranges::find_if(
+      plans_, [&](const Planned &planned) { return (join || !planned.lengths) && planned.serves(shapes, &longer); });
   if (found != plans_.end()) {
     std::rotate(found, found + 1, plans_.end());
     Planned &planned = plans_.back();

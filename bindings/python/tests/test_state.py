@@ -40,6 +40,17 @@ def test_a_window_slides_over_it(backend):
     assert session.state.dropped == 0
 
 
+def test_a_profile_has_the_shapes_of_its_run():
+    session = quarry.Session(quarry.Model(model()), state="past:present", state__capacity=100)
+    given = {"x": rows(1, 0), "h": np.zeros((2, 4), np.float32)}
+    for _ in range(7):  # of which one plan serves most, and the lengths behind them
+        session.run(given)
+    profile = quarry.Profile()
+    session.run(given, profile=profile)
+    shapes = [event.attributes["shapes"] for event in profile if event.op == "MatMul"]
+    assert shapes and all("2x4x8" in one for one in shapes)
+
+
 @pytest.mark.parametrize("backend", ["cpu", "cpu-reference"])
 def test_what_runs_leave(backend):
     session = quarry.Session(quarry.Model(model()), backend=backend, state="auto", state__capacity=8)
