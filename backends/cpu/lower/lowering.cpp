@@ -67,7 +67,7 @@ void Lowering::define_appended(const Appended &appended) {
   blocks_.push_back({appended.output, sliced(block, appended.axis, 0, tensor(out).shape[appended.axis])});
 }
 
-// (An operator that passes decompose gives its outputs by Identity.)
+// (A decomposed operator gives its outputs by Identity.)
 const View *Lowering::block_of(std::int32_t id) const {
   for (const auto &[output, block] : blocks_) {
     std::int32_t made = graph_.outputs[output];
