@@ -20,7 +20,7 @@ impl Session<'_> {
     /// Reads an adapter (safetensors or ONNX) for this session, its clones, and others of the same weights. `alpha`: lora_alpha; None: as
     /// adapter_config.json beside the file, or its metadata, say. `strength` scales the adapter once more.
     pub fn open_adapter(&self, source: Source<'_, '_>, alpha: Option<f32>, strength: f32, call: Call<'_>) -> Result<Adapter> {
-        let how = sys::qr_adapter_options { alpha: alpha.unwrap_or(0.0), strength, ..sys::qr_adapter_options::INIT };
+        let how = sys::qr_adapter_options { struct_size: size_of::<sys::qr_adapter_options>() as u32, reserved: 0, alpha: alpha.unwrap_or(0.0), strength };
         // SAFETY: [thread-safe]; everything lives until the call returns.
         let open = |from, call| Handle::make(|out| unsafe { sys::qr_adapter_open(self.get(), from, &how, call, out) });
         source.with(|from| call.with(|call| open(from, call))).map(Adapter)
