@@ -77,7 +77,7 @@ with open(os.path.join(root, "tests", "capi", "decoder_model.h"), encoding="utf-
 tried = 0
 for command in commands:
     for line in examples[command]:
-        if "tokenizer.json" in line:  # check_tokenizer.py has one, where cargo is
+        if "tokenizer.json" in line or "calls.qrec" in line:  # check_tokenizer.py has one, where cargo is, and check_htp_record.py, where Qualcomm's libraries are
             continue
         # Where a folder of the user's own or one tensor's name is meant, it is put in.
         typed = line.replace("~/.local/share/bash-completion/completions/quarry", "completion").replace("TENSOR", "r1").replace("quarry ", f"'{quarry}' ")
