@@ -199,7 +199,7 @@ def piece(page, language, number, code):
 
 # ---- lines of the program's
 # Files of these names are there; others are made by their ending.
-DOES_NOT_RUN_HERE = re.compile(r"htp|gpu|\bfoo\b|yolox|squeezenet|MODEL|\bDIR\b|--target|COMMAND|ID\b|\.\.\.|--mean 0\.485|--resize 256|_ctx")
+DOES_NOT_RUN_HERE = re.compile(r"htp|gpu|adapter|calls\.qrec|\bfoo\b|yolox|squeezenet|MODEL|\bDIR\b|--target|COMMAND|ID\b|\.\.\.|--mean 0\.485|--resize 256|_ctx")
 # What a line says whose words are wrong, whatever there is on this machine.
 WRONG_WORDS = re.compile(r"expected a flag|expected a subcommand|too many, expected|did you mean|QR-C0101|expected it once|expected KEY=VALUE|found no value")
 
