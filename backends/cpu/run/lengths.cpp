@@ -19,6 +19,7 @@ bool equal(const qir::Bytes &a, const qir::Bytes &b) {
 // As numbers of 32 bits. (One of 64 bits is two, where the lower does not carry; an f32 that counts goes along evenly
 // between two powers of two.)
 bool LengthNumbers::words(const Places &places, std::size_t bytes) {
+  if (bytes == 0) return true;  // (a list of none has no address)
   bool same = true;
   for (std::size_t i = 1; i < samples_.size(); ++i) same &= std::memcmp(places[i], places[0], bytes) == 0;
   if (same) return true;
