@@ -378,7 +378,7 @@ TEST_CASE("a compilation that hangs ends by abort, where the library has signals
 TEST_CASE("a load that hangs ends by abort and by deadline, where the library has signals") {
   const Standin standin;
   qr::Runtime runtime;
-  const std::string text = relu_model(), path = "/tmp/quarry-standin-load.qrm";
+  const std::string text = relu_model(), path = "/tmp/quarry-standin-load-" + std::to_string(getpid()) + ".qrm";
   const qr::Options given = options(runtime);
   qr::Model(runtime, text.data(), text.size()).compile(path.c_str(), &given);
   const qr::Model model(runtime, path.c_str());

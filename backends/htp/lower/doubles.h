@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f64 inside a graph as f32: the device computes in f16 either way. Inputs and outputs keep their type, and are
-// refused.
+// f64 inside a graph as f32: the device computes in f16 either way. Inputs and outputs keep their type: the host
+// converts them.
 #pragma once
 
 #include "backends/htp/program/io_binding.h"
