@@ -34,6 +34,11 @@ struct OptionRow {
   bool changes_at_run_time = false;
   std::uint32_t applies = 0;  // QR_PLUGIN_OPTION_*; 0: not stated
   String key, values, default_value, help;
+
+  // It lists machines, each of which is compiled for: a context for each.
+  bool names_machines() const noexcept { return (applies & QR_PLUGIN_OPTION_TARGET) && values == "list"; }
+  // It has one value, or one for each of those machines.
+  bool is_for_each_machine() const noexcept { return values.starts_with("each "); }
 };
 
 struct Verdict {

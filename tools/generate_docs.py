@@ -84,19 +84,19 @@ def htp_document():
     out = ["# Qualcomm's HTP document, row by row", "",
            "What the document of the HTP backend and the newest release of ONNX Runtime's QNN provider have, and what becomes of it here. *Works here*: on the emulator, tested. *By the interface*: "
            "the calls and structures that it states, tested on a stand-in for the libraries; the emulator refuses it or has nothing to show. *Refused*: an error with the reason. "
-           "This page is made from `backends/htp/document.tsv` by `tools/generate_docs.py`; a key of the provider's library that is not in it fails a test. [Options](htp/options.md) says more of each option.", ""]
+           "This page is made from `backends/htp/document.tsv` by `tools/generate_docs.py`; a key of the provider's library that is not in it fails a test, and so does a row without one. [Options](htp/options.md) says more of each option.", ""]
     section = None
     for number, line in enumerate(open(os.path.join(root, "backends/htp/document.tsv"), encoding="utf-8"), 1):
         if line.startswith("#"):
             continue
         cells = line.rstrip("\n").split("\t")
-        if len(cells) != 4 or not all(cells) or cells[2] not in STATES:
-            sys.exit(f"backends/htp/document.tsv, line {number}: found {len(cells)} cells and state '{cells[2] if len(cells) > 2 else ''}', expected section, key, one of {', '.join(STATES)}, and how")
+        if len(cells) != 5 or not all(cells[:4]) or cells[2] not in STATES:
+            sys.exit(f"backends/htp/document.tsv, line {number}: found {len(cells)} cells and state '{cells[2] if len(cells) > 2 else ''}', expected section, key, one of {', '.join(STATES)}, how, and its test")
         if cells[0] != section:
             section = cells[0]
-            out += [f"## {section}", "", "| what | | how |", "|---|---|---|"] if out[-1] == "" else ["", f"## {section}", "", "| what | | how |", "|---|---|---|"]
+            out += [f"## {section}", "", "| what | | how | tested by |", "|---|---|---|---|"] if out[-1] == "" else ["", f"## {section}", "", "| what | | how | tested by |", "|---|---|---|---|"]
         word = lambda text: re.sub(r"(?<![\w`])([a-z]\w*[_.]\w+[\w.]*|[A-Z]+_[A-Z_0-9]+)(?![\w`(])", r"`\1`", text)
-        out.append(f"| {word(cells[1])} | {STATES[cells[2]]} | {word(cells[3])} |")
+        out.append(f"| {word(cells[1])} | {STATES[cells[2]]} | {word(cells[3])} | {cells[4].partition(':')[0].rpartition('/')[2]} |")
     return "\n".join(out) + "\n"
 
 

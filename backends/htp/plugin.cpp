@@ -17,6 +17,7 @@
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/program/grade.h"
 #include "backends/htp/program/inspect.h"
+#include "backends/htp/program/metadata.h"
 #include "backends/htp/qnn/library_file.h"
 #include "backends/htp/qnn/recording.h"
 #include "backends/htp/run/shared_memory.h"
@@ -451,6 +452,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     for (const htp::Blob &part : blob.parts) loading.parts.push_back(binary(part));
     loading.host = &backend->allocator.host();
     loading.stop = request->signal ? &stop : nullptr;
+    const qr_load_request known = plugin::incoming(*request);
+    if (known.graphs) loading.wanted.assign(known.graphs, known.graphs + known.graph_count);
     QR_ASSIGN_OR_RETURN(Unique<htp::LoadedContext> loaded,
                         htp::LoadedContext::load(std::move(engine), std::move(blob), std::move(loading)));
     if (stop.stopped()) return stop.status("load");

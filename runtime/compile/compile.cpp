@@ -181,35 +181,62 @@ Vector<qir::Shape> shapes_of(const Vector<qir::Tensor> &tensors) {
   return shapes;
 }
 
-// The machines that an option names with commas between, each of which is compiled for.
+// The machines that an option names with commas between, each of which is compiled for, and beside it what other
+// options say of each.
 struct Targets {
-  qr_plugin_option *option = nullptr;
-  Vector<std::string_view> values;  // empty: no option lists any
-  void set(const CompileJob &, std::size_t index) const noexcept { option->value = plugin_string(values[index]); }
+  struct List {
+    qr_plugin_option *option;
+    Vector<std::string_view> values;
+  };
+  Vector<List> lists;  // the first names the machines; all have as many values
+  std::size_t count() const noexcept { return lists.empty() ? 0 : lists[0].values.size(); }
+  std::string_view name(std::size_t index) const noexcept { return lists[0].values[index]; }
+  void set(std::size_t index) const noexcept {
+    for (const List &list : lists) list.option->value = plugin_string(list.values[index]);
+  }
 };
+
+Status uneven(const Targets::List &list, const Targets &targets) {
+  const String key = printable(text_of(list.option->key));
+  return Status::errorf(ErrorId::option_conflict, "option %s: found %zu values, expected %s", key, list.values.size(),
+                        targets.lists.empty()
+                            ? String("one, for one machine")
+                            : format("one, or one for each of the %zu machines of option %s", targets.count(),
+                                     printable(text_of(targets.lists[0].option->key))))
+      .with("option", key);
+}
 
 Result<Targets> targets_of(CompileJob &job) {
   Targets out;
+  Vector<Targets::List> beside;
   for (qr_plugin_option &option : job.plugin_options.own) {
     const loader::OptionRow *const row = job.plugin->find_option(text_of(option.key));
-    if (!row || !(row->applies & QR_PLUGIN_OPTION_TARGET) || row->values != "list") continue;
-    Vector<std::string_view> values;
-    split_list(text_of(option.value), values);
-    if (values.size() < 2) continue;
-    if (out.option)
+    if (!row || !(row->names_machines() || row->is_for_each_machine())) continue;
+    Targets::List list{&option, {}};
+    split_list(text_of(option.value), list.values);
+    if (list.values.size() < 2) continue;
+    if (row->is_for_each_machine()) {
+      beside.push_back(std::move(list));
+      continue;
+    }
+    if (!out.lists.empty())
       return Status::errorf(ErrorId::option_conflict, "options %s and %s: both list machines, expected one that does",
-                            printable(text_of(out.option->key)), printable(row->key))
+                            printable(text_of(out.lists[0].option->key)), printable(row->key))
           .with("option", row->key);
     if (job.use == DeviceUse::Run && job.settings.write_context)
       return Status::hinted(ErrorId::option_conflict, "compile to one .qrm for all of them",
                             "option %s: found %zu machines with ep.context_enable, which writes what this session "
                             "runs, expected one",
-                            printable(row->key), values.size())
+                            printable(row->key), list.values.size())
           .with("option", row->key);
-    if (job.use == DeviceUse::Run) values.resize(1);
-    out.option = &option;
-    out.values = std::move(values);
+    out.lists.push_back(std::move(list));
   }
+  for (Targets::List &list : beside) {
+    if (list.values.size() != out.count()) return uneven(list, out);
+    out.lists.push_back(std::move(list));
+  }
+  if (job.use == DeviceUse::Run)
+    for (Targets::List &list : out.lists) list.values.resize(1);
   return out;
 }
 
@@ -272,13 +299,13 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
   Vector<qir::Outline> graphs;
   QR_RETURN_IF_ERROR(out->import(job, graphs));
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
-  for (std::size_t i = 0; i < targets.values.size(); ++i) {
-    targets.set(job, i);
+  for (std::size_t i = 0; i < targets.count(); ++i) {
+    targets.set(i);
     Status status = out->compile_target(job, graphs);
-    if (!status.ok() && targets.values.size() > 1) status.with("target", targets.values[i]);
+    if (!status.ok() && targets.count() > 1) status.with("target", targets.name(i));
     QR_RETURN_IF_ERROR(std::move(status));
   }
-  if (targets.values.empty()) QR_RETURN_IF_ERROR(out->compile_target(job, graphs));
+  if (targets.count() == 0) QR_RETURN_IF_ERROR(out->compile_target(job, graphs));
   return out;
 }
 
@@ -336,12 +363,12 @@ Result<Vector<Ref<CompiledModel>>> CompiledModel::make_together(Vector<Unique<Co
     QR_RETURN_IF_ERROR(out[i]->import(*jobs[i], graphs[i]));
     QR_ASSIGN_OR_RETURN(Targets of_model, targets_of(*jobs[i]));
     targets.push_back(std::move(of_model));
-    out[i]->targets_.reserve(targets[i].values.size() + 1);  // the others point into those of the first
+    out[i]->targets_.reserve(targets[i].count() + 1);  // the others point into those of the first
   }
   for (std::uint32_t g = 0; g < graphs[0].size(); ++g) of_first.push_back(g);
-  for (std::size_t t = 0; t < std::max<std::size_t>(1, targets[0].values.size()); ++t) {
+  for (std::size_t t = 0; t < std::max<std::size_t>(1, targets[0].count()); ++t) {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      if (!targets[i].values.empty()) targets[i].set(*jobs[i], t);
+      if (targets[i].count() > 0) targets[i].set(t);
       QR_ASSIGN_OR_RETURN(CompiledTarget made, out[i]->check_target(*jobs[i], graphs[i]));
       made.programs.emplace_back();
       out[i]->targets_.push_back(std::move(made));
@@ -452,13 +479,13 @@ Result<String> check_report(CompileJob &job) {
   QR_ASSIGN_OR_RETURN(const Vector<qir::Outline> graphs, read_all(job, *portable_graphs));
   Vector<Vector<loader::Verdict>> verdicts;
   QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
-  if (targets.values.empty()) QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, verdicts));
-  for (std::size_t i = 0; i < targets.values.size(); ++i) {
-    targets.set(job, i);
+  if (targets.count() == 0) QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, verdicts));
+  for (std::size_t i = 0; i < targets.count(); ++i) {
+    targets.set(i);
     Vector<Vector<loader::Verdict>> here;
     QR_RETURN_IF_ERROR(check_nodes(job, *portable_graphs, graphs, here));
     if (i == 0) verdicts = std::move(here);
-    else add_refusals(verdicts, here, targets.values[i]);
+    else add_refusals(verdicts, here, targets.name(i));
   }
   std::uint64_t supported = 0, refused = 0;
   for (const auto &of_graph : verdicts)

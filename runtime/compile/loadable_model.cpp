@@ -88,9 +88,12 @@ void log_session(const CompileJob &job, const String &what, std::int32_t level =
 
 bool shapes_programs(const loader::OptionRow &row) noexcept { return row.applies & QR_PLUGIN_OPTION_COMPILE; }
 
-// The backend itself says, in its grade, whether a context is for one of them: a machine may have several names.
-bool lists_machines(const loader::OptionRow &row) noexcept {
-  return (row.applies & QR_PLUGIN_OPTION_TARGET) && row.values == "list";
+// What is asked for in general, or for the machine of the context, which of several is not known here.
+bool is_asked(const loader::OptionRow &row, std::string_view asked, std::string_view had) {
+  if (!row.is_for_each_machine()) return asked == had;
+  Vector<std::string_view> values;
+  split_list(asked, values);
+  return std::ranges::find(values, had) != values.end();
 }
 
 // What a context was compiled with; a key that its plugin did not have yet had the default.
@@ -107,9 +110,10 @@ bool is_given(const CompileJob &job, std::string_view key) {
 Vector<CompileOption> other_options(const CompileJob &job, const qrm::ContextInfo &context) {
   Vector<CompileOption> out;
   for (const loader::OptionRow &row : job.plugin->options()) {
-    if (!shapes_programs(row) || !is_given(job, row.key) || lists_machines(row)) continue;
+    // Whether a context is for a machine that is named the backend says in its grade: one may have several names.
+    if (!shapes_programs(row) || !is_given(job, row.key) || row.names_machines()) continue;
     const std::string_view asked = job.options->values().find(row.key)->second;
-    if (asked != option_of(context, row)) out.push_back({row.key, String(asked)});
+    if (!is_asked(row, asked, option_of(context, row))) out.push_back({row.key, String(asked)});
   }
   return out;
 }

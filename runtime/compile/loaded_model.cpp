@@ -134,6 +134,10 @@ Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableMod
     request.group = plugin_string(job.settings.group);
     request.progress = &progress;
     request.profile = phase.plugin_sink();
+    Vector<std::uint64_t> wanted;
+    for (std::uint64_t g = 0; g < program.graphs.size(); ++g)
+      if (program.graphs[g].index != qrm::kOtherNetwork) wanted.push_back(g);
+    if (wanted.size() < program.graphs.size()) request.graphs = wanted.data(), request.graph_count = wanted.size();
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, job.plugin->load(request));
     QR_RETURN_IF_ERROR(job.progress.status());
     for (std::uint32_t g = 0; g < program.graphs.size(); ++g) {

@@ -54,6 +54,17 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
     return bad_value(key, value, "items with one comma between");
   }
 
+  constexpr std::string_view kEach = "each ";
+  if (values.starts_with(kEach)) {
+    values.remove_prefix(kEach.size());
+    Status status;
+    any_part(value, ',', [&](std::string_view part) {
+      status = check_option_value(key, values, part);
+      return !status.ok();
+    });
+    return status;
+  }
+
   constexpr std::string_view kInteger = "integer ";
   if (values.starts_with(kInteger)) {
     const std::string_view range = values.substr(kInteger.size());

@@ -261,6 +261,11 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     return Status::errorf(ErrorId::option_not_at_run_time, "option %s: it cannot change while the session lives",
                           printable(key))
         .with("option", key);
+  if (key == "kvcache_rewind") {  // ONNX Runtime's provider has it of its pipelines' caches
+    if (!state_) return Status::error(ErrorId::no_state, "option kvcache_rewind: the session keeps no state");
+    if (value == "0") state_->reset();
+    return {};
+  }
   core_->runtime().log().write(
       QR_LOG_INFO, "options",
       format("option %s is not one of backend %s: it has no effect", printable(key), plugin.id()));

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from program import build, check, environment, finish, model, new_folder, require, run
+from program import build, check, environment, finish, model, new_folder, require, root, run
 
 folder = new_folder()
 environment["QUARRY_QNN_PATH"] = os.path.abspath(sys.argv[3])
@@ -35,6 +35,17 @@ for options, soc in ((("htp_arch=75",), "SM8650"), (("htp_arch=75", "device_id=0
     result = check("nothing to report", compiled(*options, soc=soc), 0, "for " + ("SM8750" if soc == "0" else "SM8650"))
     require("nothing is reported where options agree", "warning" not in result.stderr, result.stderr)
 check("several SoCs before htp_arch", compiled("htp_arch=73", soc="SM8550,SM8650"), 0, "htp_arch=73 is not that of SM8650", told)
+# One value, or one for each SoC.
+check("VTCM of each SoC", compiled("vtcm_mb=2,4", "htp_arch=73,75", soc="SM8550,SM8650"), 0)
+found = json.loads(check("in its container", run("inspect", container, "--json"), 0).stdout)["contexts"]
+require("each has its own", [(c["options"]["soc_model"], c["options"]["vtcm_mb"], c["options"]["htp_arch"]) for c in found] == [("SM8550", "2", "73"), ("SM8650", "4", "75")], found)
+require("of which the library knows", [g["vtcm_bytes"] >> 20 for c in found for p in c["programs"] for g in p["about"]["graphs"]] == [2, 4], found)
+check("asked for as one of them", run("run", container, "--backend", "htp", "--zeros", "-v", "-O", "soc_model=SM8650", "-O", "vtcm_mb=4"), 0)
+check("too few", compiled("vtcm_mb=2,4", soc="SM8550,SM8650,SM8750"), 3, "option vtcm_mb: found 2 values", "one for each of the 3 machines of option soc_model")
+check("too many", compiled("htp_arch=73,75", soc="SM8550"), 3, "option htp_arch: found 2 values, expected one, for one machine")
+check("one that is too much for its SoC", compiled("vtcm_mb=2,9", soc="SM8550,SM8650"), 3, "option vtcm_mb: found 9 for SM8650")
+check("none of the values", compiled("vtcm_mb=2,x", soc="SM8550,SM8650"), 3, 'option vtcm_mb: found "x"', "an integer from 0 to 1024")
+check("none of the words", compiled("htp_arch=73,74", soc="SM8550,SM8650"), 3, 'option htp_arch: found "74"')
 check("a device that is not there, whatever the SoC", compiled("htp_arch=75", "device_id=1"), 3, "found 1 devices", "device_id 1")
 
 # ---- the library's trace: where the option says, and nowhere else
@@ -91,10 +102,13 @@ check("a folder that is not there", compiled("dump_json_qnn_graph=1", "json_qnn_
 
 # ---- what is refused, and why
 for option, reason in (("enable_htp_monolithic_lstm=1", "unrolled"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
+                       ("htp_graph_splitting_num_prepare_threads=2", "as a whole"), ("op_affinity=a.json", "quarry cut"), ("genie_log_level=info", "a state of the session"),
                        ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
                        ("ep.context_model_external_initializers_file_name=a.bin", "scales and zero points alone")):
     key = option.split("=")[0]
     check("refused: " + key, compiled(option), 3, "option " + key, "does not do", reason, "leave the option out")
+for value in "01":
+    check("a session loads what was compiled in any case", compiled("enable_htp_prepare_and_load=" + value), 0)
 check("a package that is not there: the library's word", compiled("op_packages=MyOp:/nowhere/libmine.so:Mine"), 3, "backendRegisterOpPackage", "/nowhere/libmine.so", "4005")
 check("compile", compiled(), 0)
 check("a package that is not there, where is loaded", run("run", container, "--backend", "htp", "--zeros", "-O", "context.recompile=never", "-O", "op_packages=MyOp:/nowhere/libmine.so:Mine"), 3,
@@ -123,6 +137,15 @@ require("the provider's library has keys", len(keys) > 55, sorted(keys))
 require("each is in backends/htp/document.tsv", not keys - told, sorted(keys - told))
 known = {row["key"] for row in json.loads(run("options", "--json").stdout)} if not keys - told else set()
 unknown = {key for key in keys if key not in known}
+missing = []
+for section, key, state, how, test in table:  # a row that works has a test: on the emulator where that is said, else on the stand-in
+    file, _, said = test.partition(":")
+    if not test and state in ("refused", "own"):
+        continue
+    with open(os.path.join(root, file or "."), encoding="utf-8") as source:
+        if said not in source.read() or not said or (state == "here" and re.search(r"test_htp_(?!real)", file)):
+            missing.append((key, state, test))
+require("each row has its test", not missing, missing)
 refused = {key.strip() for row in table if row[2] == "refused" for key in row[1].split(",")}
 require("what is no option is called refused", unknown <= refused, sorted(unknown - refused))
 finish()

@@ -4,6 +4,7 @@
 check_htp_run.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES
 """
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -51,12 +52,30 @@ config = os.path.join(folder, "config.json")
 with open(config, "w") as file:
     file.write('{"graphs": [{"vtcm_mb": 2, "hvx_threads": 2, "O": 3, "dlbc": 1}], "devices": [{"soc_model": 69, "pd_session": "unsigned", "cores": [{"perf_profile": "burst"}]}]}')
 check("the file of backend extensions", run("compile", model, "--backend", "htp", "-O", "htp.config_file=" + config, "-o", other), 0, "SM8750")
+whole = {"graphs": [{"graph_names": ["g"], "vtcm_size": 2097152, "hvx_threads": 2, "O": 2, "dlbc": 1, "weights_packing": True, "num_cores": 1,
+                     "short_depth_conv_on_hmx_off": True, "fold_relu_activation_into_conv_off": True}],
+         "devices": [{"device_id": 0, "core_type": 0, "core_id": [0], "soc_model": 87, "dsp_arch": "v81", "pd_session": "unsigned", "use_client_context": False}],
+         "context": {"weight_sharing_enabled": False, "file_read_memory_budget_in_mb": 4, "lora_weight_sharing": False},
+         "graph_configs": [{"graph_name": "g", "graph_priority": "high_plus"}]}
+with open(config, "w") as file:
+    json.dump(whole, file)
+check("what a file of backend extensions may say", run("compile", model, "--backend", "htp", "-O", "htp.config_file=" + config, "-o", other), 0, "SM8850")
+check("it is in the binary", run("inspect", other), 0, "vtcm_bytes 2097152", "hvx_threads 2", "optimization 2")
+check("and such a context runs", run("run", other, "--backend", "htp", "-O", "htp.config_file=" + config, "--zeros"), 0)
+for key, value, error in (("slc_alloc_enable", 2, "0 or 1"), ("dlbc_weights", 1, None), ("slc_alloc_enable", 1, None)):
+    whole["graphs"][0][key] = value
+    with open(config, "w") as file:
+        json.dump(whole, file)
+    check("with " + key, run("compile", model, "--backend", "htp", "-O", "htp.config_file=" + config, "-o", other), *((3, key, error) if error else (0,)))
+    whole["graphs"][0].pop(key)
+check("which the emulator does not load", run("run", other, "--backend", "htp", "-O", "context.recompile=never", "--zeros"), 3, "graphRetrieve g", "6003", "compile without it")
 with open(config, "w") as file:
     file.write('{"graphs": [{"vtcm": 2}]}')
 check("a mistake in it", compiled("htp.config_file=" + config), 3, "line 1", "'vtcm' in graphs", "vtcm_mb")
 
 # ---- what loading and running takes, and what the emulator refuses
-for option in ("qnn_context_priority=low", "qnn_context_priority=high", "htp.file_read_memory_budget_mb=25", "disable_file_mapped_weights=1", "rpc_control_latency=100",
+for option in ("qnn_context_priority=low", "qnn_context_priority=normal_low", "qnn_context_priority=normal", "qnn_context_priority=normal_high", "qnn_context_priority=high",
+               "qnn_context_priority=high_plus", "qnn_context_priority=critical", "qnn_context_priority=critical_plus", "htp_performance_mode=system_settings", "htp.file_read_memory_budget_mb=25", "disable_file_mapped_weights=1", "rpc_control_latency=100",
                "htp.rpc_polling_time=5000", "htp.adaptive_polling_time=5", "htp.hmx_timeout_us=1000", "htp.core_id=1", "ep.dynamic.workload_type=Efficient",
                "qnn.htp_perf_mode=high_performance", "qnn.htp_perf_mode_post_run=power_saver", "qnn.rpc_control_latency=50"):
     check("run with " + option, ran(option), 0)

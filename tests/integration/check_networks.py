@@ -113,6 +113,10 @@ for name, file, rows in (("a", "a", 1), ("a", "a", 4), ("b", "b", 1), ("other", 
     alone = output([at(file + ".onnx"), "--backend", "htp", "-O", soc[0], "--shape", f"n={rows}", at(f"x{rows}.npy")], f"htp {file} {rows} alone")
     together = output([at("htp.qrm"), "--backend", "htp", "-O", "model=" + name, at(f"x{rows}.npy")], f"htp {name} {rows}")
     require(f"htp: {name} of {rows} rows gives what it gives alone", alone == together, name)
+record = at("b.qrec")
+check("htp: a session of one network", run("run", at("htp.qrm"), "--backend", "htp", "-O", "model=b", "-O", "htp.record=" + record, at("x1.npy")), 0)
+calls = [one.get("function") for one in json.loads(check("htp: its calls", run("replay", record, "--list", "--json"), 0).stdout)["list"]]
+require("htp: loads its own graph alone", calls.count("graphRetrieve") == 1 and calls.count("contextCreateFromBinary") == 1, calls)
 check("htp: two machines", networks("htp", ["soc_model=SM8650,SM8750"], container="two.qrm"), 0)
 require("htp: a context for each", [c["target"] for c in of("b", "two.qrm")["contexts"]] == ["SM8650", "SM8750"], of("b", "two.qrm")["contexts"])
 check("htp: and the second runs", run("run", at("two.qrm"), "--backend", "htp", "-O", "model=b", "-O", "soc_model=SM8750", at("x1.npy")), 0)

@@ -147,6 +147,48 @@ TEST_CASE("the way to the device: latency, polling, the matrix unit") {
     CHECK_EQ(standin.count(vote), 1u);
 }
 
+TEST_CASE("votes for the matrix unit go with those for the vector unit, and with them again when they are lowered") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::pair<const char *, const char *> corners[] = {
+      {"turbo", "280,280,280"}, {"low_svs_d2", "134,134,134"}, {"disable", "0,0,0"}, {"max", "ffff,ffff,ffff"}};
+  for (const auto &[name, numbers] : corners) {
+    CAPTURE(name);
+    standin.begin_log();
+    qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"},
+                                         {"htp.hmx_corner", name},
+                                         {"htp.hmx_clock", "low"},
+                                         {"soc_model", "SM8650"}});
+    const std::string hmx = std::string("vote hmx pick_default=0 corners=") + numbers + " clock=1",
+                      as_ever = "vote hmx pick_default=1 corners=0,0,0 clock=0";
+    std::vector<std::string> expected = votes_of({"balanced"});
+    expected.push_back(hmx);
+    for (const std::string &vote : votes_of({"relaxed"})) expected.push_back(vote);
+    expected.push_back(as_ever);
+    CHECK_EQ(standin.lines("vote"), expected);
+  }
+  const auto refused = [&](Pairs options, const char *words) {
+    CHECK(says(failure([&] { session(runtime, options); }, QR_INVALID_ARGUMENT), {words}));
+  };
+  refused({{"htp.hmx_corner", "turbo"}}, "without htp_performance_mode");
+  refused({{"htp.sleep_disable", "1"}}, "without htp_performance_mode");
+  refused({{"htp.hmx_clock", "low"}, {"htp_performance_mode", "burst"}}, "nothing reads without htp.hmx_corner");
+  refused({{"htp.hmx_corner", "turbo"}, {"htp_performance_mode", "burst"}, {"soc_model", "SM8550"}},
+          "for SM8550 (43, v73), expected auto");
+}
+
+TEST_CASE("sleep is kept away in runs, and not between them") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"}, {"htp.sleep_disable", "1"}});
+  standin.begin_log();
+  CHECK(run(made));
+  const std::vector<std::string> votes = standin.lines("vote dcvs");
+  REQUIRE_EQ(votes.size(), 2u);
+  CHECK(votes[0].find("sleep_disable=1/1") != std::string::npos);
+  CHECK(votes[1].find("sleep_disable=1/0") != std::string::npos);
+}
+
 TEST_CASE("the folder of the processor's own libraries is put into its environment") {
   const Standin standin;
   qr::Runtime runtime;

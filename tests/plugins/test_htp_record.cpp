@@ -94,6 +94,7 @@ TEST_CASE("a call that failed says the same error again, and another library's i
 
 TEST_CASE("runs on the library's threads, contexts of a list and parts of a binary") {
   const Standin standin;
+  const std::string section = "/tmp/quarry-record-section-" + std::to_string(getpid()), list = section + ".txt";
   {
     qr::Runtime runtime;
     qr::Session queued = recorded(runtime, {{"queue_depth", "2"}});
@@ -105,11 +106,18 @@ TEST_CASE("runs on the library's threads, contexts of a list and parts of a bina
     CHECK(run(listed));
     qr::Session provided = recorded(runtime, {{"htp.data_provider", "1"}});
     CHECK(run(provided));
+    std::ofstream(section) << "some weights";
+    std::ofstream(list) << "test;" + section;
+    qr::Session updated = recorded(runtime, {{"htp.lora_sections", list}, {"htp.compatibility", "strict"}});
+    CHECK(run(updated));
   }
   standin.tell("fail=graphFinalize:1002:2:1");
   const Replayed alike;
   CHECK_EQ(alike.differing, 0u);
-  CHECK(alike.has("\"runs\": 5"));
+  CHECK(alike.has("\"runs\": 6"));
+  CHECK_EQ(standin.count("contextApplyBinarySection test section=1 version=1 memory=0 'some weights'"), 2u);
+  CHECK_EQ(standin.count("contextValidateBinary"), 2u);
+  unlink(section.c_str()), unlink(list.c_str());
   CHECK(standin.count("graphExecuteAsync") == 2);
   CHECK(standin.count("contextCreateFromBinaryListAsync") == 2);
 }
@@ -130,7 +138,7 @@ TEST_CASE("memory that is shared is in the record, and a replay has it as plain 
   standin.tell("fail=graphFinalize:1002:2:1");
   const Replayed alike;
   CHECK_EQ(alike.differing, 0u);
-  CHECK(alike.has("\"runs\": 6"));
+  CHECK(alike.has("\"runs\": 7"));
   INFO(alike.text);
   CHECK(alike.has("its tensors lie in plain memory here"));
   CHECK_EQ(standin.count("memRegister"), 0u);

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "backends/htp/qnn/function_table.h"
@@ -93,6 +95,19 @@ TEST_CASE("contexts that share, and binaries that are handed over otherwise") {
   qr::Session listed = session(runtime, {{"htp_share_resource_optimization", "1"}});
   CHECK_EQ(standin.count("contextCreateFromBinaryListAsync"), 1u);
   CHECK(standin.has("  context.custom 5=1,0"));
+  CHECK_EQ(standin.count("  context.custom 10="), 0u);  // the library's own choice
+  for (const auto &[type, line] : {std::pair("sequential_without_va", "  context.custom 10=1,0"),
+                                   std::pair("concurrent", "  context.custom 10=2,0")}) {
+    standin.begin_log();
+    session(runtime, {{"htp_share_resource_optimization", "1"}, {"htp.share_resources_type", type}});
+    CHECK(standin.has(line));
+  }
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.share_resources_type", "concurrent"}});
+                 },
+                 QR_INVALID_ARGUMENT),
+             {"nothing reads without htp_share_resource_optimization"}));
   qr::Session copied = session(runtime, {{"disable_file_mapped_weights", "1"}});
   CHECK((run(listed) && run(copied)));
 }
@@ -562,6 +577,35 @@ TEST_CASE("measured runs: the library's names and units") {
     CHECK_EQ(csv.find("Accelerator (critical path execute) time (cycles)=1000 cycles") != std::string::npos, lints);
     CHECK_EQ(csv.find("Wait (Scheduler) time=5 cycles; Overlap time=6 cycles") != std::string::npos, lints);
   }
+}
+
+TEST_CASE("objects of a trace are files, where there is a folder for them") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const std::string folder = "/tmp/quarry-standin-traces-" + std::to_string(getpid()), path = folder + "/run.csv";
+  std::filesystem::create_directory(folder);
+  const auto measured = [&](const std::string &to) {
+    {
+      qr::Session made = session(runtime, {{"profiling_level", "optrace"},
+                                           {"profiling_file_path", path},
+                                           {"htp.optrace", "1"},
+                                           {"htp.optrace_dir", to}});
+      CHECK(run(made));
+    }
+    std::ifstream file(path);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string csv = measured(folder);
+  const std::size_t at = csv.find("Trace=" + folder + "/graphExecute-");
+  REQUIRE(at != csv.npos);
+  std::ifstream file(csv.substr(at + 6, csv.find(".bin", at) + 4 - at - 6));
+  CHECK_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "a trace");
+  CHECK_EQ(standin.count("profileGetExtendedEventData version=1"), 1u);
+  standin.tell("fail=profileGetExtendedEventData:12000");
+  CHECK(measured(folder).find("Trace=12000") != std::string::npos);
+  standin.tell("");
+  CHECK(measured("/nowhere/at/all").find("Trace=htp.optrace_dir: ") != std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("200 times made, run and ended: memory stays") {

@@ -51,11 +51,6 @@ void make_names_unique(Vector<BlobGraph> &graphs) {
 
 }  // namespace
 
-bool is_raw_binary(std::span<const std::uint8_t> bytes) noexcept {
-  constexpr std::uint8_t kBegin[] = {0, 0, 0, 2, 0, 0, 0};  // and a small version
-  return bytes.size() > 16 && std::equal(std::begin(kBegin), std::end(kBegin), bytes.begin()) && bytes[7] < 16;
-}
-
 Result<RawBinary> read_raw_binary(const qnn::Library &library, std::span<const std::uint8_t> bytes,
                                   std::string_view file) {
   auto metadata = Metadata::read(library, bytes);

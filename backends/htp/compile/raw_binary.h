@@ -9,9 +9,6 @@
 
 namespace quarry::htp {
 
-// By its first bytes.
-bool is_raw_binary(std::span<const std::uint8_t> bytes) noexcept;
-
 struct RawBinary {
   Vector<std::uint8_t> model;  // ONNX, an EPContext node for each graph
   String about;                // JSON, as of a blob

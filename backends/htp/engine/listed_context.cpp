@@ -41,16 +41,21 @@ Result<qnn::Handle> ListedContext::wait() {
 }
 
 Result<qnn::Handle> ListedContext::create(Engine &engine, std::span<const std::uint8_t> binary, std::uint64_t graphs,
-                                          const qnn::ContextConfig **configs) {
+                                          const qnn::ContextConfig **configs, std::uint32_t type) {
   const qnn::Api &api = engine.api();
   if (!api.contextCreateFromBinaryListAsync)
     return qnn::slot_missing(engine.library(), "contextCreateFromBinaryListAsync", "htp_share_resource_optimization");
   qnn::HtpContextConfig share{};
   share.option = static_cast<std::uint32_t>(qnn::HtpContextOpt::ShareResources);
   share.flag = true;
-  qnn::ContextConfig of_list{};
-  of_list.option = qnn::ContextOpt::Custom, of_list.custom = &share;
-  const qnn::ContextConfig *list_configs[] = {&of_list, nullptr};
+  qnn::HtpContextConfig how{};
+  how.option = static_cast<std::uint32_t>(qnn::HtpContextOpt::ShareOptType);
+  how.kind = type;
+  qnn::ContextConfig of_list{}, kind_of_list{};
+  of_list.option = kind_of_list.option = qnn::ContextOpt::Custom;
+  of_list.custom = &share, kind_of_list.custom = &how;
+  // The first type is the library's own choice, and an older library does not know the configuration.
+  const qnn::ContextConfig *list_configs[] = {&of_list, type == 0 ? nullptr : &kind_of_list, nullptr};
   const auto made = std::allocate_shared<ListedContext>(Alloc<ListedContext>(), graphs + 1);
   engine.keep(made);
   qnn::CtxParams params{};

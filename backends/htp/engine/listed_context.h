@@ -20,9 +20,9 @@ class ListedContext {
   // `notices`: how many there will be.
   explicit ListedContext(std::uint64_t notices) : left_(notices) {}
 
-  // The engine owns it until every notice has come: the library has its address.
+  // The engine owns it until every notice has come: the library has its address. `type`: how contexts share.
   static Result<qnn::Handle> create(Engine &engine, std::span<const std::uint8_t> binary, std::uint64_t graphs,
-                                    const qnn::ContextConfig **configs);
+                                    const qnn::ContextConfig **configs, std::uint32_t type);
   // Whether no notice is to come.
   bool is_done() const;
   // What came when nobody waited any more; null: nothing.

@@ -36,6 +36,11 @@ Status check_list(const Vector<BlobTensor> &list, const qnn::Tensor *given, std:
 
 }  // namespace
 
+bool is_raw_binary(std::span<const std::uint8_t> bytes) noexcept {
+  constexpr std::uint8_t kBegin[] = {0, 0, 0, 2, 0, 0, 0};  // and a small version
+  return bytes.size() > 16 && std::equal(std::begin(kBegin), std::end(kBegin), bytes.begin()) && bytes[7] < 16;
+}
+
 Result<Unique<Metadata>> Metadata::read(const qnn::Library &library, std::span<const std::uint8_t> binary) {
   auto made = quarry::make_unique<Metadata>(library);
   qnn::LogLines lines;

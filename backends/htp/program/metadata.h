@@ -9,6 +9,9 @@
 
 namespace quarry::htp {
 
+// That bytes are a context binary of the library's, by the first of them.
+bool is_raw_binary(std::span<const std::uint8_t> bytes) noexcept;
+
 class Metadata {
  public:
   // The binary must be whole: its hash was found right, or it was just made. Borrowed for as long as the object lives.

@@ -200,6 +200,17 @@ struct Binary : Part {
     w.bytes(at<I>(arguments), at<I + 1>(arguments), true);
   }
 };
+struct SectionTaken : Part {
+  template <std::size_t I, class W, class T>
+  static void in(W &w, T &arguments) {
+    if constexpr (W::kReads) at<I>(arguments) = w.template one<qnn::CtxBuffer>();
+    qnn::CtxBuffer &buffer = *loose(at<I>(arguments));
+    const void *data = buffer.raw.data;
+    w.number(buffer.version), w.number(buffer.mem);
+    w.bytes(data, buffer.raw.bytes, true);
+    buffer.raw.data = const_cast<void *>(data);
+  }
+};
 struct SizeGiven : Given<qnn::BinSize> {
   template <std::size_t I, class T>
   static void out(Recorder &, Pen &pen, T &arguments) {
@@ -281,6 +292,13 @@ struct EventsGiven : Part {
       lens.number(recorded);
       if (i < *at<I + 1>(arguments)) replay.made_event(recorded, (*at<I>(arguments))[i]);
     }
+  }
+};
+struct EventObject : Part {
+  template <std::size_t I, class W, class T>
+  static void in(W &w, T &arguments) {
+    if constexpr (W::kReads) at<I>(arguments) = w.template one<qnn::ExtEventData>();
+    w.number(at<I>(arguments)->version);
   }
 };
 struct EventGiven : Given<qnn::EventData> {

@@ -7,6 +7,7 @@
 #include "backends/htp/program/binary_hash.h"
 #include "backends/htp/program/metadata.h"
 #include "backends/htp/run/profile.h"
+#include "backends/htp/run/sections.h"
 #include "base/os/path.h"
 
 namespace quarry::htp {
@@ -15,7 +16,20 @@ namespace {
 
 constexpr char kOther[] =
     "the binary may be of a newer library than the one here, or for another device: compile the model again";
+constexpr char kNoGraph[] =
+    "the emulator finds no graph in a binary that was compiled with slc_alloc_enable (htp.config_file): to run here, "
+    "compile without it";
 constexpr char kRefused[] = "the library's word on what was asked for counts: leave out the option that it refuses";
+
+}  // namespace
+
+namespace {
+
+// How contexts of a list share, as the library numbers it.
+std::uint32_t share_type(const Settings &settings) {
+  const std::string_view type = settings.text("htp.share_resources_type");
+  return type == "concurrent" ? 2 : type == "sequential_without_va" ? 1 : 0;
+}
 
 }  // namespace
 
@@ -69,6 +83,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
     QR_RETURN_IF_ERROR(metadata->check(graph));
     made->spill_bytes_ = std::max(made->spill_bytes_, graph.spill_bytes);
   }
+  QR_RETURN_IF_ERROR(check_power_wishes(made->settings(), made->engine_->soc()));
   Vector<std::string_view> names;
   for (const BlobGraph &graph : made->blob_.graphs) names.push_back(graph.name);
   QR_RETURN_IF_ERROR(check_switching(made->settings(), names));
@@ -101,6 +116,16 @@ Status LoadedContext::enter_group(ContextGroup &out) {
   return {};
 }
 
+// The graphs that are loaded, where others are not; empty: all. A context that sessions of several networks share has
+// them all.
+Vector<std::string_view> LoadedContext::chosen() const {
+  Vector<std::string_view> names = settings().all("file.enable_graphs");
+  if (!names.empty() || settings().flag("ep.share_ep_contexts")) return names;
+  for (const std::uint64_t index : request_.wanted)
+    if (index < blob_.graphs.size()) names.push_back(blob_.graphs[index].name);
+  return names;
+}
+
 Status LoadedContext::create_from_binary() {
   ContextGroup group;
   // From here until the group has its first context, or this one is made beside it: nobody else enters or ends it.
@@ -108,7 +133,8 @@ Status LoadedContext::create_from_binary() {
   if (settings().flag("enable_htp_spill_fill_buffer") || settings().flag("enable_vtcm_backup_buffer_sharing"))
     QR_RETURN_IF_ERROR(plugin::lock_or_stop(lock, "load"));
   QR_RETURN_IF_ERROR(enter_group(group));
-  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group, blob_.graphs.size());
+  const ContextConfigs::Graphs graphs{blob_.graphs.size(), chosen()};
+  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group, &graphs);
   return settings().flag("ep.share_ep_contexts") ? share_or_create(configs, group) : create_from_binary(configs, group);
 }
 
@@ -135,8 +161,23 @@ Status LoadedContext::share_or_create(ContextConfigs &configs, const ContextGrou
   return {};
 }
 
+// Whether the library too finds the binary to be made for this very device. The emulator has no answer.
+Status LoadedContext::validate(std::span<const std::uint8_t> binary) {
+  const qnn::Api &api = engine_->api();
+  if (settings().text("htp.compatibility") != "strict" || !api.contextValidateBinary) return {};
+  qnn::ContextConfig strict{};
+  strict.option = qnn::ContextOpt::BinaryCompat, strict.compat = 1;
+  const qnn::ContextConfig *list[] = {&strict, nullptr};
+  qnn::LogLines lines;
+  const qnn::Error error =
+      api.contextValidateBinary(engine_->backend(), engine_->device(), list, binary.data(), binary.size());
+  if (error == qnn::kOk || qnn::code_of(error) == qnn::Code::NotSupported) return {};
+  return qnn::call_failed("contextValidateBinary with htp.compatibility=strict", error, &lines, kOther);
+}
+
 Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextGroup &group) {
   const qnn::Api &api = engine_->api();
+  QR_RETURN_IF_ERROR(validate(request_.binary));
   std::span<const std::uint8_t> binary = request_.binary;
   Vector<std::uint8_t> copy;
   if (settings().flag("disable_file_mapped_weights")) {
@@ -147,11 +188,12 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
   const String with = configs.text().empty() ? String() : " with " + configs.text();
   if (settings().flag("htp_share_resource_optimization")) {
     const auto graphs = std::ranges::count_if(blob_.graphs, [](const BlobGraph &graph) { return graph.on_device; });
-    QR_ASSIGN_OR_RETURN(owner_->handle,
-                        ListedContext::create(*engine_, binary, static_cast<std::uint64_t>(graphs), configs.list()));
+    QR_ASSIGN_OR_RETURN(owner_->handle, ListedContext::create(*engine_, binary, static_cast<std::uint64_t>(graphs),
+                                                              configs.list(), share_type(settings())));
   } else {
     qnn::LogLines lines;
-    ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"));
+    ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"),
+                          settings().text("htp.optrace_dir"));
     QR_RETURN_IF_ERROR(profiled.status());
     std::optional<Interrupter::Call> interrupted;
     if (request_.stop) interrupted.emplace(engine_->interrupter(), *request_.stop, true);
@@ -192,7 +234,7 @@ Status LoadedContext::open() {
   const qnn::Api &api = engine_->api();
   QR_RETURN_IF_ERROR(power_.begin());
   QR_RETURN_IF_ERROR(create_from_binary());
-  const Vector<std::string_view> enabled = settings().all("file.enable_graphs");
+  const Vector<std::string_view> enabled = chosen();
   for (const BlobGraph &graph : blob_.graphs) {
     qnn::LogLines lines;
     qnn::Handle handle = nullptr;
@@ -201,11 +243,40 @@ Status LoadedContext::open() {
       continue;
     }
     if (const qnn::Error error = api.graphRetrieve(context_, graph.name.c_str(), &handle))
-      return qnn::call_failed("graphRetrieve " + printable(graph.name), error, &lines);
+      return qnn::call_failed("graphRetrieve " + printable(graph.name), error, &lines,
+                              qnn::Library::emulates() ? kNoGraph : kOther);
     QR_RETURN_IF_ERROR(give_priority(handle, graph.name));
     graphs_.push_back(handle);
   }
+  const String list = sections_.empty() ? String(settings().text("htp.lora_sections")) : sections_;
+  if (!list.empty()) QR_RETURN_IF_ERROR(apply_sections(list));
   return power_.end();
+}
+
+Status LoadedContext::apply_sections(std::string_view list, const String *graph) {
+  if (list.empty())
+    return Status::error(ErrorId::bad_option_value,
+                         "option htp.lora_sections: found nothing, expected a file: sections take the place of others, "
+                         "and are not taken back",
+                         "apply the section that the context was made with");
+  QR_ASSIGN_OR_RETURN(const Vector<Section> sections, read_section_list(list));
+  for (const Section &section : sections) {
+    if (graph && section.graph != *graph) continue;
+    const auto found = std::ranges::find(blob_.graphs, section.graph, &BlobGraph::name);
+    const std::size_t index = static_cast<std::size_t>(found - blob_.graphs.begin());
+    if (index >= graphs_.size() || !graphs_[index]) {
+      String known;
+      for (std::size_t i = 0; i < graphs_.size(); ++i)
+        if (graphs_[i]) known += (known.empty() ? "" : ", ") + printable(blob_.graphs[i].name);
+      return Status::error(ErrorId::bad_option_value,
+                           format("option htp.lora_sections, %s: found graph '%s', expected one of those that are "
+                                  "loaded: %s",
+                                  printable(list, 1000), printable(section.graph), known));
+    }
+    QR_RETURN_IF_ERROR(apply_section(*engine_, context_, graphs_[index], section));
+  }
+  sections_ = list;
+  return {};
 }
 
 // What htp.config_file says of one graph; those of the context are all alike otherwise.

@@ -68,6 +68,7 @@ class LoadedContext : public HeapObject {
     Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
     const qr_host *host = nullptr;                     // what dynamic regions run on
     const plugin::StopToken *stop = nullptr;           // of this call alone; nullptr: nobody ends it
+    Vector<std::uint64_t> wanted = {};                 // graphs of the blob that will be run; empty: all
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
   LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)
@@ -91,6 +92,9 @@ class LoadedContext : public HeapObject {
   const qr_host &host() const noexcept { return *request_.host; }
   Power &power() noexcept { return power_; }
   Status set_priority(qnn::Priority priority);
+  // What the file of htp.lora_sections names, for all its graphs or for one of them; from now on after a loss of the
+  // device too.
+  Status apply_sections(std::string_view list, const String *graph = nullptr);
 
   // The library's handle for a tensor in shared memory; made once for each.
   Result<qnn::Handle> registered(const plugin::ProcessorMemory &memory, std::uint64_t offset, const qnn::Tensor &tensor,
@@ -109,11 +113,13 @@ class LoadedContext : public HeapObject {
  private:
   Status open();
   void leave() noexcept;
+  Status validate(std::span<const std::uint8_t> binary);
   Status create_from_binary();
   Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
   Status share_or_create(ContextConfigs &configs, const ContextGroup &group);
   Status give_priority(qnn::Handle graph, const String &name);
   Status enter_group(ContextGroup &out);
+  Vector<std::string_view> chosen() const;
 
   std::shared_ptr<Engine> engine_;
   Blob blob_;
@@ -125,6 +131,7 @@ class LoadedContext : public HeapObject {
   std::atomic<std::uint32_t> generation_{0};
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
+  String sections_;  // the file that htp.lora_sections named last
   Vector<Unique<LoadedContext>> parts_;
   Vector<Unique<LoadedRegion>> regions_;
   std::mutex life_;

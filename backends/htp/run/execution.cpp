@@ -59,6 +59,8 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
     std::from_chars(value.data(), value.data() + value.size(), power_.rpc_latency_us);  // the host has checked it
   } else if (key == "ep.dynamic.qnn_htp_performance_mode") {
     context_.power().choose(find_power_profile(value));
+  } else if (key == "htp.lora_sections") {
+    QR_RETURN_IF_ERROR(context_.apply_sections(value, &graph_.name));
   } else if (key == "ep.dynamic.workload_type") {
     const bool efficient = value == "Efficient";
     QR_RETURN_IF_ERROR(context_.set_priority(efficient ? qnn::Priority::Low : priority_));
@@ -321,7 +323,7 @@ Status Execution::execute(const qr_run_request &request, const plugin::StopToken
 Status Execution::call_library(const qr_run_request &request, const plugin::StopToken &stop) {
   const Engine &engine = context_.engine();
   qnn::LogLines lines;
-  ProfiledCall profiled(engine, request.profile, traces_);
+  ProfiledCall profiled(engine, request.profile, traces_, trace_folder());
   QR_RETURN_IF_ERROR(profiled.status());
   qnn::Error error = qnn::kOk;
   {

@@ -63,6 +63,7 @@ class Execution : public HeapObject {
   Status check_enabled() const;  // by htp.config_file; with the turn
   const RunPower &power() const noexcept { return power_; }
   bool traces() const noexcept { return traces_; }
+  std::string_view trace_folder() const { return context_.settings().text("htp.optrace_dir"); }
   bool registers_memory() const noexcept { return registers_memory_; }
   std::uint32_t queue_priority() const noexcept;  // in the queue of the process
 

@@ -2,10 +2,12 @@
 #include "backends/htp/run/profile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "backends/common/plugin_support.h"
 #include "base/clock.h"
+#include "base/new_file.h"
 
 namespace quarry::htp {
 
@@ -16,7 +18,7 @@ namespace {
 // Levels and options of the library.
 constexpr std::uint32_t kBasic = 1, kDetailed = 2, kLinting = 7001, kOptrace = 2;
 // Of these the parts are nodes; an event of a node.
-constexpr std::uint32_t kNode = 404, kMicroseconds = 1, kCycles = 3;
+constexpr std::uint32_t kNode = 404, kMicroseconds = 1, kCycles = 3, kObject = 5;
 // Facts of a node at the level of linting: how long the main thread waited before it, and by what it ran, in bits.
 constexpr std::uint32_t kWait = 5001, kResources = 5004;
 
@@ -46,8 +48,8 @@ struct PartName {
 
 }  // namespace
 
-ProfiledCall::ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces)
-    : engine_(engine), sink_(sink) {
+ProfiledCall::ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces, std::string_view folder)
+    : engine_(engine), sink_(sink), folder_(folder) {
   if (!sink) return;
   const qnn::Api &api = engine.api();
   if (!api.profileCreate || !api.profileFree || !api.profileGetEvents || !api.profileGetEventData) return;
@@ -143,6 +145,23 @@ void ProfiledCall::report_part(std::uint64_t id, std::uint64_t parent, const Vec
   sink_->event(sink_->self, &event);
 }
 
+// What a device traces is bytes for readers of Qualcomm's, not a number. Says where they are, or why not.
+String ProfiledCall::keep_object(std::uint64_t id, std::string_view call) const {
+  static std::atomic<std::uint32_t> count{0};
+  const qnn::Api &api = engine_.api();
+  qnn::ExtEventData data{};
+  data.version = 1;
+  if (!api.profileGetExtendedEventData) return "the library has no profileGetExtendedEventData";
+  if (const qnn::Error error = api.profileGetExtendedEventData(id, &data)) return qnn::error_text(error);
+  if (!data.opaque.data) return "no bytes";
+  if (folder_.empty()) return format("%llu bytes; htp.optrace_dir keeps them", data.opaque.len);
+  const String path = format("%s/%s-%u.bin", folder_, String(call), ++count);
+  const Status written =
+      write_file(path, {static_cast<const char *>(data.opaque.data), static_cast<std::size_t>(data.opaque.len)},
+                 "htp.optrace_dir");
+  return written.ok() ? path : String(written.message());
+}
+
 void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes, std::string_view trace) {
   if (!handle_) return;
   const qnn::Api &api = engine_.api();
@@ -153,10 +172,15 @@ void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes, st
   const Vector<std::uint64_t> events(ids, ids + count);
   const std::uint64_t whole = ++last_id_;
   Vector<qr_plugin_counter> counters;
+  Vector<std::pair<String, String>> objects;
   std::uint64_t at = 0;
   for (const std::uint64_t id : events) {
     qnn::EventData data{};
     if (api.profileGetEventData(id, &data) != qnn::kOk || !data.ident) continue;
+    if (data.unit == kObject) {
+      objects.emplace_back(data.ident, keep_object(id, call));
+      continue;
+    }
     counters.push_back({text(data.ident), text(unit_name(data.unit)), data.value});
     if (sink_->level < QR_PLUGIN_PROFILE_DETAILED) continue;
     for (const std::uint64_t part : parts_of(id)) report_part(part, whole, nodes, at);
@@ -170,8 +194,10 @@ void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes, st
   event.node = -1;
   event.name = text(call), event.kind = text("phase");
   event.counters = counters.data(), event.counter_count = counters.size();
-  const qr_plugin_attribute file{text("optrace"), text(trace)};
-  event.attributes = &file, event.attribute_count = trace.empty() ? 0 : 1;
+  Vector<qr_plugin_attribute> attributes;
+  if (!trace.empty()) attributes.push_back({text("optrace"), text(trace)});
+  for (const auto &[name, where] : objects) attributes.push_back({text(name), text(where)});
+  event.attributes = attributes.data(), event.attribute_count = attributes.size();
   sink_->event(sink_->self, &event);
 }
 

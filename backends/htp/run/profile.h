@@ -13,7 +13,8 @@ class ProfiledCall {
  public:
   // `sink` may be null: nothing is measured then. `traces` (htp.optrace): the library makes a trace of its own too, for
   // which it reports less of nodes; in a compilation it writes files into the working folder (trace_folder.h).
-  ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces = false);
+  // `folder`: for the objects that a device traces; empty: they are not kept.
+  ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces = false, std::string_view folder = {});
   ~ProfiledCall();
   ProfiledCall(const ProfiledCall &) = delete;
   ProfiledCall &operator=(const ProfiledCall &) = delete;
@@ -28,10 +29,12 @@ class ProfiledCall {
  private:
   void report_part(std::uint64_t id, std::uint64_t parent, const Vector<BlobNode> *nodes, std::uint64_t &at);
   Vector<std::uint64_t> parts_of(std::uint64_t id) const;
+  String keep_object(std::uint64_t id, std::string_view call) const;
   String names_of(const Vector<std::uint64_t> &events) const;
 
   const Engine &engine_;
   const qr_profile_sink *sink_;
+  String folder_;
   qnn::Handle handle_ = nullptr;
   qnn::Error error_ = qnn::kOk;
   std::uint64_t begin_ns_ = 0, last_id_ = 0;

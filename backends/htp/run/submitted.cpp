@@ -41,7 +41,7 @@ Status SubmittedRuns::prepare(Run &run) {
   QR_RETURN_IF_ERROR(execution_.check_enabled());
   run.access.emplace(*run.request);
   QR_RETURN_IF_ERROR(run.binding.take(context, execution_.registers_memory(), *run.request));
-  run.profiled.emplace(context.engine(), run.request->profile, execution_.traces());
+  run.profiled.emplace(context.engine(), run.request->profile, execution_.traces(), execution_.trace_folder());
   QR_RETURN_IF_ERROR(run.profiled->status());
   run.interrupted.emplace(context.engine().interrupter(), *run.stop, run.request->signal != nullptr);
   QR_RETURN_IF_ERROR(context.power().begin(execution_.power()));

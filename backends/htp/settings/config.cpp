@@ -20,6 +20,10 @@ constexpr IdleOption kIdle[] = {
     {"enable_htp_monolithic_lstm", "an LSTM is unrolled, which the library computes rightly"},
     {"enable_htp_graph_splitting",
      "a graph is prepared as a whole: pieces that the library made of it were not run rightly; cut it (quarry cut)"},
+    {"htp_graph_splitting_num_prepare_threads", "a graph is prepared as a whole; see enable_htp_graph_splitting"},
+    {"op_affinity",
+     "a session runs wholly on its one backend; cut the model, and run each part where it belongs (quarry cut)"},
+    {"genie_log_level", "Genie's pipelines are not used: a decoder's cache is a state of the session (option state)"},
     {"enable_block_quant_weight_optimization",
      "weights with scales for blocks stay so wherever the library computes them rightly"},
     {"qnn_saver_path",
@@ -41,6 +45,7 @@ constexpr struct {
     {"dump_qnn_ir_dlc_dir", "dump_qnn_ir_dlc", {}},
     {"framework_op_trace_dir", "enable_framework_op_trace", {}},
     {"htp.optrace_dir", "htp.optrace", {}},
+    {"htp.share_resources_type", "htp_share_resource_optimization", {}},
 };
 
 // What cannot stand together, and why.
@@ -60,6 +65,8 @@ std::uint64_t decimal(std::string_view text) {
 
 // The host checks what it is given; what the file says is checked here.
 bool fits(std::string_view values, std::string_view value) {
+  constexpr std::string_view kEach = "each ";  // in the file, of the one machine that is compiled for
+  if (values.starts_with(kEach)) values.remove_prefix(kEach.size());
   constexpr std::string_view kInteger = "integer ";
   if (values.starts_with(kInteger)) {
     values.remove_prefix(kInteger.size());
@@ -109,11 +116,23 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
                                     printable(said), String(row.key), String(row.values)));
   for (const auto &[key, needs, or_else] : kBeside)
     if (const std::string_view value = made.text(key);
-        !value.empty() && value != "0" && !made.flag(needs) && !made.flag(or_else))
+        value != made.unset(key) && !made.flag(needs) && !made.flag(or_else))
       return Status::error(ErrorId::option_conflict,
                            format("option %s: found %s, which nothing reads without %s", String(key),
                                   printable(value, 1000), String(needs)),
                            format("set %s=1 beside it, or leave it out", String(needs)));
+  if (find_power_profile(made.text("htp_performance_mode")) == nullptr)
+    for (const char *const key : {"htp.hmx_corner", "htp.sleep_disable"})
+      if (const std::string_view value = made.text(key); value != made.unset(key))
+        return Status::error(ErrorId::option_conflict,
+                             format("option %s: found %s without htp_performance_mode: the library takes such a vote "
+                                    "beside one for the vector unit alone",
+                                    key, printable(value)),
+                             "set htp_performance_mode beside it, or leave it out");
+  if (made.text("htp.hmx_clock") != "high" && made.text("htp.hmx_corner") == "auto")
+    return Status::error(ErrorId::option_conflict,
+                         "option htp.hmx_clock: found low, which nothing reads without htp.hmx_corner",
+                         "set htp.hmx_corner beside it, or leave it out");
   for (const auto &[key, other, reason] : kApart)
     if (made.number(key) > 0 && made.flag(other))
       return Status::error(ErrorId::option_conflict, format("options %s and %s: found both, expected one: %s",
@@ -125,6 +144,10 @@ std::string_view Settings::text(std::string_view key, std::string_view graph) co
   for (const auto &[name, value] : given_)
     if (name == key) return value;
   if (const String *const said = file_.find(key, graph)) return *said;
+  return unset(key);
+}
+
+std::string_view Settings::unset(std::string_view key) const noexcept {
   for (const OptionRow &row : rows_)
     if (row.key == key) return row.default_value;
   return {};
@@ -224,9 +247,23 @@ PowerWishes read_power_wishes(const Settings &settings) {
   wishes.rpc_latency_us = number("rpc_control_latency");
   wishes.adaptive_polling_us = number("htp.adaptive_polling_time");
   wishes.hmx_timeout_us = number("htp.hmx_timeout_us");
+  wishes.hmx_corner = find_hmx_corner(settings.text("htp.hmx_corner"));
+  wishes.hmx_clock = settings.text("htp.hmx_clock") == "low" ? 1 : 0;
+  wishes.no_sleep = settings.flag("htp.sleep_disable");
   if (settings.text("htp.rpc_polling_time") != "-1")
     wishes.rpc_polling_us = static_cast<std::int32_t>(number("htp.rpc_polling_time"));
   return wishes;
+}
+
+Status check_power_wishes(const Settings &settings, const Soc &soc) {
+  constexpr std::uint32_t kFirst = 75;
+  const std::string_view corner = settings.text("htp.hmx_corner");
+  if (corner == "auto" || soc.arch >= kFirst) return {};
+  return Status::error(
+      ErrorId::bad_option_value,
+      format("option htp.hmx_corner: found %s for %s, expected auto: votes for the matrix unit are there "
+             "from v%u on",
+             printable(corner), soc_text(soc), kFirst));
 }
 
 // ---- graphs -------------------------------------------------------------------------------------
@@ -366,10 +403,9 @@ void ContextConfigs::add_names(qnn::ContextOpt option, std::string_view key, con
 }
 
 // Graphs that are loaded when they run.
-void ContextConfigs::add_switching(const Settings &settings, std::size_t graphs) {
+void ContextConfigs::add_switching(const Settings &settings, const Graphs &graphs) {
   // The library finds none where the one graph of a binary is listed, so a list of all is none.
-  const Vector<std::string_view> enabled = settings.all("file.enable_graphs");
-  if (enabled.size() < graphs) add_names(qnn::ContextOpt::EnableGraphs, "enable_graphs", enabled);
+  if (graphs.chosen.size() < graphs.count) add_names(qnn::ContextOpt::EnableGraphs, "enable_graphs", graphs.chosen);
   if (settings.flag("file.persistent_binary")) {
     qnn::ContextConfig &config = add("is_persistent_binary=true");
     config.option = qnn::ContextOpt::PersistentBinary, config.flag = 1;
@@ -381,7 +417,7 @@ void ContextConfigs::add_switching(const Settings &settings, std::size_t graphs)
   add_names(qnn::ContextOpt::RetentionOrder, "graph_retention_order", settings.all("file.graph_retention_order"));
 }
 
-ContextConfigs::ContextConfigs(const Settings &settings, For what, const ContextGroup *group, std::size_t graphs)
+ContextConfigs::ContextConfigs(const Settings &settings, For what, const ContextGroup *group, const Graphs *graphs)
     : pointers_(1, nullptr) {
   custom_.reserve(kMost), configs_.reserve(kMost);
   const std::string_view priority = settings.text("qnn_context_priority");
@@ -390,7 +426,7 @@ ContextConfigs::ContextConfigs(const Settings &settings, For what, const Context
     config.option = qnn::ContextOpt::Priority;
     config.priority = read_priority(priority);
   }
-  if (what == For::Load) add_switching(settings, graphs);
+  if (graphs) add_switching(settings, *graphs);
 #define QR_HTP_GRAPH(option, configuration, field, unset)
 #define QR_HTP_OPTIMIZATION(option, type, unset)
 #define QR_HTP_CONTEXT(option, configuration, field, when)                                           \

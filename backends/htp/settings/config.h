@@ -25,6 +25,7 @@ class Settings {
                                std::uint32_t applies);
 
   std::string_view text(std::string_view key, std::string_view graph = {}) const noexcept;
+  std::string_view unset(std::string_view key) const noexcept;  // what it is where nobody says anything
   std::uint64_t number(std::string_view key, std::string_view graph = {}) const noexcept;
   bool flag(std::string_view key, std::string_view graph = {}) const noexcept { return text(key, graph) == "1"; }
   // The greatest that any graph is given.
@@ -52,6 +53,8 @@ struct CompileOptions {
 Result<CompileOptions> read_compile_options(Settings settings);
 
 PowerWishes read_power_wishes(const Settings &settings);
+// That this SoC has what is voted for.
+Status check_power_wishes(const Settings &settings, const Soc &soc);
 
 // What htp.config_file says of graphs that are loaded when they run, of the graphs of a binary: together with the other
 // options of a session, and no graph that is not there.
@@ -88,8 +91,14 @@ struct ContextGroup {
 class ContextConfigs {
  public:
   enum class For : std::uint8_t { Compile, Load };
-  // `graphs`: how many the binary has.
-  ContextConfigs(const Settings &settings, For what, const ContextGroup *group = nullptr, std::size_t graphs = 0);
+  // How many a binary has, and which are loaded; empty: all.
+  struct Graphs {
+    std::size_t count = 0;
+    Vector<std::string_view> chosen;
+  };
+  // `graphs`: of a binary that is loaded.
+  ContextConfigs(const Settings &settings, For what, const ContextGroup *group = nullptr,
+                 const Graphs *graphs = nullptr);
   ContextConfigs(const ContextConfigs &) = delete;
   ContextConfigs &operator=(const ContextConfigs &) = delete;
   // nullptr where nothing is configured.
@@ -100,7 +109,7 @@ class ContextConfigs {
   static constexpr std::size_t kMost = 24;
   qnn::ContextConfig &add(const String &said);
   qnn::HtpContextConfig &add_custom(qnn::HtpContextOpt option, const String &said);
-  void add_switching(const Settings &settings, std::size_t graphs);
+  void add_switching(const Settings &settings, const Graphs &graphs);
   void add_names(qnn::ContextOpt option, std::string_view key, const Vector<std::string_view> &names);
   struct Names {
     Vector<String> texts;

@@ -2,15 +2,12 @@
 #include "backends/htp/settings/config_file.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 
 #include "backends/common/json.h"
+#include "backends/htp/settings/file_bytes.h"
 #include "backends/htp/settings/power.h"
 #include "backends/htp/settings/priority.h"
-#include "base/os/console.h"
-#include "base/os_error.h"
 
 namespace quarry::htp {
 
@@ -252,23 +249,9 @@ Result<ConfigFile> ConfigFile::parse(std::string_view text, std::string_view pat
 Result<ConfigFile> ConfigFile::read(std::string_view path) {
   if (path.empty()) return ConfigFile();
   constexpr std::size_t kMost = 1 << 20;
-  const String name(path);
-  std::FILE *const file = os::open_stream(name.c_str());
-  String text(kMost + 1, '\0');
-  const int number = errno;
-  if (file) {
-    text.resize(std::fread(text.data(), 1, text.size(), file));
-    const bool failed = std::ferror(file) != 0;
-    std::fclose(file);
-    if (!failed && text.size() <= kMost) return parse(text, path);
-  }
-  if (file)
-    return Status::error(ErrorId::bad_option_value,
-                         format("option htp.config_file: found %s, expected a JSON file of at most %zu bytes",
-                                printable(name, 1000), kMost));
-  return Status::error(os_error_id(number, ErrorId::bad_option_value),
-                       format("option htp.config_file: found %s (%s), expected a JSON file of backend extensions",
-                              printable(name, 1000), os_error_text(number)));
+  QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes,
+                      read_file_bytes("htp.config_file", path, "a JSON file of backend extensions", kMost));
+  return parse({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path);
 }
 
 Vector<std::string_view> ConfigFile::all(std::string_view key) const {

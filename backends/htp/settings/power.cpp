@@ -13,15 +13,17 @@ namespace {
 constexpr std::uint32_t Disable = 0x10, Min = 0x20, Svs2 = 0x30, Svs = 0x40, SvsPlus = 0x50, Nom = 0x60, NomPlus = 0x70,
                         Turbo = 0x80, Max = 0xa0;
 constexpr std::uint32_t kModeUpDown = 0x01, kModePerformance = 0x10;
-constexpr std::uint32_t kDcvs = 1, kRpcLatency = 2, kRpcPolling = 3, kHmxTimeout = 4, kAdaptivePolling = 6;
+constexpr std::uint32_t kDcvs = 1, kRpcLatency = 2, kRpcPolling = 3, kHmxTimeout = 4, kHmx = 5, kAdaptivePolling = 6;
 // How long the votes of a timed profile stay after a run.
 constexpr std::chrono::milliseconds kHold(300);
 
 constexpr PowerProfile kProfiles[] = {
 #define QR_POWER(name, sleep, dcvs, polling, low, target, high, between, timed) \
   {#name, sleep, dcvs, polling, low, target, high, #between, (timed) != 0},
+#define QR_HMX_CORNER(name, number)
 #include "backends/htp/settings/power.inc"
 #undef QR_POWER
+#undef QR_HMX_CORNER
 };
 
 }  // namespace
@@ -30,6 +32,16 @@ const PowerProfile *find_power_profile(std::string_view name) noexcept {
   for (const PowerProfile &profile : kProfiles)
     if (name == profile.name) return &profile;
   return nullptr;
+}
+
+std::int32_t find_hmx_corner(std::string_view name) noexcept {
+#define QR_POWER(...)
+#define QR_HMX_CORNER(corner, number) \
+  if (name == #corner) return number;
+#include "backends/htp/settings/power.inc"
+#undef QR_POWER
+#undef QR_HMX_CORNER
+  return -1;
 }
 
 Power::~Power() {
@@ -75,9 +87,17 @@ Status Power::vote(std::uint32_t option, std::uint32_t value) {
   return {};
 }
 
-Status Power::vote(const PowerProfile &profile) {
-  if (voted_ == &profile) return {};
-  qnn::HtpPowerConfig clocks{}, polling{};
+// What the matrix unit gets: between runs as the profile's corner again.
+qnn::HtpPowerConfig Power::matrix_unit(bool is_run) const {
+  const std::uint32_t corner = is_run ? static_cast<std::uint32_t>(wishes_.hmx_corner) : 0;
+  qnn::HtpPowerConfig config{};
+  config.option = kHmx;
+  config.hmx = {is_run ? 0u : 1u, corner, corner, corner, is_run ? wishes_.hmx_clock : 0};
+  return config;
+}
+
+qnn::HtpPowerConfig Power::clocks_of(const PowerProfile &profile, bool is_run) const {
+  qnn::HtpPowerConfig clocks{};
   clocks.option = kDcvs;
   qnn::DcvsV3 &v = clocks.dcvs;
   v.context_id = id_;
@@ -85,15 +105,25 @@ Status Power::vote(const PowerProfile &profile) {
   // With DCVS the clocks move between the corners; without it the mode is not looked at.
   v.mode = profile.dcvs ? kModeUpDown : kModePerformance;
   v.set_sleep_latency = 1, v.sleep_latency = profile.sleep_latency;
+  if (wishes_.no_sleep) v.set_sleep_disable = 1, v.sleep_disable = is_run ? 1 : 0;
   v.set_bus = v.set_core = 1;
   v.bus_min = v.core_min = profile.corner_min;
   v.bus_target = v.core_target = profile.corner_target;
   v.bus_max = v.core_max = profile.corner_max;
+  return clocks;
+}
+
+Status Power::vote(const PowerProfile &profile) {
+  if (voted_ == &profile) return {};
+  // Those that others are lowered to are lowered to themselves.
+  const bool is_run = std::string_view(profile.between) != profile.name, votes_matrix = wishes_.hmx_corner >= 0;
+  const qnn::HtpPowerConfig clocks = clocks_of(profile, is_run), matrix = matrix_unit(is_run);
+  qnn::HtpPowerConfig polling{};
   polling.option = kRpcPolling;
   polling.u32 = wishes_.rpc_polling_us >= 0 && profile.polling_us > 0
                     ? static_cast<std::uint32_t>(wishes_.rpc_polling_us)
                     : profile.polling_us;
-  const qnn::HtpPowerConfig *list[] = {&clocks, &polling, nullptr};
+  const qnn::HtpPowerConfig *list[] = {&clocks, &polling, votes_matrix ? &matrix : nullptr, nullptr};
   qnn::LogLines lines;
   if (const qnn::Error error = infra_->setPowerConfig(id_, list))
     return qnn::call_failed(format("setPowerConfig of profile %s", profile.name), error, &lines);

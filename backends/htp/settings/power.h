@@ -20,6 +20,8 @@ struct PowerProfile {
 };
 // nullptr for "default", and for a name that is none: no votes, the system decides.
 const PowerProfile *find_power_profile(std::string_view name) noexcept;
+// A corner of the matrix unit as the library numbers it; -1 for "auto", and for a name that is none.
+std::int32_t find_hmx_corner(std::string_view name) noexcept;
 
 // What the options of a session ask for; 0 or -1: not set.
 struct PowerWishes {
@@ -27,6 +29,9 @@ struct PowerWishes {
   std::uint32_t device = 0, core = 0;
   std::uint32_t rpc_latency_us = 0, adaptive_polling_us = 0, hmx_timeout_us = 0;
   std::int32_t rpc_polling_us = -1;  // -1: the profile's
+  std::int32_t hmx_corner = -1;      // beside a profile; -1: as the profile's corner
+  std::uint32_t hmx_clock = 0;       // 0 high, 1 low
+  bool no_sleep = false;             // beside a profile
   bool any() const noexcept {
     return profile || rpc_latency_us > 0 || adaptive_polling_us > 0 || hmx_timeout_us > 0 || rpc_polling_us >= 0;
   }
@@ -61,6 +66,8 @@ class Power {
   Status need_id();
   Status vote(const PowerProfile &profile);
   Status vote(std::uint32_t option, std::uint32_t value);
+  qnn::HtpPowerConfig clocks_of(const PowerProfile &profile, bool is_run) const;
+  qnn::HtpPowerConfig matrix_unit(bool is_run) const;
   void lower_later(std::unique_lock<std::mutex> &lock, const PowerProfile &to);
   void watch();
 

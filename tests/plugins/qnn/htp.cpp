@@ -208,6 +208,20 @@ Error from_binary_signal(qnn::Handle backend, qnn::Handle device, const qnn::Con
   if (const Error error = wait_while_hanging("contextCreateFromBinary", signal)) return error;
   return from_binary(backend, device, list, data, bytes, out, profile);
 }
+Error validate_binary(qnn::Handle, qnn::Handle, const qnn::ContextConfig **list, const void *, qnn::BinSize) {
+  record("contextValidateBinary");
+  record_configs(list);
+  return meet("contextValidateBinary");
+}
+Error apply_section(qnn::Handle context, qnn::Handle graph, std::uint32_t section, const qnn::CtxBuffer *buffer,
+                    qnn::Handle, qnn::Handle) {
+  must_live(context, "contextApplyBinarySection");
+  must_live(graph, "contextApplyBinarySection");
+  const std::string_view text(static_cast<const char *>(buffer->raw.data), buffer->raw.bytes);
+  record("contextApplyBinarySection %s section=%u version=%u memory=%u '%s'", static_cast<Graph *>(graph)->name.c_str(),
+         section, buffer->version, buffer->mem, std::string(text).c_str());
+  return meet("contextApplyBinarySection");
+}
 // What is reported of a context of a list: its graphs, and then itself.
 void report(const qnn::CtxParamsV1 &p, qnn::Handle made, Error error) {
   if (made)
@@ -454,6 +468,7 @@ extern "C" __attribute__((visibility("default"))) quarry::qnn::Error QnnInterfac
   api.contextCreateFromBinary = from_binary, api.contextFree = context_free, api.graphCreate = graph_create;
   api.contextCreateFromBinaryListAsync = from_binary_list;
   api.contextCreateFromBinaryWithSignal = from_binary_signal;
+  api.contextApplyBinarySection = apply_section, api.contextValidateBinary = validate_binary;
   api.contextCreateFromBinaryWithCallback = from_binary_callback;
   api.graphSetConfig = graph_set_config, api.graphAddNode = add_node, api.graphFinalize = finalize;
   api.graphRetrieve = retrieve, api.graphExecute = execute, api.graphExecuteAsync = execute_async;

@@ -27,6 +27,9 @@ Error set_power(std::uint32_t, const qnn::HtpPowerConfig **list) {
       record("vote dcvs=%u/%u mode=%x sleep_latency=%u/%u sleep_disable=%u/%u bus=%u/%x,%x,%x core=%u/%x,%x,%x",
              d.set_dcvs, d.dcvs, d.mode, d.set_sleep_latency, d.sleep_latency, d.set_sleep_disable, d.sleep_disable,
              d.set_bus, d.bus_min, d.bus_target, d.bus_max, d.set_core, d.core_min, d.core_target, d.core_max);
+    else if (c.option == 5)
+      record("vote hmx pick_default=%u corners=%x,%x,%x clock=%u", c.hmx.pick_default, c.hmx.vmin, c.hmx.vtarget,
+             c.hmx.vmax, c.hmx.clk);
     else record("vote option=%u value=%u", c.option, c.u32);
   }
   return 0;

@@ -51,6 +51,15 @@ Error get_data(std::uint64_t id, qnn::EventData *out) {
   *out = at(id).data;
   return 0;
 }
+Error get_extended(std::uint64_t id, qnn::ExtEventData *out) {
+  record("profileGetExtendedEventData version=%u", out->version);
+  if (const Error error = meet("profileGetExtendedEventData")) return error;
+  static char trace[] = "a trace";
+  const std::lock_guard lock(g_mutex);
+  out->type = at(id).data.type, out->unit = at(id).data.unit, out->ident = at(id).data.ident;
+  out->opaque = {trace, sizeof trace - 1, nullptr};
+  return 0;
+}
 Error free_profile(qnn::Handle handle) {
   delete static_cast<Profile *>(handle);
   return 0;
@@ -83,6 +92,7 @@ void fill_events(Profile &profile, const Graph &graph) {
     }
     profile.roots.push_back(whole);
   }
+  if (profile.optrace) profile.roots.push_back(add(5500, 5, 0, "Trace"));  // as a device
   profile.roots.push_back(add(3004, 1, 20, "Accelerator (execute) time"));
   profile.roots.push_back(add(400, 1, 30, "QNN (execute) time"));
 }
@@ -90,6 +100,7 @@ void fill_events(Profile &profile, const Graph &graph) {
 void fill_tables(qnn::Api &api) {
   api.profileCreate = create, api.profileSetConfig = set_config, api.profileGetEvents = get_events;
   api.profileGetSubEvents = get_sub_events, api.profileGetEventData = get_data, api.profileFree = free_profile;
+  api.profileGetExtendedEventData = get_extended;
 }
 
 }  // namespace standin

@@ -511,6 +511,9 @@ typedef struct qr_load_request {
   qr_plugin_string group;           /* contexts of one group share what they can (weights, spill-fill); empty: none */
   const qr_progress_sink *progress; /* may be NULL */
   const qr_profile_sink *profile;   /* may be NULL */
+  const uint64_t *graphs;           /* those of the blob's graphs that will be run, where others will not be: a backend
+                                     * may leave the others out; NULL: all */
+  uint64_t graph_count;
   /* since one minor later */
   uint64_t later;
 } qr_load_request;
