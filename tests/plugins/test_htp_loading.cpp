@@ -59,6 +59,22 @@ TEST_CASE("a session of one network of several loads its graphs alone, and again
   CHECK((run(shared) && run(other)));
 }
 
+TEST_CASE("the log says in which session of the processor contexts lie") {
+  const Standin standin;
+  std::vector<std::string> lines;
+  qr_log_sink log{sizeof log, QR_LOG_INFO, &lines, nullptr};
+  log.write = [](void *self, qr_log_level, std::uint32_t, qr_string, qr_string message) {
+    static_cast<std::vector<std::string> *>(self)->emplace_back(message.data, message.size);
+  };
+  qr_runtime_options how = QR_RUNTIME_OPTIONS_INIT;
+  how.log = &log;
+  qr::Runtime runtime(how);
+  qr::Session made = session(runtime);
+  CHECK(std::any_of(lines.begin(), lines.end(), [](const std::string &line) {
+    return line.find("by first fit in session 0 of the processor") != line.npos && line.find("of 3840 MB") != line.npos;
+  }));
+}
+
 TEST_CASE("strict: the library is asked whether a binary fits this very device") {
   const Standin standin;
   qr::Runtime runtime;

@@ -6,6 +6,7 @@
 
 #include "backends/htp/program/binary_hash.h"
 #include "backends/htp/program/metadata.h"
+#include "backends/htp/run/packing.h"
 #include "backends/htp/run/profile.h"
 #include "backends/htp/run/sections.h"
 #include "base/os/path.h"
@@ -36,6 +37,7 @@ std::uint32_t share_type(const Settings &settings) {
 LibraryContext::~LibraryContext() {
   for (const auto &[place, memory] : registered) (void)engine->api().memDeRegister(&memory, 1);
   if (!handle) return;
+  Packing::of_process().leave(session, bytes);
   std::unique_lock lock(groups->mutex);
   // The others keep what they share; one that comes now begins a group anew. Nobody is given the handle meanwhile.
   const auto found = groups->groups.find(group);
@@ -226,8 +228,30 @@ Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextG
     profiled.tell("contextCreateFromBinary", nullptr);
   }
   context_ = owner_->handle;
+  pack();
   if (group.max_spill > 0 && !group.first) request_.groups->groups[request_.group].first = context_;
   return {};
+}
+
+// Says in which session of the processor the context lies by first fit, which the library itself keeps to itself.
+void LoadedContext::pack() {
+  LibraryContext &owner = *owner_;
+  owner.bytes = request_.binary.size() + spill_bytes_;
+  for (const BlobGraph &graph : blob_.graphs)
+    for (const auto *list : {&graph.inputs, &graph.outputs})
+      for (const BlobTensor &tensor : *list)
+        owner.bytes +=
+            packed_size(tensor.dtype, element_count(tensor.shape.data(), tensor.shape.size()).value_or(0)).value_or(0);
+  Packing &packing = Packing::of_process();
+  owner.session = packing.enter(owner.bytes);
+  if (!request_.host) return;
+  const auto megabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  plugin::log(
+      *request_.host, owner.bytes > kSessionBytes ? QR_LOG_WARN : QR_LOG_INFO, "session",
+      format("a context of %.1f MB (program, spill-fill, inputs and outputs): by first fit in session %zu of the "
+             "processor, which has %.1f of %.0f MB then%s",
+             megabytes(owner.bytes), owner.session, megabytes(packing.used(owner.session)), megabytes(kSessionBytes),
+             owner.bytes > kSessionBytes ? ": more than there is; cut the model (quarry cut)" : ""));
 }
 
 Status LoadedContext::open() {

@@ -45,6 +45,8 @@ struct LibraryContext {
   ContextGroups *const groups;
   const String group;
   qnn::Handle handle = nullptr;
+  std::uint64_t bytes = 0;        // what it takes of a session of the processor, by its plan
+  std::size_t session = 0;        // which one, by first fit
   Unique<DataProvider> provider;  // what the library has of it stays until the context has ended
   // Memory that the library has a handle for.
   struct RegisteredAt {
@@ -113,6 +115,7 @@ class LoadedContext : public HeapObject {
  private:
   Status open();
   void leave() noexcept;
+  void pack();
   Status validate(std::span<const std::uint8_t> binary);
   Status create_from_binary();
   Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
