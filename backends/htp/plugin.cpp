@@ -78,6 +78,14 @@ struct qr_backend {
     std::weak_ptr<htp::Engine> &kept =
         engines_[{library.get(), soc.number + (signed_domain ? kSigned : 0), String(packages)}];
     if (std::shared_ptr<htp::Engine> alive = kept.lock()) return alive;
+    // The domain is the process's, from its first use on.
+    for (const auto &[key, weak] : engines_)
+      if ((std::get<1>(key) >= kSigned) != signed_domain && !weak.expired())
+        return Status::error(ErrorId::option_conflict,
+                             format("option htp.signed_pd: found %d while sessions with %d are there, expected one "
+                                    "kind of domain in a process",
+                                    signed_domain ? 1 : 0, signed_domain ? 0 : 1),
+                             "end those sessions first, or create all with the same value");
     QR_ASSIGN_OR_RETURN(Vector<htp::OpPackage> list, htp::read_op_packages(packages));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> made,
                         htp::Engine::make(library, soc, signed_domain, std::move(list)));

@@ -59,6 +59,30 @@ TEST_CASE("a session of one network of several loads its graphs alone, and again
   CHECK((run(shared) && run(other)));
 }
 
+TEST_CASE("a process has one kind of domain, signed or not, at a time") {
+  const Standin standin;
+  qr::Runtime runtime;
+  {
+    qr::Session made = session(runtime);
+    CHECK(says(failure(
+                   [&] {
+                     session(runtime, {{"htp.signed_pd", "1"}});
+                   },
+                   QR_INVALID_ARGUMENT),
+               {"htp.signed_pd: found 1 while sessions with 0 are there"}));
+    CHECK(run(made));
+  }
+  qr::Session made = session(runtime, {{"htp.signed_pd", "1"}});
+  CHECK(standin.has("  device.signed_pd=1"));
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"soc_model", "SM8750"}});
+                 },
+                 QR_INVALID_ARGUMENT),
+             {"htp.signed_pd: found 0 while sessions with 1"}));
+  CHECK(run(made));
+}
+
 TEST_CASE("the log says in which session of the processor contexts lie") {
   const Standin standin;
   std::vector<std::string> lines;

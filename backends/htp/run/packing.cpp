@@ -10,11 +10,11 @@ Packing &Packing::of_process() noexcept {
 
 std::size_t Packing::enter(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
+  const auto has_room = [&](std::uint64_t used) {
+    return used == 0 || (bytes <= kSessionBytes && used <= kSessionBytes - bytes);
+  };
   std::size_t session = 0;
-  while (session < used_.size() && used_[session] != 0 &&
-         (used_[session] >= kSessionBytes || bytes > kSessionBytes - used_[session]))
-    ++session;
-  if (session == used_.size()) used_.push_back(0);
+  while (session + 1 < used_.size() && !has_room(used_[session])) ++session;
   used_[session] += bytes;
   return session;
 }
