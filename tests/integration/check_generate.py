@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import onnxruntime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -108,6 +109,31 @@ compare("lengths that are given", reference, reference)
 compare("lengths of a mask", with_mask(reference, os.path.join(folder, "masked.onnx")), reference)
 check("compiled", run("compile", reference, "-O", "state=auto", "-o", os.path.join(folder, "grouped.qrm")), 0)
 compare("lengths that are given, from a container", os.path.join(folder, "grouped.qrm"), reference)
+open_batch = grouped_decoder(Network(folder, np.random.default_rng(5)), "open_batch", batch="batch_size")
+compare("any batch", open_batch, reference)
+compare("any batch, lengths of a mask", with_mask(open_batch, os.path.join(folder, "masked_batch.onnx")), reference)
+
+# Rows of different lengths, as ONNX Runtime has them: what counts of each row is what its length says.
+session = onnxruntime.InferenceSession(open_batch, providers=["CPUExecutionProvider"])
+draw = np.random.default_rng(6)
+for batch, past, new, counts in ((1, 0, 5, [5]), (1, 5, 1, [6]), (1, 5, 3, [8]), (3, 0, 5, [5, 5, 5]), (3, 5, 1, [6, 6, 6]), (3, 0, 5, [5, 3, 2]), (3, 6, 1, [7, 4, 2])):
+    feeds = {"input_ids": draw.integers(0, 40, (batch, new)), "seqlens_k": np.array(counts, np.int32) - 1, "total_sequence_length": np.array(max(counts), np.int32),
+             **{f"past_key_values.0.{kv}": draw.standard_normal((batch, 2, past, 16)).astype(np.float32) for kv in ("key", "value")}}
+    expected_rows = dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
+    words = []
+    for name, value in feeds.items():
+        np.save(os.path.join(folder, f"rows_{name}.npy"), value)
+        words += ["-i", f"{name}={os.path.join(folder, f'rows_{name}.npy')}"]
+    for backend in ("cpu", "cpu-reference"):
+        to = os.path.join(folder, f"rows_{batch}_{past}_{new}_{counts[-1]}_{backend}")
+        check(f"rows of {counts} behind {past}, {backend}", run("run", open_batch, "--backend", backend, "-o", to, *words), 0)
+        found_rows = {name: np.load(os.path.join(to, name + ".npy")) for name in expected_rows}
+        worst = 0.0
+        for row, count in enumerate(counts):
+            rows = min(new, count)  # of a row of the first tokens that is shorter
+            worst = max(worst, np.abs(found_rows["logits"][row, :rows] - expected_rows["logits"][row, :rows]).max(),
+                        *(np.abs(found_rows[f"present.0.{kv}"][row, :, :count] - expected_rows[f"present.0.{kv}"][row, :, :count]).max() for kv in ("key", "value")))
+        require(f"rows of {counts} behind {past}, {backend}: numbers", worst < 2e-5, worst)
 cached = grouped_decoder(Network(folder, np.random.default_rng(5)), "cached", length=24, tokens=1)
 grouped = compare("a cache of constant size", cached, reference)
 done = check("a cache of constant size is full", run("chat", cached, "--ids", text(PROMPT), "--max-tokens", "0"), 0, "full at 24 tokens")

@@ -73,8 +73,8 @@ def decoder(n, name, half=False):
     return n.save(name, inputs, outputs)
 
 
-def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
-    """One layer of com.microsoft's GroupQueryAttention, which is given its lengths as onnxruntime-genai does. length: of the cache, a number or a name."""
+def grouped_decoder(n, name, length="past_sequence_length", tokens="seq", batch=1):
+    """One layer of com.microsoft's GroupQueryAttention, which is given its lengths as onnxruntime-genai does. length: of the cache, a number or a name; batch likewise."""
     heads, groups, size, words, most = 4, 2, 16, 40, 64
     x = n.node("Gather", n.weights(words, heads * size), "input_ids")
     parts = [n.node("MatMul", x, n.weights(heads * size, count * size)) for count in (heads, groups, groups)]
@@ -83,10 +83,10 @@ def grouped_decoder(n, name, length="past_sequence_length", tokens="seq"):
                outputs=["attended", "present.0.key", "present.0.value"], domain="com.microsoft", num_heads=heads, kv_num_heads=groups, do_rotary=1)
     x = n.node("Add", x, n.node("MatMul", y, n.weights(heads * size, heads * size)))
     n.node("MatMul", x, n.weights(heads * size, words), outputs=["logits"])
-    cache = lambda dim: [1, groups, dim, size]
-    inputs = [("input_ids", T.INT64, [1, tokens]), ("seqlens_k", T.INT32, [1]), ("total_sequence_length", T.INT32, [])]
+    cache = lambda dim: [batch, groups, dim, size]
+    inputs = [("input_ids", T.INT64, [batch, tokens]), ("seqlens_k", T.INT32, [batch]), ("total_sequence_length", T.INT32, [])]
     inputs += [(f"past_key_values.0.{kv}", T.FLOAT, cache(length)) for kv in ("key", "value")]
-    outputs = [("logits", T.FLOAT, [1, tokens, words])]
+    outputs = [("logits", T.FLOAT, [batch, tokens, words])]
     outputs += [(f"present.0.{kv}", T.FLOAT, cache(length if isinstance(length, int) else "total")) for kv in ("key", "value")]
     return n.save(name, inputs, outputs)
 

@@ -264,6 +264,7 @@ class GroupQueryAttention {
     if (const float cap = node_.get_float("softcap", 0); cap != 0) made.set("softcap", cap);
     if (const std::int64_t window = node_.get_int("local_window_size", -1); window > 0)
       made.set("left_window_size", window - 1);
+    if (rows_) return finish_rows_of_run(q, k, v, std::move(made));
     // One batch entry has no gap between its past and what is new.
     const bool first = length_ == total_ && !of_run_, grows = past_ + length_ == total_ && batch_ == 1;
     if (past_ == 0 || open_ || (grows && !first)) {
@@ -308,9 +309,9 @@ class GroupQueryAttention {
     QR_ASSIGN_OR_RETURN(heads_, heads_of(node_));
     heads_.key = node_.get_int("kv_num_heads", 0);
     const qir::Shape &q = node_.tensor(0).shape;
-    if (heads_.key < 1 || q.size() != 3 || q[0] < 1 || q[1] == 0 || q[2] < 1)
+    if (heads_.key < 1 || q.size() != 3 || q[0] == 0 || q[1] == 0 || q[2] < 1)
       return node_.error(ErrorId::onnx_attribute,
-                         "expected kv_num_heads and a query [batch, length, hidden] of a known batch and width");
+                         "expected kv_num_heads and a query [batch, length, hidden] of a known width");
     batch_ = q[0], length_ = q[1];
     size_ = q[2] / (node_.has(1) ? heads_.query : heads_.query + 2 * heads_.key);
     if (node_.has(3)) {
@@ -318,7 +319,8 @@ class GroupQueryAttention {
       if (past.size() != 4) return node_.error(ErrorId::onnx_attribute, "its past keys are not of rank 4");
       past_ = past[2];
     }
-    open_ = length_ < 0 || past_ < 0;
+    open_ = batch_ < 0 || length_ < 0 || past_ < 0;
+    rows_ = open_ && batch_ != 1;
     if (open_) return check_open();
     const qir::Tensor &total = node_.tensor(6);
     std::int32_t value = 0;
@@ -332,41 +334,78 @@ class GroupQueryAttention {
                          "total_sequence_length is %d, expected at least the %lld of its query", value, length_);
     return {};
   }
-  // Lengths that are left to the runs: the cache grows, and of one row everything in it counts, whatever the two inputs
-  // say (that is what they say of one row without gaps).
+  // Lengths that are left to the runs: the cache grows. Of one row everything in it counts, whatever the two inputs say
+  // (that is what they say of one row without gaps).
   Status check_open() const {
-    if (batch_ == 1 && past_ <= 0) return {};
+    if (past_ <= 0) return {};
     return node_.error(
         ErrorId::onnx_attribute,
-        "leaves its lengths to the runs, with a batch of %lld and a past of %lld, expected one row and a "
-        "past that grows, or lengths that are bound (option shape)",
-        batch_, past_);
+        "leaves its lengths to the runs, with a past of %lld, expected a past that grows, or lengths that "
+        "are bound (option shape)",
+        past_);
   }
-  // A number of the run: without a past it is the query's length; a cache with room for all positions stays as long as
-  // it is, and seqlens_k says what counts in it. Of several rows of the first tokens it would not say which.
+  // Several rows, or as many as a run brings: each has its own new entries behind those of it that count. Rows of the
+  // first tokens begin at 0 however short they are, and what stands behind them is nobody's.
+  Status finish_rows_of_run(std::int32_t q, std::int32_t k, std::int32_t v, qir::Node made) {
+    QR_ASSIGN_OR_RETURN(const std::int32_t fresh, dimension(node_.in(0), 1, "new"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t before, rows_before(fresh));
+    QR_ASSIGN_OR_RETURN(const std::int32_t counted, node_.step(Op::Add, {before, fresh}, "counted"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t queries, heads_first(node_, q, heads_.query, "query/heads"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t keys, written_behind(k, 3, before, "key"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t values, written_behind(v, 4, before, "value"));
+    made.inputs.set(0, queries), made.inputs.set(1, keys), made.inputs.set(2, values);
+    made.inputs.resize(6, qir::kAbsent);
+    made.inputs.push_back(counted);
+    made.name += "/heads";
+    QR_ASSIGN_OR_RETURN(const std::int32_t y, node_.step(std::move(made)));
+    QR_RETURN_IF_ERROR(finish_rows(node_, y));
+    node_.bind(1, keys);
+    node_.bind(2, values);
+    return {};
+  }
+  // [batch]: how many entries of each row count before the new ones.
+  Result<std::int32_t> rows_before(std::int32_t fresh) {
+    QR_ASSIGN_OR_RETURN(const std::int32_t all, counts(1, "all"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t left, node_.step(Op::Sub, {all, fresh}, "before/left"));
+    return node_.step(Op::Max, {left, node_.builder.add_number(node_.name + "/before/none", DType::I64, 0)}, "before");
+  }
+  // The past with the new entries in each row's place; joined first, for the room that they need.
+  Result<std::int32_t> written_behind(std::int32_t fresh, std::size_t past, std::int32_t before,
+                                      std::string_view name) {
+    QR_ASSIGN_OR_RETURN(const std::int32_t rows, heads_first(node_, fresh, heads_.key, String(name) + "/new"));
+    if (past_ == 0) return rows;
+    qir::Node joined = node_.make(Op::Concat, {node_.in(past), rows}, String(name) + "/joined");
+    joined.set("axis", std::int64_t{2});
+    QR_ASSIGN_OR_RETURN(const std::int32_t cache, node_.step(std::move(joined)));
+    return node_.step(Op::TensorScatter, {cache, rows, before}, String(name) + "/cache");
+  }
+  // A number of the run: without a past it is the query's length; a cache with room for all positions, which the model
+  // states to stay as long as it is, has seqlens_k say what counts in it (of several rows of the first tokens it would
+  // not say which); any other grows.
   Status read_total_of_run() {
-    of_run_ = past_ > 0;
-    total_ = of_run_ ? past_ : length_;
-    if (!of_run_) return {};
+    total_ = length_;
+    if (past_ <= 0) return {};
     const pb::ValueInfoProto *const info =
         node_.proto.output_size() > 1 ? node_.importer.value_info(node_.scope, node_.proto.output(1)) : nullptr;
     Reasons reasons;
     const qir::Shape present =
         info ? node_.importer.known_extents(declare(*info, "value", reasons), node_.scope) : qir::Shape();
-    if (present.size() == 4 && present[2] == past_ && (batch_ == 1 || length_ == 1)) return {};
-    return Status::error(ErrorId::onnx_attribute,
-                         node_.where() +
-                             ": total_sequence_length is known only at run time, expected a constant, what "
-                             "follows from the bound shapes, or a cache that the model states to be as "
-                             "long as the one that it is given",
-                         "give the input that it comes from its value by the option shape: NAME=[VALUE]");
+    of_run_ = present.size() == 4 && present[2] == past_;
+    rows_ = !of_run_;
+    total_ = of_run_ ? past_ : past_ + length_;
+    if (!of_run_ || batch_ == 1 || length_ == 1) return {};
+    return node_.error(
+        ErrorId::onnx_attribute,
+        "has a cache of constant size and total_sequence_length of the run, with a batch of %lld and %lld "
+        "tokens, expected one row or one token",
+        batch_, length_);
   }
   // seqlens_k and `more`, as i64.
   Result<std::int32_t> counts(std::int64_t more, std::string_view suffix) {
     qir::Node wide = node_.make(Op::Cast, {node_.in(5)}, String(suffix) + "/wide");
     wide.set("to", static_cast<std::int64_t>(DType::I64));
     QR_ASSIGN_OR_RETURN(std::int32_t id, node_.step(std::move(wide)));
-    const std::int64_t flat[] = {batch_};
+    const std::int64_t flat[] = {batch_ < 0 ? -1 : batch_};
     QR_ASSIGN_OR_RETURN(
         id, node_.step(Op::Reshape, {id, node_.ints(String(suffix) + "/shape", flat)}, String(suffix) + "/flat"));
     return node_.step(Op::Add, {id, node_.ints(String(suffix) + "/more", std::span(&more, 1))}, suffix);
@@ -374,6 +413,7 @@ class GroupQueryAttention {
   // [batch, length]: where each token stands.
   Result<std::int32_t> positions_of() {
     if (node_.has(9)) return node_.in(9);
+    if (rows_) return row_positions();
     if (open_) return open_positions();
     Vector<std::int64_t> steps;
     for (std::int64_t i = 0; i < length_; ++i) steps.push_back(i);
@@ -396,6 +436,16 @@ class GroupQueryAttention {
     const std::int32_t one = node_.builder.add_number(node_.name + "/positions/one", DType::I64, 1);
     QR_ASSIGN_OR_RETURN(const std::int32_t row, node_.step(Op::Range, {before, end, one}, "positions/row"));
     return unsqueeze(node_, row, {0}, "positions");
+  }
+  // The same of each row: those of it that count come before.
+  Result<std::int32_t> row_positions() {
+    QR_ASSIGN_OR_RETURN(const std::int32_t fresh, dimension(node_.in(0), 1, "positions/new"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t before, rows_before(fresh));
+    const std::int32_t none = node_.builder.add_number(node_.name + "/positions/none", DType::I64, 0),
+                       one = node_.builder.add_number(node_.name + "/positions/one", DType::I64, 1);
+    QR_ASSIGN_OR_RETURN(const std::int32_t row, node_.step(Op::Range, {none, fresh, one}, "positions/row"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t column, unsqueeze(node_, before, {1}, "positions/column"));
+    return node_.step(Op::Add, {column, row}, "positions");
   }
   // A dimension of a tensor, as a number of i64.
   Result<std::int32_t> dimension(std::int32_t id, std::int64_t axis, std::string_view suffix) {
@@ -438,6 +488,7 @@ class GroupQueryAttention {
   std::int64_t batch_ = 0, length_ = 0, size_ = 0, past_ = 0, total_ = 0;
   bool of_run_ = false;  // the total is known only at run time: the cache's room stands for it
   bool open_ = false;    // the lengths of the query and of its past are the runs'
+  bool rows_ = false;    // each row of the batch has as many entries as seqlens_k says
 };
 
 }  // namespace
