@@ -124,7 +124,8 @@ def by_plans(name, path, pieces, most, *flags):
 path, pieces = decoder(Network(folder, rng), "decoder"), [rng.integers(0, 40, (1, count)) for count in (5, 1, 1, 3, 1, 1, 2)]
 compare("decoder", path, pieces)
 by_plans("lengths", path, [rng.integers(0, 40, (1, count)) for count in [5] + 140 * [1]], 12)
-by_plans("lengths_in_turn", path, [rng.integers(0, 40, (1, count)) for count in [5] + 30 * [1, 4, 1, 2]], 105)
+by_plans("lengths_in_turn", path, [rng.integers(0, 40, (1, count)) for count in [5] + 30 * [1, 4, 1, 2]], 40)
+by_plans("lengths_of_four", path, [rng.integers(0, 40, (1, count)) for count in [5] + 70 * [4]], 30)
 by_plans("lengths_to_the_end", path, [rng.integers(0, 40, (1, count)) for count in [5] + 95 * [1]], 40, "-O", "state.capacity=100")
 compare("window", path, [rng.integers(0, 40, (1, count)) for count in [5, 1, 1, 1, 4] + 60 * [1]], "-O", "state.capacity=16", window=(2, 7))
 check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")

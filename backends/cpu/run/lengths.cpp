@@ -9,6 +9,8 @@ namespace {
 
 // A constant that differs (positions, a mask) has at most so many bytes.
 constexpr std::uint64_t kMostBytes = 1 << 16;
+// Rows are copied for each length: what a plan takes to make is more.
+constexpr std::uint64_t kMostRowBytes = 1 << 20;
 
 bool equal(const qir::Bytes &a, const qir::Bytes &b) {
   return a.size == b.size && (a.size == 0 || std::memcmp(a.data, b.data, a.size) == 0);
@@ -61,7 +63,36 @@ bool LengthNumbers::alike() const {
   return true;
 }
 
-// Of one size: numbers in it. Else the longest begins with the others.
+// By sizes alone how long a row is: with each length all rows together are longer by one element each.
+bool LengthNumbers::find_rows(std::size_t v, const Places &places) {
+  const auto bytes_of = [&](std::size_t i) { return static_cast<std::size_t>(samples_[i].plan->values[v].bytes); };
+  const std::size_t more = bytes_of(1) - bytes_of(0), most = bytes_of(samples_.size() - 1);
+  if (bytes_of(1) <= bytes_of(0)) return false;
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    if (bytes_of(i) != bytes_of(0) + more * static_cast<std::size_t>(samples_[i].length)) return false;
+  auto *const at = static_cast<std::uint8_t *>(const_cast<void *>(places[samples_.size() - 1]));
+  Rows rows{at, Vector<std::uint8_t>(at, at + most), 0, 0, 0, 0, true};
+  for (rows.each = 8; rows.each > 0; rows.each /= 2) {
+    rows.count = more / rows.each;
+    if (more % rows.each != 0 || rows.count < 2 || bytes_of(0) % rows.count != 0) continue;
+    rows.row = most / rows.count, rows.first = bytes_of(0) / rows.count;
+    for (const bool ends : {true, false}) {
+      rows.ends = ends;
+      bool alike = true;
+      for (std::size_t i = 0; alike && i < samples_.size(); ++i) {
+        const std::size_t row = bytes_of(i) / rows.count;
+        for (std::size_t r = 0; alike && r < rows.count; ++r)
+          alike = std::memcmp(static_cast<const std::uint8_t *>(places[i]) + r * row, rows.begin(r, row), row) == 0;
+      }
+      if (!alike) continue;
+      rows_.push_back(std::move(rows));
+      return true;
+    }
+  }
+  return false;
+}
+
+// Of one size: numbers in it. Else the longest begins with the others, or its rows do or end so.
 bool LengthNumbers::find_constant(std::size_t v) {
   const qir::Bytes &packed = samples_.back().packed;
   const std::uint64_t most = plan_->values[v].bytes;
@@ -78,11 +109,11 @@ bool LengthNumbers::find_constant(std::size_t v) {
   if (shared) return true;
   const auto at = reinterpret_cast<std::uintptr_t>(plan_->constants[v]),
              begin = reinterpret_cast<std::uintptr_t>(packed.data);
-  if (!there || at < begin || at >= begin + packed.size || most > kMostBytes) return false;
-  if (same_size) return words(places, most);
+  if (!there || at < begin || at >= begin + packed.size || most > kMostRowBytes) return false;
+  if (same_size) return most <= kMostBytes && words(places, most);
   for (std::size_t i = 0; i < samples_.size(); ++i)
     begins &= std::memcmp(places[i], plan_->constants[v], samples_[i].plan->values[v].bytes) == 0;
-  return begins;
+  return begins || find_rows(v, places);
 }
 
 bool LengthNumbers::find_values() {
@@ -146,6 +177,10 @@ Status LengthNumbers::write(std::int64_t length) {
   for (const Number &number : numbers_) {
     const std::uint32_t made = number.first + number.each * static_cast<std::uint32_t>(length);
     std::memcpy(number.at, &made, sizeof made);
+  }
+  for (const Rows &rows : rows_) {
+    const std::size_t bytes = rows.first + rows.each * static_cast<std::size_t>(length);
+    for (std::size_t i = 0; i < rows.count; ++i) std::memcpy(rows.at + i * bytes, rows.begin(i, bytes), bytes);
   }
   for (const std::uint32_t s : steps_) QR_RETURN_IF_ERROR(check_kernel_step(*plan_, plan_->steps[s]));
   return {};

@@ -38,6 +38,17 @@ class LengthNumbers {
     std::uint8_t *at;
     std::uint32_t first, each;
   };
+  // A constant whose rows become longer (a mask of several tokens): those of each length are the ends of the longest
+  // ones, or their beginnings.
+  struct Rows {
+    std::uint8_t *at;
+    Vector<std::uint8_t> longest;
+    std::size_t count, row, first, each;  // bytes of a row: of the longest, of the first length, more with each
+    bool ends;
+    const std::uint8_t *begin(std::size_t i, std::size_t bytes) const {
+      return longest.data() + i * row + (ends ? row - bytes : 0);
+    }
+  };
   static constexpr std::size_t kMostSamples = 4;
   using Places = const void *[kMostSamples];  // the same in each plan; that of the longest is written to
   bool words(const Places &places, std::size_t bytes);
@@ -45,12 +56,14 @@ class LengthNumbers {
   bool alike() const;
   bool find_values();
   bool find_constant(std::size_t value);
+  bool find_rows(std::size_t value, const Places &places);
   bool find_steps();
   bool find_shapes(std::size_t appended);
 
   std::span<const LengthSample> samples_;  // while they are compared
   LoadedPlan *plan_ = nullptr;             // the longest
   Vector<Number> numbers_;
+  Vector<Rows> rows_;
   Vector<std::uint32_t> steps_;  // that changed
 };
 

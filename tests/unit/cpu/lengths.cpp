@@ -60,6 +60,64 @@ TEST_CASE("numbers that go along with the length are found and written") {
   CHECK_EQ(plans.tables[3].operands[1].offset, 288u);
 }
 
+namespace {
+
+// A constant of three rows, which lies where a plan of its own has it.
+struct Masks {
+  template <class Of>
+  explicit Masks(Of &&of)
+      : plans([](Tables &table, std::int64_t length) {
+          table.values[0] = {cpu::StorageKind::Constant, 0, 0, static_cast<std::uint64_t>(3 * (5 + length) * 4)};
+        }) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::int64_t columns = 5 + kLengths[i];
+      for (std::int64_t row = 0; row < 3; ++row)
+        for (std::int64_t column = 0; column < columns; ++column) words[i].push_back(of(row, column, columns));
+      constants[i] = {reinterpret_cast<const std::byte *>(words[i].data()), nullptr};
+      plans.loaded[i].constants.assign(constants[i].begin(), constants[i].end());
+      plans.samples[i].packed = {words[i].data(), words[i].size() * sizeof words[i][0]};
+    }
+  }
+  std::vector<std::uint32_t> written(std::int64_t length) {
+    (void)plans.numbers.write(length);
+    return {words[3].begin(), words[3].begin() + 3 * (5 + length)};
+  }
+  Plans plans;
+  std::vector<std::uint32_t> words[4];
+  std::vector<const std::byte *> constants[4];
+};
+
+}  // namespace
+
+TEST_CASE("rows that become longer are cut out of the longest: their ends, or their beginnings") {
+  const auto causal = [](std::int64_t row, std::int64_t column, std::int64_t columns) {
+    return static_cast<std::uint32_t>(column > columns - 3 + row ? 0xff800000u : 0u);
+  };
+  const auto begins = [](std::int64_t row, std::int64_t column, std::int64_t) {
+    return static_cast<std::uint32_t>(1000 * row + column * column);
+  };
+  const auto all = [](auto &&of, std::int64_t length) {
+    std::vector<std::uint32_t> made;
+    for (std::int64_t row = 0; row < 3; ++row)
+      for (std::int64_t column = 0; column < 5 + length; ++column) made.push_back(of(row, column, 5 + length));
+    return made;
+  };
+  Masks ends(causal), starts(begins);
+  REQUIRE(ends.plans.find());
+  REQUIRE(starts.plans.find());
+  for (const std::int64_t length : {64, 0, 17, 1, 63, 33, 0}) {
+    CHECK(ends.written(length) == all(causal, length));
+    CHECK(starts.written(length) == all(begins, length));
+  }
+  // Neither: the middle of a row, or what no longer row has.
+  CHECK(!Masks([](std::int64_t, std::int64_t column, std::int64_t columns) {
+           return static_cast<std::uint32_t>(column == columns / 2);
+         }).plans.find());
+  CHECK(!Masks([](std::int64_t, std::int64_t, std::int64_t columns) {
+           return static_cast<std::uint32_t>(columns == 38);
+         }).plans.find());
+}
+
 TEST_CASE("what does not go along with the length is no plan of many lengths") {
   const auto differs = [](auto &&of) { return !Plans(of).find(); };
   CHECK(!differs([](Tables &, std::int64_t) {}));
