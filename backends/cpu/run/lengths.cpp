@@ -66,30 +66,34 @@ bool LengthNumbers::alike() const {
 // By sizes alone how long a row is: with each length all rows together are longer by one element each.
 bool LengthNumbers::find_rows(std::size_t v, const Places &places) {
   const auto bytes_of = [&](std::size_t i) { return static_cast<std::size_t>(samples_[i].plan->values[v].bytes); };
-  const std::size_t more = bytes_of(1) - bytes_of(0), most = bytes_of(samples_.size() - 1);
+  const std::size_t most = bytes_of(samples_.size() - 1);
   if (bytes_of(1) <= bytes_of(0)) return false;
+  const std::size_t more = bytes_of(1) - bytes_of(0);
   for (std::size_t i = 0; i < samples_.size(); ++i)
     if (bytes_of(i) != bytes_of(0) + more * static_cast<std::size_t>(samples_[i].length)) return false;
   auto *const at = static_cast<std::uint8_t *>(const_cast<void *>(places[samples_.size() - 1]));
   Rows rows{at, Vector<std::uint8_t>(at, at + most), 0, 0, 0, 0, true};
+  const auto fits = [&](bool ends) {
+    rows.ends = ends;
+    for (std::size_t i = 0; i < samples_.size(); ++i)
+      if (!rows.match(static_cast<const std::uint8_t *>(places[i]), bytes_of(i) / rows.count)) return false;
+    return true;
+  };
   for (rows.each = 8; rows.each > 0; rows.each /= 2) {
     rows.count = more / rows.each;
     if (more % rows.each != 0 || rows.count < 2 || bytes_of(0) % rows.count != 0) continue;
     rows.row = most / rows.count, rows.first = bytes_of(0) / rows.count;
-    for (const bool ends : {true, false}) {
-      rows.ends = ends;
-      bool alike = true;
-      for (std::size_t i = 0; alike && i < samples_.size(); ++i) {
-        const std::size_t row = bytes_of(i) / rows.count;
-        for (std::size_t r = 0; alike && r < rows.count; ++r)
-          alike = std::memcmp(static_cast<const std::uint8_t *>(places[i]) + r * row, rows.begin(r, row), row) == 0;
-      }
-      if (!alike) continue;
-      rows_.push_back(std::move(rows));
-      return true;
-    }
+    if (!fits(true) && !fits(false)) continue;
+    rows_.push_back(std::move(rows));
+    return true;
   }
   return false;
+}
+
+bool LengthNumbers::Rows::match(const std::uint8_t *others, std::size_t bytes) const {
+  for (std::size_t i = 0; i < count; ++i)
+    if (std::memcmp(others + i * bytes, begin(i, bytes), bytes) != 0) return false;
+  return true;
 }
 
 // Of one size: numbers in it. Else the longest begins with the others, or its rows do or end so.

@@ -48,6 +48,7 @@ class LengthNumbers {
     const std::uint8_t *begin(std::size_t i, std::size_t bytes) const {
       return longest.data() + i * row + (ends ? row - bytes : 0);
     }
+    bool match(const std::uint8_t *others, std::size_t bytes) const;  // rows of so many bytes
   };
   static constexpr std::size_t kMostSamples = 4;
   using Places = const void *[kMostSamples];  // the same in each plan; that of the longest is written to
