@@ -22,6 +22,14 @@ constexpr std::array<Pair, kParts> kPowers = [] {
   return out;
 }();
 
+// ln2 / kParts, whole where it is multiplied with what x can be, and what is left of it.
+constexpr double kStep = 0x1.62e42fee00000p-7, kStepRest = 0x1.a39ef35793c76p-39;
+// The whole number next to x kParts / ln2.
+double nearest_part(double x) noexcept {
+  constexpr double kRound = 0x1.8p52;
+  return (x * 0x1.71547652b82fep+6 + kRound) - kRound;
+}
+
 constexpr double kMost = 750;  // e^x is infinite from 709.8 on, and 0 to -745.2
 
 double in_double(Pair value, int scale) noexcept {
@@ -36,8 +44,7 @@ constexpr double kSmall = 1. / 32;
 
 // x = n ln2 / kParts + r, |r| <= ln2 / (2 kParts): of e^r all but 1 + r is so small that a double has enough of it.
 Pair exp_of(Pair x, int *scale) noexcept {
-  constexpr double kRound = 0x1.8p52, kStep = 0x1.62e42fee00000p-7, kStepRest = 0x1.a39ef35793c76p-39;
-  const double n = (x.high * 0x1.71547652b82fep+6 + kRound) - kRound;
+  const double n = nearest_part(x.high);
   const int whole = static_cast<int>(n);
   *scale = whole >> 6;
   const Pair power = kPowers[static_cast<unsigned>(whole & (kParts - 1))];
@@ -48,11 +55,16 @@ Pair exp_of(Pair x, int *scale) noexcept {
   return quick_sum(both.high, both.low + (first.low + power.low + power.high * rest + power.low * h));
 }
 
+// The most used of all: e^r in one double, which is enough for all but one or two results in a thousand.
 double exp(double x) noexcept {
   if (x != x) return x;
-  int scale;
-  const Pair value = exp_of({x < -kMost ? -kMost : x > kMost ? kMost : x, 0}, &scale);
-  return in_double(value, scale);
+  const double near = x < -kMost ? -kMost : x > kMost ? kMost : x, n = nearest_part(near);
+  const int whole = static_cast<int>(n), scale = whole >> 6;
+  const Pair power = kPowers[static_cast<unsigned>(whole & (kParts - 1))];
+  const double r = (near - n * kStep) - n * kStepRest, z = r * r;
+  const double rest = r + z * ((1. / 2 + r * (1. / 6)) + z * ((1. / 24 + r * (1. / 120)) + z * (1. / 720)));
+  const double value = power.high + (power.low + power.high * rest);
+  return scale > -1000 && scale < 1000 ? value * power_of_two(scale) : in_double({value, 0}, scale);
 }
 
 double expm1(double x) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of reals with the same bits on every system: those of C libraries differ in the last one. Each result is
-// the true one rounded, but for about one in a thousand, which are beside it; an f32 made of it is the true one
+// the true one rounded, but for about one or two in a thousand, which are beside it; an f32 made of it is the true one
 // rounded. They are made of what IEEE 754 defines alone (+ - * / and the square root), the usual rounding being set.
 #pragma once
 
