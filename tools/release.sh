@@ -85,7 +85,7 @@ part_wheel() {
 # Wheels for other systems, by the targets of bindings/python/build_wheel/wheel_backend.py; each is built whole.
 part_wheels() {
   patchelf_there || return 1
-  for target in x86_64-w64-mingw32 x86_64-linux-musl; do
+  for target in x86_64-w64-mingw32 aarch64-linux-gnu x86_64-linux-musl; do
     QUARRY_TARGET=$target QUARRY_BUILD=$source/build-$target python3 "$source/tools/release/wheel.py" "$out" || return 1
   done
 }

@@ -75,8 +75,11 @@ def test_import_of_another_machines_library(tmp_path):
     shutil.copyfile(own, path)
     other = "Arm64" if _machine.machine_of_python() == "x86-64" else "x86-64"
     changed(path, {("nt", "Arm64"): 0xAA64, ("nt", "x86-64"): 0x8664, ("posix", "Arm64"): 183, ("posix", "x86-64"): 62}[os.name, other])
-    done = subprocess.run([sys.executable, "-c", "import quarry"], capture_output=True, text=True, env={**os.environ, "QUARRY_LIBRARY": path,
-                          "PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        done = subprocess.run([sys.executable, "-c", "import quarry"], capture_output=True, text=True,
+                              env={**os.environ, "QUARRY_LIBRARY": path, "PYTHONPATH": os.pathsep.join(sys.path)})
+    except OSError as failed:
+        pytest.skip(f"this Python cannot be started by itself (an emulator's): {failed}")
     system = "Windows" if os.name == "nt" else "Linux"
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
