@@ -4,8 +4,8 @@
 # source, tree of Linux with its symbols apart, wheel, Debian packages, JAR, NuGet package, crates, Go module; then what they are made of (SPDX) and their sums.
 #   tools/release.sh VERSION [--only PART,...] [--twice] [FOLDER]
 #     VERSION   must be that of include/quarry/version.h
-#     --only    of: source linux wheel deb jar nuget crates go windows android; without it all but windows, which tools/test_windows.sh --onnx has built, and android,
-#               which the NDK has ($QUARRY_ANDROID_BUILDS)
+#     --only    of: source linux wheel deb jar nuget crates go windows wheels android; without it all but windows, which tools/test_windows.sh --onnx has built, wheels
+#               (those for other systems, which cross compilers build in an hour and more), and android, which the NDK has ($QUARRY_ANDROID_BUILDS)
 #     --twice   makes everything a second time, by a compiler without a cache, and fails where a byte differs
 #     FOLDER    default: dist/quarry-VERSION; nothing may be in it
 . "$(dirname "$0")/setup.sh"
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$version" ] || usage "found no version"
 for part in $only; do
-  case " $every windows android " in *" $part "*) ;; *) usage "--only: found '$part', expected some of $every windows android" ;; esac
+  case " $every windows wheels android " in *" $part "*) ;; *) usage "--only: found '$part', expected some of $every windows wheels android" ;; esac
 done
 here=$(awk '/define QR_VERSION_(MAJOR|MINOR|PATCH)/{v=v (v==""?"":".") $3} END{print v}' "$root/include/quarry/version.h")
 [ "$version" = "$here" ] || { echo "tools/release.sh: found version $version, expected $here: that of include/quarry/version.h" >&2; exit 1; }
@@ -80,6 +80,14 @@ part_linux() {
 
 part_wheel() {
   patchelf_there && QUARRY_PREFIX=$tree python3 "$source/tools/release/wheel.py" "$out"
+}
+
+# Wheels for other systems, by the targets of bindings/python/build_wheel/wheel_backend.py; each is built whole.
+part_wheels() {
+  patchelf_there || return 1
+  for target in x86_64-w64-mingw32 aarch64-linux-gnu x86_64-linux-musl; do
+    QUARRY_TARGET=$target QUARRY_BUILD=$source/build-$target python3 "$source/tools/release/wheel.py" "$out" || return 1
+  done
 }
 
 part_deb() { "$source/tools/make_deb.sh" --build "$build" "$work/deb" >/dev/null && cp "$work"/deb/*.deb "$out/"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what quarry.android has for Kotlin on a desktop's JVM, against an installed tree: the suspending functions, and the example's pixels.
+"""Tests what quarry.android has on a desktop's JVM, against an installed tree: models in a package, and, for Kotlin, the suspending functions, and the example's pixels.
 
 check.py PREFIX FOLDER      PREFIX: of `meson install --destdir`; FOLDER: for what is built
 Exit status 77: no JDK or no Kotlin is installed (Debian: kotlin, libkotlinx-coroutines-java, libkotlinx-atomicfu-java); the last line says so.
@@ -20,20 +20,11 @@ prefix, folder = (os.path.abspath(word) for word in sys.argv[1:3])
 if not shutil.which("javac") or not os.path.exists(f"{build_jar.java_home()}/include/jni.h"):
     print("no JDK is installed (apt install openjdk-17-jdk-headless)")
     sys.exit(77)
-debian = [f"/usr/share/java/{name}.jar" for name in ("kotlinx-coroutines-core", "atomicfu", "kotlin-stdlib")]
-class_path = os.environ.get("KOTLIN_CLASSPATH") or ":".join(debian)
-if not shutil.which("kotlinc") or not all(map(os.path.exists, class_path.split(":"))):
-    print("no Kotlin is installed (apt install kotlin libkotlinx-coroutines-java libkotlinx-atomicfu-java; or KOTLIN_CLASSPATH)")
-    sys.exit(77)
 os.makedirs(folder, exist_ok=True)
 build_jar.build(prefix, folder, with_libraries=False)
 stubs, classes, tests = f"{folder}/stubs", f"{folder}/android", f"{folder}/tests"
 build_jar.classes(stubs, glob.glob(f"{here}/stubs/**/*.java", recursive=True))
 build_jar.classes(classes, glob.glob(f"{root}/bindings/java/src/quarry/*.java") + glob.glob(f"{here}/src/**/*.java", recursive=True), [stubs])
-shutil.rmtree(tests, ignore_errors=True)
-example = f"{root}/examples/android/app/src/main/kotlin/org/quarry/camera"
-build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{class_path}", "-d", tests, f"{here}/src/quarry/android/Coroutines.kt", f"{example}/Nv12.kt", f"{example}/Classifier.kt",
-              f"{here}/tests/CoroutinesTest.kt")
 library = next(os.path.dirname(path) for path in glob.glob(f"{prefix}/**/libquarry.so", recursive=True))
 models = f"{folder}/digits"
 os.makedirs(models, exist_ok=True)
@@ -42,7 +33,24 @@ quarry = next(path for path in glob.glob(f"{prefix}/**/bin/quarry", recursive=Tr
 environment = dict(os.environ, LD_LIBRARY_PATH=library)
 environment.pop("QUARRY_BACKEND_PATH", None)
 subprocess.run([quarry, "compile", f"{root}/models/digits/digits.onnx", "--backend", "cpu", "-o", f"{models}/digits.qrm"], check=True, stdout=subprocess.DEVNULL, env=environment)
-done = subprocess.run(["java", f"-Dquarry.library={folder}/libquarry-jni.so", "-cp", f"{tests}:{classes}:{class_path}", "CoroutinesTestKt", models], capture_output=True, text=True, env=environment, timeout=300)
-print(done.stdout, end="")
-if done.returncode != 0 or "all passed" not in done.stdout:
-    sys.exit(f"FAILED: CoroutinesTest\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+
+
+def passes(name, class_path, *words):
+    done = subprocess.run(["java", f"-Dquarry.library={folder}/libquarry-jni.so", "-cp", class_path, name, *words], capture_output=True, text=True, env=environment, timeout=300)
+    print(done.stdout, end="")
+    if done.returncode != 0 or "all passed" not in done.stdout:
+        sys.exit(f"FAILED: {name}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+
+
+build_jar.classes(f"{folder}/java-tests", [f"{here}/tests/AssetsTest.java"], [classes, stubs])
+passes("AssetsTest", f"{folder}/java-tests:{classes}:{stubs}", models, folder)
+debian = [f"/usr/share/java/{name}.jar" for name in ("kotlinx-coroutines-core", "atomicfu", "kotlin-stdlib")]
+class_path = os.environ.get("KOTLIN_CLASSPATH") or ":".join(debian)
+if not shutil.which("kotlinc") or not all(map(os.path.exists, class_path.split(":"))):
+    print("no Kotlin is installed (apt install kotlin libkotlinx-coroutines-java libkotlinx-atomicfu-java; or KOTLIN_CLASSPATH)")
+    sys.exit(77)
+shutil.rmtree(tests, ignore_errors=True)
+example = f"{root}/examples/android/app/src/main/kotlin/org/quarry/camera"
+build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{stubs}:{class_path}", "-d", tests, f"{here}/src/quarry/android/Coroutines.kt", f"{example}/Nv12.kt", f"{example}/Classifier.kt",
+              f"{here}/tests/CoroutinesTest.kt")
+passes("CoroutinesTestKt", f"{tests}:{classes}:{stubs}:{class_path}", models)

@@ -68,6 +68,9 @@ Status check_source(const char *function, const qr_model_source &from) {
   const auto missing = [&](const char *member) {
     return Status::error(ErrorId::null_argument, format("%s: found NULL for source->%s", function, member));
   };
+  if constexpr (!os::kDescriptorsAreShared)
+    if (from.kind == QR_SOURCE_DESCRIPTOR || from.folder_fd >= 0)
+      return no_descriptors(function, "give a path, or read the file in a QR_MODEL_BY_READER");
   switch (from.kind) {
     case QR_SOURCE_PATH: {
       if (!from.path.data && from.path.size) return missing("path.data");

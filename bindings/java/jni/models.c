@@ -126,8 +126,8 @@ NATIVE(void, signalTell)(JNIEnv *env, jclass of, jlong handle, jint what, jlong 
 /* ---- models ----------------------------------------------------------------------------------- */
 
 NATIVE(jlong, modelOpen)
-(JNIEnv *env, jclass of, jlong runtime, jbyteArray path, jobject data, jlong size, jlong options, jlong signal,
- jobject progress) {
+(JNIEnv *env, jclass of, jlong runtime, jbyteArray path, jobject data, jint descriptor, jlong offset, jlong size,
+ jlong options, jlong signal, jobject progress) {
   qr_model_source source = QR_MODEL_SOURCE_INIT;
   qr_model *made = NULL;
   text name = {NULL, NULL, {NULL, 0}};
@@ -136,6 +136,9 @@ NATIVE(jlong, modelOpen)
   if (path) {
     if (!take(env, path, &name)) return 0;
     source.kind = QR_SOURCE_PATH, source.path = name.view;
+  } else if (!data) {
+    source.kind = QR_SOURCE_DESCRIPTOR, source.fd = descriptor;
+    source.offset = (uint64_t)offset, source.size_bytes = (uint64_t)size;
   } else {
     source.kind = QR_SOURCE_MEMORY, source.size_bytes = (uint64_t)size;
     source.data = (*env)->GetDirectBufferAddress(env, data);

@@ -3,8 +3,8 @@
 that no manylinux machine is bound to have. Nothing is compiled against Python, so one wheel serves every version.
 
 The native files come from an installed tree, that of QUARRY_PREFIX (or `--config-settings prefix=DIR`), or, without one, from a release
-build of the checkout that this folder lies in. QUARRY_TARGET (or `--config-settings target=...`) has it built by zig for another machine or for musl:
-x86_64-linux-musl, aarch64-linux-musl (tools/cross/zig/zig.sh). QUARRY_BUILD names the folder of that build, which is kept then.
+build of the checkout that this folder lies in. QUARRY_TARGET (or `--config-settings target=...`) has it built for another machine or another C library, one of CROSS
+below. QUARRY_BUILD names the folder of that build, which is kept then.
 """
 import base64
 import glob
@@ -19,22 +19,20 @@ import sys
 import tempfile
 import zipfile
 
+from native_files import EVERYWHERE, MUSL, needed, platform
+
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 root = os.path.dirname(os.path.dirname(here))
 
-# Libraries that every machine of a manylinux tag has (PEP 600); what is linked beyond them goes into the wheel.
-EVERYWHERE = re.compile(r"lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+|z)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+")
-# The least glibc whose distributions have a libstdc++ of these symbols.
-GLIBCXX_NEEDS = {28: (2, 31), 29: (2, 34), 30: (2, 35), 31: (2, 38), 32: (2, 39)}
-# musl's own, which has all of these in one library, by its name and by Alpine's: all that every machine of a musllinux tag has (PEP 656).
-MUSL = re.compile(r"libc\.so|libc\.musl-\w+\.so\.1")
-# What musl has since a release after 1.2.2, which is that of the first systems with 1.2 (Alpine 3.13): with one of these a wheel needs more than musllinux_1_2 says.
-MUSL_LATER = {"qsort_r": "1.2.3", "pthread_getname_np": "1.2.3", "statx": "1.2.5", "preadv2": "1.2.5", "pwritev2": "1.2.5"}
+# What QUARRY_TARGET may be, and the script and the cross file of tools/cross that it is built by; zig's writes its own.
+CROSS = {"x86_64-linux-musl": "zig/zig.sh", "aarch64-linux-musl": "zig/zig.sh", "aarch64-windows-gnu": "zig/zig.sh",
+         "aarch64-linux-gnu": "aarch64.sh", "x86_64-w64-mingw32": "mingw.sh"}
 
 
 def run(*command, **kwargs):
     # pip points Python at what it installed for this build alone, and a meson in a venv of its own would not find its own.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment.setdefault("SOURCE_DATE_EPOCH", "315532800")  # strip writes a time into DLLs: 1980, as the wheel's own
     done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
@@ -71,6 +69,18 @@ def metadata():
     return "\n".join(lines)
 
 
+def cross_build(target):
+    """The meson that builds for a target, and its words."""
+    if target not in CROSS:
+        sys.exit(f"QUARRY_TARGET: found '{target}', expected one of {', '.join(sorted(CROSS))}")
+    tools, script = os.path.join(root, "tools", "cross"), CROSS[target]
+    if script == "zig/zig.sh":
+        cross = run(os.path.join(tools, script), target).strip()
+        return os.path.join(cross, "meson"), ["--cross-file", os.path.join(cross, "cross.ini")]
+    cross = run(os.path.join(tools, script)).strip()
+    return "meson", ["--cross-file", os.path.join(tools, f"{target}.ini"), "--cross-file", os.path.join(cross, "needs.ini")]
+
+
 def installed_tree(config, work):
     given = (config or {}).get("prefix") or os.environ.get("QUARRY_PREFIX")
     if given:
@@ -85,10 +95,7 @@ def installed_tree(config, work):
     # A folder by itself: with a TMPDIR in the checkout the compiler is called as for any build there, and ccache knows what it made before.
     with tempfile.TemporaryDirectory(prefix="quarry-build-") as temporary:
         build = os.path.abspath(kept or temporary)
-        meson, options = "meson", []
-        if target:
-            cross = run(os.path.join(root, "tools", "cross", "zig", "zig.sh"), target).strip()
-            meson, options = os.path.join(cross, "meson"), ["--cross-file", os.path.join(cross, "cross.ini")]
+        meson, options = cross_build(target) if target else ("meson", [])
         if not os.path.exists(os.path.join(build, "build.ninja")):
             # Packed relocations need glibc 2.36, or musl 1.2.4; without, an older one will do.
             run(meson, "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false", *options)
@@ -106,8 +113,22 @@ def find(tree, pattern):
     return found[0]
 
 
+def collect_dlls(tree, native):
+    """native/bin alone: Windows looks for DLLs in the folder of the program, and libquarry for plugins in quarry/backends below its own."""
+    places = []
+    for pattern, folder in (("libquarry*-*.dll", "bin"), ("quarry.exe", "bin"), ("quarry-compiler.exe", "bin/quarry"), ("quarry-backend-*.dll", "bin/quarry/backends")):
+        found = sorted(glob.glob(f"{tree}/**/{pattern}", recursive=True))
+        if not found:
+            sys.exit(f"there is no {pattern} below '{tree}'")
+        os.makedirs(f"{native}/{folder}", exist_ok=True)
+        places += [shutil.copy(path, f"{native}/{folder}") for path in found]
+    return places
+
+
 def collect(tree, native):
     """native/lib, native/lib/quarry/backends and native/bin; everything finds everything by its own place."""
+    if glob.glob(f"{tree}/**/libquarry-*.dll", recursive=True):
+        return collect_dlls(tree, native)
     lib, backends, program = (os.path.join(native, part) for part in ("lib", "lib/quarry/backends", "bin"))
     for folder in (backends, program):
         os.makedirs(folder)
@@ -147,65 +168,11 @@ def collect(tree, native):
     return places
 
 
-def needed(path):
-    return re.findall(r"^\s+NEEDED\s+(\S+)", run("objdump", "-p", path), re.M)
-
-
 def linked(path, name):
     match = re.search(rf"^\s+{re.escape(name)} => (/\S+)", run("ldd", path), re.M)
     if not match:
         sys.exit(f"'{path}' needs {name}, which is not on this machine")
     return os.path.realpath(match[1])
-
-
-def machine(path):
-    """The one that an ELF file is for."""
-    with open(path, "rb") as file:
-        head = file.read(20)
-    found = int.from_bytes(head[18:20], "little")
-    try:
-        return {62: "x86_64", 183: "aarch64"}[found]
-    except KeyError:
-        sys.exit(f"'{path}': found ELF machine {found}, expected 62 (x86_64) or 183 (aarch64)")
-
-
-def undefined(path):
-    return {row.split()[-1] for row in run("nm", "-D", "--undefined-only", path).splitlines() if row.strip()}
-
-
-def musllinux(places):
-    """musllinux_1_2: musl has no versions of symbols, so what it must have is known by names."""
-    for path in places:
-        for name in needed(path):
-            if EVERYWHERE.fullmatch(name):
-                sys.exit(f"'{path}' needs {name}, which is glibc's or its compiler's, beside files that are linked with musl")
-        later = undefined(path) & MUSL_LATER.keys()
-        if later:
-            name = max(later, key=lambda one: MUSL_LATER[one])
-            sys.exit(f"'{path}' needs {name}, which musl has since {MUSL_LATER[name]}, expected what musl 1.2.2 has")
-    return "musllinux_1_2"
-
-
-def manylinux(places):
-    """manylinux_X_Y of the newest symbols that any file needs."""
-    least = (2, 17)
-    for path in places:
-        text = run("objdump", "-p", path)
-        least = max([least, *[(int(a), int(b)) for a, b in re.findall(r"\bGLIBC_(\d+)\.(\d+)\b", text)]])
-        for minor in re.findall(r"\bGLIBCXX_3\.4\.(\d+)\b", text):
-            if int(minor) >= 28:
-                least = max(least, GLIBCXX_NEEDS.get(int(minor), (2, 39)))
-        if "GLIBC_ABI_DT_RELR" in text:  # packed relocations
-            least = max(least, (2, 36))
-    return f"manylinux_{least[0]}_{least[1]}"
-
-
-def platform(places):
-    with_musl = any(MUSL.fullmatch(name) for path in places for name in needed(path))
-    machines = {machine(path) for path in places}
-    if len(machines) != 1:
-        sys.exit(f"found files for {' and '.join(sorted(machines))}, expected one machine")
-    return f"{(musllinux if with_musl else manylinux)(places)}_{machines.pop()}"
 
 
 def write_wheel(folder, files, tag, executable=()):
@@ -245,7 +212,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for path in places:
             place = "quarry/_native/" + os.path.relpath(path, native)
             files[place] = path
-            if not place.endswith(".so") and ".so." not in place:
+            if not place.endswith((".so", ".dll")) and ".so." not in place:
                 executable.add(place)
         return write_wheel(wheel_directory, files, platform(places), executable)
 

@@ -12,6 +12,10 @@ import quarry
 # A shell that runs the tests in the background has SIGINT ignored, which Python and its children keep.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A descriptor is a number of one C library, and a Windows process has several: there it is refused, with what serves instead. Nor is there fork(), or a name that is no Unicode.
+DESCRIPTORS = os.name != "nt"
+unix_alone = pytest.mark.skipif(os.name == "nt", reason="of Unix alone: descriptors, fork(), names of any bytes")
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 DIGITS = os.path.join(ROOT, "models", "digits")
 

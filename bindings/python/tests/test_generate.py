@@ -2,11 +2,12 @@
 """Tokens from a session that is a decoder, beside numpy."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import quarry
+
+onnx = pytest.importorskip("onnx")
+TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
 
 WORDS, WIDTH = 11, 4
 E = np.array([[(7 * t + 3 * w * w + 1) % 9 for w in range(WIDTH)] for t in range(WORDS)], np.float32)

@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 import pytest
-from conftest import field, onnx_model, value_info, varint
+from conftest import field, onnx_model, unix_alone, value_info, varint
 from test_queue import ONES, slow_session
 
 import quarry
 from quarry import interrupts
 
-PROMISED, LATEST = 0.05, 0.2
+PROMISED, LATEST = 0.05, 0.2 if os.name != "nt" else 1.0  # wine has it from elsewhere
 """Seconds from Ctrl-C to the exception: what is promised, and what a machine gets that others use too. The best of a few tries counts."""
 
 
@@ -31,7 +31,10 @@ def ctrl_c(after):
     def send():
         if not gone.wait(after):
             sent.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
+            if os.name == "nt":  # on a thread of its own, as a console does
+                signal.raise_signal(signal.SIGINT)
+            else:
+                os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -213,7 +216,7 @@ def test_what_a_progress_function_raises_stops_the_call(digits, tmp_path, kind):
         begin, before = time.monotonic(), len(told)
         with pytest.raises(kind, match="told"):
             call()
-        assert time.monotonic() - begin < 1 and len(told) == before + 1  # compiling takes many times as long
+        assert time.monotonic() - begin < (1 if os.name != "nt" else 5) and len(told) == before + 1  # compiling takes many times as long
     assert not list(tmp_path.iterdir())
     # The caller's signal serves other calls as before.
     quarry.Session(digits.model, signal=stop).run(digits.images[0], signal=stop)
@@ -309,6 +312,7 @@ def test_ctrl_c_while_a_session_is_collected_is_not_lost(digits, monkeypatch):
     assert time.monotonic() - begun < 5  # what the program waits in is ended too
 
 
+@unix_alone
 def test_other_signals_and_handlers_do_not_end_a_run():
     session, heard = slow_session(), []
     before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
@@ -325,6 +329,7 @@ def test_other_signals_and_handlers_do_not_end_a_run():
         signal.signal(signal.SIGALRM, alarm)
 
 
+@unix_alone
 def test_the_descriptor_of_an_event_loop_is_told_too():
     async def main():
         heard = asyncio.Event()
@@ -337,6 +342,7 @@ def test_the_descriptor_of_an_event_loop_is_told_too():
     assert signal.set_wakeup_fd(-1) == -1
 
 
+@unix_alone
 def test_ctrl_c_in_asyncio_ends_runs_of_every_kind():
     """The first Ctrl-C cancels the main task: neither a queued run nor one in a thread keeps the program."""
     program = """
@@ -367,6 +373,7 @@ asyncio.run(main())
         assert "KeyboardInterrupt" in error and time.monotonic() - begin < 2, error
 
 
+@unix_alone
 def test_forked_children_hear_of_their_own_signals_alone(digits):
     session = quarry.Session(digits.model, threads=1)
     session.run(digits.images[0])

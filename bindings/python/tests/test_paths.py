@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import unix_alone
 
 import quarry
 
+pytestmark = unix_alone
 NAME = b"caf\xe9.onnx"
 
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import unix_alone
 
 import quarry
 
@@ -34,7 +35,7 @@ def test_pickles_name_the_model_s_file(digits, session):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_other_processes(digits, session, method):
     wanted = classify(session, digits.images[2])
     with multiprocessing.get_context(method).Pool(2) as pool:
@@ -55,6 +56,7 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@unix_alone
 def test_a_forked_child_goes_on_with_what_its_parent_made(digits):
     session = quarry.Session(digits.model, threads=2, queue_depth=4)
     wanted = session.run(digits.images[0])[0]
@@ -70,6 +72,7 @@ def test_a_forked_child_goes_on_with_what_its_parent_made(digits):
     np.testing.assert_array_equal(session.run(digits.images[0])[0], wanted)
 
 
+@unix_alone
 def test_a_child_does_not_wait_for_a_thread_of_its_parent(digits):
     session = quarry.Session(digits.model, threads=1)
     held, go = threading.Event(), threading.Event()

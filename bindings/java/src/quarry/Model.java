@@ -16,8 +16,13 @@ public final class Model extends NativeObject {
     final ByteBuffer data;  // of a model in memory
     private List<TensorInfo> inputs, outputs;
 
-    Model(QuarryRuntime runtime, byte[] path, ByteBuffer data, Map<String, String> options, Signal signal, Progress progress) {
-        super(MODEL, opened(runtime, path, data, options, signal, progress), runtime, data);
+    /** Calls modelOpen of a source with a runtime, options and a signal. */
+    interface Opening {
+        long open(long runtime, long settings, long stop);
+    }
+
+    Model(QuarryRuntime runtime, ByteBuffer data, Map<String, String> options, Signal signal, Opening opening) {
+        super(MODEL, opened(runtime, options, signal, opening), runtime, data);
         this.runtime = runtime;
         this.data = data;
     }
@@ -27,10 +32,10 @@ public final class Model extends NativeObject {
         return QuarryRuntime.shared().open(path);
     }
 
-    private static long opened(QuarryRuntime runtime, byte[] path, ByteBuffer data, Map<String, String> options, Signal signal, Progress progress) {
+    private static long opened(QuarryRuntime runtime, Map<String, String> options, Signal signal, Opening opening) {
         long handle = runtime.enter();
         try {
-            return Call.with(handle, options, signal, (of, settings, stop) -> Native.modelOpen(of, path, data, data == null ? 0 : data.remaining(), settings, stop, progress));
+            return Call.with(handle, options, signal, opening::open);
         } catch (RuntimeException | Error failed) {
             runtime.exit();
             throw failed;

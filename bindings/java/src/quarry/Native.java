@@ -59,7 +59,7 @@ final class Native {
 
     static native void signalTell(long signal, int what, long value);
 
-    static native long modelOpen(long runtime, byte[] path, ByteBuffer data, long size, long options, long signal, Progress progress);
+    static native long modelOpen(long runtime, byte[] path, ByteBuffer data, int descriptor, long offset, long size, long options, long signal, Progress progress);
 
     static native Object[] tensors(int kind, long handle, boolean outputs);
 

@@ -128,7 +128,18 @@ public final class QuarryRuntime extends NativeObject {
 
     /** An .onnx or .qrm file. Options of use: "verify", "container.map", of ONNX "shape" and "model.folder". The last three may be null. */
     public Model open(String path, Map<String, String> options, Signal signal, Progress progress) {
-        return new Model(this, Native.bytes(path), null, options, signal, progress);
+        byte[] name = Native.bytes(path);
+        return new Model(this, null, options, signal, (of, settings, stop) -> Native.modelOpen(of, name, null, -1, 0, 0, settings, stop, progress));
+    }
+
+    /**
+     * A part of an open file, as an entry of an Android package that is not compressed (quarry.android.Assets). A .qrm is mapped where it lies if `offset` is a multiple of 64, else
+     * read into memory. `descriptor` (ParcelFileDescriptor.getFd) may be closed when this returns; a `size` of 0 is all the rest of the file. Not on Windows. The last three may be null.
+     */
+    public Model open(int descriptor, long offset, long size, Map<String, String> options, Signal signal, Progress progress) {
+        if (offset < 0 || size < 0)
+            throw QuarryException.refused("open: found the offset " + offset + " and the size " + size + ", expected none below 0", "a size of 0 is all the rest of the file");
+        return new Model(this, null, options, signal, (of, settings, stop) -> Native.modelOpen(of, null, null, descriptor, offset, size, settings, stop, progress));
     }
 
     /** A model in a direct buffer, from its position to its limit, used where it lies: it must not change as long as the model or a session of it lives. */
@@ -137,9 +148,13 @@ public final class QuarryRuntime extends NativeObject {
             ByteBuffer copy = ByteBuffer.allocateDirect(data.remaining());
             copy.put(data.duplicate());
             copy.flip();
-            return new Model(this, null, copy, options, signal, progress);
+            return inMemory(copy, options, signal, progress);
         }
-        return new Model(this, null, data.slice(), options, signal, progress);
+        return inMemory(data.slice(), options, signal, progress);
+    }
+
+    private Model inMemory(ByteBuffer data, Map<String, String> options, Signal signal, Progress progress) {
+        return new Model(this, data, options, signal, (of, settings, stop) -> Native.modelOpen(of, null, data, -1, 0, data.remaining(), settings, stop, progress));
     }
 
     public Model open(byte[] data) {

@@ -2,13 +2,22 @@
 """Finds libquarry and opens it with cffi in ABI mode: nothing is compiled, one wheel serves every Python."""
 
 import os
+import sys
 from typing import Any, Callable, List, Optional
 
 from ._abi import ffi as _ffi
+from ._machine import warn_if_emulated, why_not
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 NATIVE = os.path.join(_HERE, "_native")
-SONAME = "libquarry.so.0"
+# On Windows DLLs lie where programs do.
+LIBRARIES = os.path.join(NATIVE, "bin" if os.name == "nt" else "lib")
+
+
+def file_name(part: str = "") -> str:
+    """That of libquarry, or of libquarry-PART."""
+    name = f"libquarry-{part}" if part else "libquarry"
+    return f"{name}-0.dll" if os.name == "nt" else f"{name}.so.0"
 
 
 def library_path() -> str:
@@ -16,19 +25,31 @@ def library_path() -> str:
     given = os.environ.get("QUARRY_LIBRARY")
     if given:
         return given
-    own = os.path.join(NATIVE, "lib", SONAME)
-    return own if os.path.exists(own) else SONAME
+    own = os.path.join(LIBRARIES, file_name())
+    return own if os.path.exists(own) else file_name()
 
 
-def _open(ffi: Any) -> Any:
+def opened(path: str) -> Any:
+    """The library at `path`, for cffi."""
+    if sys.platform == "win32" and os.path.dirname(path):
+        import ctypes  # of use here alone: cffi has no word for what follows
+
+        # What it needs is looked for beside it first (LOAD_WITH_ALTERED_SEARCH_PATH, which wants a whole path); what is opened once cffi finds again.
+        path = os.path.abspath(path)
+        ctypes.WinDLL(path, winmode=8)
+    return _ffi.dlopen(path)
+
+
+def _open() -> Any:
     path = library_path()
     try:
-        return ffi.dlopen(path)
+        found = opened(path)
     except OSError as error:
-        raise ImportError(
-            f"quarry: cannot open '{path}': {error}. Install the package from its wheel, which holds the library, "
-            "or set QUARRY_LIBRARY to the file of an installed libquarry.so.0"
-        ) from None
+        why = why_not(path) or f"{error}. Install the package from its wheel, which holds the library, or set QUARRY_LIBRARY to the file of an installed {file_name()}"
+        raise ImportError(f"quarry: cannot open '{path}': {why}") from None
+    if sys.platform == "win32":
+        warn_if_emulated()
+    return found
 
 
 def check_abi(library: Any, path: str) -> None:
@@ -46,7 +67,7 @@ def check_abi(library: Any, path: str) -> None:
 
 # cffi's objects have no static types: what touches them is Any, and the public classes say what comes out.
 ffi: Any = _ffi
-lib: Any = _open(ffi)
+lib: Any = _open()
 check_abi(lib, library_path())
 NULL: Any = ffi.NULL
 _refusals: List[Callable[[str, bool], Exception]] = []

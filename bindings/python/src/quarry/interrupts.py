@@ -169,8 +169,9 @@ def caught(kind: Type[BaseException], error: BaseException, trace: Optional[Trac
 def _begin() -> bool:
     global _thread, _reader, _writer
     if _writer < 0:
-        _reader, _writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(_reader, True)
+        _reader, _writer = os.pipe()  # which no child inherits
+        if sys.platform != "win32":  # there it need not
+            os.set_blocking(_writer, False)
     thread = threading.Thread(target=_listen, args=(_reader,), name="quarry-interrupts", daemon=True)
     try:
         thread.start()
@@ -218,7 +219,10 @@ def _listen(reader: int) -> None:
             while outside < 5:  # what calls the function leaves it too, and other callbacks of the same collection end
                 time.sleep(0.001)
                 outside = 0 if _is_in(_lossy) else outside + 1
-            signal.pthread_kill(_main or 0, signal.SIGINT)  # what it waits in then ends, as by Ctrl-C
+            if sys.platform == "win32":  # what it waits in then ends, as by Ctrl-C
+                signal.raise_signal(signal.SIGINT)
+            else:
+                signal.pthread_kill(_main or 0, signal.SIGINT)
             arrived = arrived.replace(bytes([_AGAIN]), b"")
         if signal.SIGINT in arrived and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             _abort_all()
@@ -260,4 +264,5 @@ def _in_child() -> None:
     _active.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+if sys.platform != "win32":
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -164,6 +164,8 @@ class OpenSource:
             self.c.kind, self.c.path = lib.QR_SOURCE_PATH, text.c
         if isinstance(folder, int):
             self.c.folder_fd = descriptor(folder)
+        elif folder is not None and os.name == "nt":
+            external = _below(path_of(folder, "folder", "a path")) if external is None else external
         elif folder is not None:
             self._opened = self.c.folder_fd = _open_folder(path_of(folder, "folder", "a path or a descriptor"))
 
@@ -187,6 +189,21 @@ class OpenSource:
         if self._opened >= 0:
             os.close(self._opened)
             self._opened = -1
+
+
+def _below(folder: str) -> External:
+    """What _open_folder is elsewhere: Windows has no descriptors of folders."""
+    if not os.path.isdir(folder):
+        raise refused(f"folder '{seen(folder)}': there is no such folder", "name the folder of the external data", FileNotFound)
+
+    def find(name: str) -> Optional[str]:
+        parts = name.replace("\\", "/").split("/")
+        if ":" in name or "" in parts or ".." in parts:
+            raise refused(f"external data '{seen(name)}': found a name that leads out of the folder '{seen(folder)}', expected one in or below it")
+        path = os.path.join(folder, *parts)
+        return path if os.path.exists(path) else None
+
+    return find
 
 
 def _open_folder(path: str) -> int:

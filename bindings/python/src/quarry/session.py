@@ -4,6 +4,7 @@
 import collections
 import json
 import os
+import sys
 import threading
 import weakref
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ def _in_child_of_fork() -> None:
         session._turns.clear()
 
 
-os.register_at_fork(after_in_child=_in_child_of_fork)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_in_child_of_fork)
 
 
 # Methods of ONNX Runtime's sessions, by what there is in their place.

@@ -3,6 +3,7 @@
 
 package quarry.android
 
+import android.content.res.AssetManager
 import java.util.function.BiConsumer
 import kotlin.coroutines.resume
 import kotlin.coroutines.resumeWithException
@@ -26,6 +27,10 @@ suspend fun Session.runAsync(given: Array<Tensor>, room: Array<Tensor?>? = null)
 
 /** Opens a model away from the calling thread; cancelling the coroutine stops it. */
 suspend fun QuarryRuntime.openAsync(path: String, options: Map<String, String> = emptyMap()): Model = stoppable { signal -> open(path, options, signal, null) }
+
+/** Opens a model of the folder assets where it lies in the package, away from the calling thread; cancelling the coroutine stops it. */
+suspend fun QuarryRuntime.openAssetAsync(assets: AssetManager, name: String, options: Map<String, String> = emptyMap()): Model =
+    stoppable { signal -> Assets.open(this, assets, name, options, signal, null) }
 
 /** Makes a session, which may compile for long, away from the calling thread; cancelling the coroutine stops it. */
 suspend fun Model.sessionAsync(options: Map<String, String> = emptyMap()): Session = stoppable { signal -> session(options, signal, null) }

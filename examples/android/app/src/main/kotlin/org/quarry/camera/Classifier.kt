@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.quarry.camera
 
-import java.nio.ByteBuffer
 import quarry.DataType
 import quarry.Model
 import quarry.QuarryException
-import quarry.QuarryRuntime
 import quarry.Session
 import quarry.Tensor
 
 /** The network on the first of [choices] (options of a session) that takes it; [tried] says what the others said. */
-class Classifier(runtime: QuarryRuntime, model: ByteBuffer, choices: List<Map<String, String>>) : AutoCloseable {
+class Classifier(private val model: Model, choices: List<Map<String, String>>) : AutoCloseable {
     val tried = mutableListOf<String>()
-    private val model: Model = runtime.open(model, emptyMap(), null, null)
     private val session: Session
     private val input: Tensor
     private val side: Int
@@ -22,7 +19,7 @@ class Classifier(runtime: QuarryRuntime, model: ByteBuffer, choices: List<Map<St
         var made: Session? = null
         for (options in choices) {
             try {
-                made = this.model.session(options)
+                made = model.session(options)
                 tried += "${options["backend"]}: runs"
                 break
             } catch (refused: QuarryException) {

@@ -15,9 +15,9 @@ import android.os.Bundle
 import android.os.Handler
 import android.os.HandlerThread
 import android.widget.TextView
-import java.nio.channels.FileChannel
 import quarry.LogSink
 import quarry.QuarryRuntime
+import quarry.android.Assets
 import quarry.android.Logcat
 import quarry.android.Npu
 
@@ -45,10 +45,8 @@ class MainActivity : Activity() {
     private fun load() {
         try {
             val runtime = QuarryRuntime.Builder().log(Logcat(), LogSink.Level.WARN).build()
-            val model = assets.openFd("classifier.qrm").use { asset ->
-                asset.createInputStream().channel.map(FileChannel.MapMode.READ_ONLY, asset.startOffset, asset.length)
-            }
-            val made = Classifier(runtime, model, listOf(Npu.options(this, null), mapOf("backend" to "gpu"), mapOf("backend" to "cpu")))
+            val model = Assets.open(runtime, assets, "classifier.qrm")
+            val made = Classifier(model, listOf(Npu.options(this, null), mapOf("backend" to "gpu"), mapOf("backend" to "cpu")))
             classifier = made
             say(made.tried.joinToString("\n"))
         } catch (failed: Exception) {
