@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "base/os/tracing.h"
 #include "base/status.h"
 #include "quarry/runtime.h"
 
@@ -18,10 +19,14 @@ class Log {
 
   qr_log_level level() const noexcept { return sink_.level; }
 
-  bool wants(qr_log_level level) const noexcept { return sink_.write && level <= sink_.level; }
+  bool wants(qr_log_level level) const noexcept {
+    return (sink_.write && level <= sink_.level) || os::is_traced(traced(level), os::TraceKeyword::Log);
+  }
   void write(qr_log_level level, std::string_view topic, std::string_view message,
              std::uint32_t flags = 0) const noexcept {
-    if (wants(level))
+    if (os::is_traced(traced(level), os::TraceKeyword::Log))
+      os::trace("Log", traced(level), os::TraceKeyword::Log, {{"Topic", topic}, {"Message", message}});
+    if (sink_.write && level <= sink_.level)
       sink_.write(sink_.self, level, flags, {topic.data(), topic.size()}, {message.data(), message.size()});
   }
   // For calls that have no status to give back.
@@ -30,6 +35,9 @@ class Log {
   }
 
  private:
+  // The system's tracing counts one more: its first level is for what ends the process.
+  static unsigned traced(qr_log_level level) noexcept { return static_cast<unsigned>(level) + 1; }
+
   qr_log_sink sink_ = QR_LOG_SINK_INIT;
 };
 

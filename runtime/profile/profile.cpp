@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/json_writer.h"
+#include "base/os/tracing.h"
 #include "base/small_sort.h"
 #include "loader/host.h"
 #include "runtime/core/plugin_text.h"
@@ -45,6 +46,14 @@ ProfileLevel profile_level(std::string_view word) noexcept {
 // ---- keeping ------------------------------------------------------------------------------------
 
 void EventLog::add(std::uint64_t call, const qr_plugin_event &event, std::uint64_t part_of) noexcept {
+  if (os::is_traced(5, os::TraceKeyword::Profile))
+    os::trace("Profile", 5, os::TraceKeyword::Profile,
+              {{"Name", text_of(event.name)},
+               {"Kind", text_of(event.kind)},
+               {"Op", text_of(event.op)},
+               {"Begin", event.begin},
+               {"End", event.end},
+               {"Call", call}});
   const ProcessLock lock(mutex_);
   if (!lock.held()) return lose(1);
   const std::size_t counters = counters_.size(), attributes = attributes_.size();

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/clock.h"
+#include "base/os/tracing.h"
 #include "runtime/core/plugin_text.h"
 #include "runtime/core/runtime.h"
 #include "runtime/session/memory.h"
@@ -44,6 +46,25 @@ void *callers_data(const qr_tensor &tensor) noexcept {
 bool is_state(const qr_tensor &tensor) noexcept { return tensor.flags & kOfState; }
 
 bool has_room(const qr_tensor &tensor) noexcept { return tensor.memory || callers_data(tensor); }
+
+// Says to the system's tracing how long a run took, where it listens.
+class TracedRun {
+ public:
+  explicit TracedRun(const SessionCore &core) noexcept : core_(core) {
+    if (os::is_traced(4, os::TraceKeyword::Profile)) begin_ns_ = now_ns();
+  }
+  ~TracedRun() {
+    if (begin_ns_ != 0)
+      os::trace("Run", 4, os::TraceKeyword::Profile,
+                {{"Backend", core_.plugin().id()}, {"Begin", begin_ns_}, {"Nanoseconds", now_ns() - begin_ns_}});
+  }
+  TracedRun(const TracedRun &) = delete;
+  TracedRun &operator=(const TracedRun &) = delete;
+
+ private:
+  const SessionCore &core_;
+  std::uint64_t begin_ns_ = 0;
+};
 
 // Gives zero-sized data an address.
 constinit char g_nothing[64] = {};
@@ -505,6 +526,7 @@ Status Session::run(const CallSignal &signal, Profile *profile, const qr_tensor 
                     qr_tensor *const *outputs) {
   const RunQueue::Alone alone(queue_, "qr_session_run", RunQueue::Until::Empty, signal);
   QR_RETURN_IF_ERROR(alone.status());
+  const TracedRun traced(*core_);
   if (state_) {
     QR_RETURN_IF_ERROR(run_on_state(signal, profile, inputs, outputs));
   } else {

@@ -21,6 +21,7 @@
 #include "base/os/processor.h"
 #include "base/os/shared_memory.h"
 #include "base/os/thread.h"
+#include "base/os/trace_encoding.h"
 #include "base/os/wait.h"
 #include "base/os_error.h"
 #include "base/paths.h"
@@ -378,6 +379,22 @@ TEST_CASE("a program: its scratch folder, its memory, its machine, its streams")
   char room[256];
   CHECK(system_name(room).size() > 5);
   CHECK(!processor_kind(room).empty());
+}
+
+// By the layout that readers of such events know; only a listener of Windows' could read them back.
+TEST_CASE("events of tracing describe themselves, and without a listener nothing is written") {
+  const auto is = [](const TraceDescription &made, std::string_view expected) {
+    return std::string_view(made.data(), made.size()) == expected;
+  };
+  using namespace std::string_view_literals;
+  CHECK(is(TraceDescription("Quarry"), "\x09\0Quarry\0"sv));
+  CHECK(is(TraceDescription("Log", {}), "\x07\0\0Log\0"sv));
+  CHECK(is(TraceDescription("Log", {{"Topic", "session"}, {"N", std::uint64_t{5}}}),
+           "\x12\0\0Log\0Topic\0\x97\x23N\0\x0a"sv));
+  CHECK_EQ(TraceDescription(std::string(253, 'x').c_str(), {}).size(), 0u);
+  CHECK_EQ(TraceDescription(std::string(252, 'x').c_str(), {}).size(), 256u);
+  CHECK(!is_traced(2, TraceKeyword::Log));
+  trace("Log", 2, TraceKeyword::Log, {{"Topic", std::string(70000, 'x')}, {"Message", ""}, {"N", std::uint64_t{1}}});
 }
 
 TEST_CASE("Ctrl-C: who waits for it can be let go, and its number has a name") {
