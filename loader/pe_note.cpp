@@ -188,20 +188,9 @@ Result<PluginNote> read_pe_note(const ByteSource &source, std::string_view name,
     Vector<unsigned char> bytes(size);
     if (!source.read(section.offset, bytes.data(), bytes.size()))
       return note_error(ErrorId::plugin_truncated, name, "section .qrnote: cannot be read");
-    constexpr std::uint64_t kBefore = offsetof(qr_plugin_note_section, note);
-    if (size < kBefore) break;
-    qr_plugin_note_section head = {};
-    std::memcpy(&head, bytes.data(), kBefore);
-    if (head.namesz != sizeof QR_PLUGIN_NOTE_NAME || head.type != QR_PLUGIN_NOTE_TYPE ||
-        std::memcmp(head.name, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) != 0)
-      break;
-    if (!range_fits(kBefore, head.descsz, size))
-      return note_error(ErrorId::plugin_bad_note, name,
-                        format("plugin note: found %u bytes at offset %llu of a section of %llu bytes, expected them "
-                               "inside it",
-                               head.descsz, kBefore, size));
     PluginNote note;
-    QR_RETURN_IF_ERROR(parse_note(bytes.data() + kBefore, head.descsz, name, &note));
+    QR_RETURN_IF_ERROR(parse_note_section(bytes, name, &note));
+    if (!note.present) break;
     return note;
   }
   return no_note(name);

@@ -14,6 +14,7 @@
 #include "loader/checks.h"
 #include "loader/compatibility.h"
 #include "loader/elf_note.h"
+#include "loader/macho_note.h"
 #include "loader/pe_note.h"
 #include "quarry/runtime.h"
 
@@ -150,6 +151,8 @@ Result<PluginNote> read_note_of_file(const String &path) {
     QR_ASSIGN_OR_RETURN(PluginNote note, read_pe_note(source, path));
     QR_RETURN_IF_ERROR(check_pe_imports(source, path));
     return note;
+  } else if constexpr (os::kLibraryForm == os::LibraryForm::MachO) {
+    return read_macho_note(source, path);
   } else {
     return read_elf_note(source, path);
   }

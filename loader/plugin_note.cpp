@@ -62,6 +62,22 @@ Status parse_note(const unsigned char *bytes, std::uint64_t size, std::string_vi
   return {};
 }
 
+Status parse_note_section(std::span<const unsigned char> bytes, std::string_view name, PluginNote *out) {
+  constexpr std::uint64_t kBefore = offsetof(qr_plugin_note_section, note);
+  if (bytes.size() < kBefore) return {};
+  qr_plugin_note_section head = {};
+  std::memcpy(&head, bytes.data(), kBefore);
+  if (head.namesz != sizeof QR_PLUGIN_NOTE_NAME || head.type != QR_PLUGIN_NOTE_TYPE ||
+      std::memcmp(head.name, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) != 0)
+    return {};
+  if (!range_fits(kBefore, head.descsz, bytes.size()))
+    return note_error(ErrorId::plugin_bad_note, name,
+                      format("plugin note: found %u bytes at offset %llu of a section of %zu bytes, expected them "
+                             "inside it",
+                             head.descsz, kBefore, bytes.size()));
+  return parse_note(bytes.data() + kBefore, head.descsz, name, out);
+}
+
 bool MemorySource::read(std::uint64_t offset, void *out, std::size_t size) const noexcept {
   if (!range_fits(offset, size, size_)) return false;
   if (size) std::memcpy(out, data_ + offset, size);

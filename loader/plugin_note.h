@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin's file declares of itself, read without running any of it: each form of files has its own reader
-// (elf_note.h, pe_note.h).
+// (elf_note.h, pe_note.h, macho_note.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
@@ -55,6 +56,8 @@ struct PluginNote {
 Status note_error(ErrorId id, std::string_view name, const String &what);
 // A note that another file's form has led to; QR-L0106 where it breaks its own rules.
 Status parse_note(const unsigned char *bytes, std::uint64_t size, std::string_view name, PluginNote *out);
+// The same of a section that has the whole of it: header, name, note. `out` stays as it is where it is another's.
+Status parse_note_section(std::span<const unsigned char> bytes, std::string_view name, PluginNote *out);
 // QR-L0105.
 Status no_note(std::string_view name);
 

@@ -7,11 +7,14 @@
 namespace quarry::os {
 
 // The form of the system's libraries.
-enum class LibraryForm : unsigned char { Elf, Pe };
+enum class LibraryForm : unsigned char { Elf, Pe, MachO };
 // What the file of a library "x" begins with by the system's custom; path.h has the ending.
 #if defined(_WIN32)
 inline constexpr LibraryForm kLibraryForm = LibraryForm::Pe;
 #define QR_LIBRARY_PREFIX ""
+#elif defined(__APPLE__)
+inline constexpr LibraryForm kLibraryForm = LibraryForm::MachO;
+#define QR_LIBRARY_PREFIX "lib"
 #else
 inline constexpr LibraryForm kLibraryForm = LibraryForm::Elf;
 #define QR_LIBRARY_PREFIX "lib"

@@ -33,7 +33,11 @@ constexpr bool is_absolute(std::string_view path) noexcept {
 }
 #else
 inline constexpr char kListSeparator = ':';  // between folders of a list
+#if defined(__APPLE__)
+#define QR_LIBRARY_SUFFIX ".dylib"
+#else
 #define QR_LIBRARY_SUFFIX ".so"
+#endif
 #define QR_PROGRAM_SUFFIX ""
 // Of the last that ends a folder's name, npos: the name has no folder.
 constexpr std::size_t last_separator(std::string_view path) noexcept { return path.rfind('/'); }

@@ -22,7 +22,8 @@ const WebpLibrary &webp_library() {
     WebpLibrary made;
 #if !defined(QR_STATIC_QUANTIZE)  // a static program opens nothing
     // Its soname of a decade; it stays open, for what it gave may be.
-    if (void *const opened = os::open_library("libwebp.so.7")) {
+    constexpr bool kIsMacos = os::kLibraryForm == os::LibraryForm::MachO;
+    if (void *const opened = os::open_library(kIsMacos ? "libwebp.7.dylib" : "libwebp.so.7")) {
       os::find_symbol(opened, "WebPGetInfo", made.info);
       os::find_symbol(opened, "WebPDecodeRGB", made.decode);
       os::find_symbol(opened, "WebPFree", made.release);

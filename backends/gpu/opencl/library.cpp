@@ -9,15 +9,19 @@ namespace quarry::opencl {
 
 namespace {
 
-constexpr bool kIsWindows = os::kLibraryForm == os::LibraryForm::Pe;
-// Debian and most others have the first, Android the others. On Windows a driver brings the one there is.
+constexpr bool kIsWindows = os::kLibraryForm == os::LibraryForm::Pe,
+               kIsMacos = os::kLibraryForm == os::LibraryForm::MachO;
+// Debian and most others have the first, Android the others. On Windows a driver brings the one there is, macOS has its
+// own.
 constexpr std::array<const char *, 4> kNames =
     kIsWindows ? std::array<const char *, 4>{"OpenCL.dll"}
+    : kIsMacos ? std::array<const char *, 4>{"/System/Library/Frameworks/OpenCL.framework/OpenCL"}
                : std::array<const char *, 4>{"libOpenCL.so.1", "libOpenCL.so", "/vendor/lib64/libOpenCL.so",
                                              "/system/vendor/lib64/libOpenCL.so"};
 constexpr const char *kHowToGet =
     kIsWindows ? "install the driver of the graphics processor, which brings OpenCL.dll, or name the file by the "
                  "environment variable QUARRY_OPENCL_PATH"
+    : kIsMacos ? "macOS brings it; another is named by the environment variable QUARRY_OPENCL_PATH"
     : os::kAndroid
         ? "an app opens the driver's library where its manifest has <uses-native-library "
           "android:name=\"libOpenCL.so\" android:required=\"false\"/> in <application>; some devices have none"

@@ -168,9 +168,10 @@ String flaw_of_entries(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-// hwloc, its library, looks in /sys, but for other folders that the environment names; on Windows it asks the system.
+// hwloc, its library, looks in /sys, but for other folders that the environment names; elsewhere than on Linux it asks
+// the system.
 const char *why_pocl_would_abort() noexcept {
-  if constexpr (os::kLibraryForm == os::LibraryForm::Pe) return nullptr;
+  if constexpr (os::kLibraryForm != os::LibraryForm::Elf) return nullptr;
   for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
     if (std::getenv(elsewhere)) return nullptr;
   for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})

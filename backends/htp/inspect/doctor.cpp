@@ -70,8 +70,10 @@ String socs_text(const qnn::Library &library) {
 
 String next_thing(const qnn::Library *library, bool prepares, bool nodes, bool skels) {
   if (!library)
-    return os::kMusl ? "take a Quarry that is built for glibc, as Qualcomm's libraries are, on a system that has it"
-                     : "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
+    return os::kLibraryForm == os::LibraryForm::MachO
+               ? "compile for htp and check it on Linux or Windows: Qualcomm has no QNN libraries for macOS"
+           : os::kMusl ? "take a Quarry that is built for glibc, as Qualcomm's libraries are, on a system that has it"
+                       : "get the libraries: export QUARRY_QNN_PATH=$(tools/get_qnn.sh)";
   if (!prepares) return "put the library that compiles beside " QR_QNN_FILE("QnnHtp") ", or compile on another machine";
   if (qnn::Library::emulates())
     return "compile for the phone's SoC: -O soc_model=NAME (docs/htp.md); what runs here is the emulator";

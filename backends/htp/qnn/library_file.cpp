@@ -14,7 +14,7 @@ namespace {
 
 // What a file is a library for: ELF's and PE's numbers of machines differ.
 enum class Machine : unsigned char { Other, X64, Aarch64, Hexagon };
-enum class Form : unsigned char { Neither, Elf, Pe };
+enum class Form : unsigned char { Neither, Elf, Pe, MachO };
 struct Head {
   Form form = Form::Neither;
   Machine machine = Machine::Other;
@@ -27,7 +27,9 @@ constexpr Machine kMachine = Machine::Aarch64;
 #else
 constexpr Machine kMachine = Machine::Other;
 #endif
-constexpr Form kForm = os::kLibraryForm == os::LibraryForm::Pe ? Form::Pe : Form::Elf;
+constexpr Form kForm = os::kLibraryForm == os::LibraryForm::Pe      ? Form::Pe
+                       : os::kLibraryForm == os::LibraryForm::MachO ? Form::MachO
+                                                                    : Form::Elf;
 
 const char *machine_name(Machine machine) {
   switch (machine) {
@@ -60,10 +62,18 @@ Head read_pe(int fd, const unsigned char *bytes) {
   return {Form::Pe, machine == kX64 ? Machine::X64 : machine == kArm64 ? Machine::Aarch64 : Machine::Other};
 }
 
+Head read_macho(const unsigned char *bytes) {
+  constexpr unsigned kIs64Bit = 0x100, kX64 = 7, kArm64 = 12;
+  const unsigned machine = number_at(bytes + 4), width = number_at(bytes + 6);
+  if (width != kIs64Bit) return {Form::MachO, Machine::Other};
+  return {Form::MachO, machine == kX64 ? Machine::X64 : machine == kArm64 ? Machine::Aarch64 : Machine::Other};
+}
+
 Head read_head(int fd) {
   unsigned char bytes[64] = {};
   if (os::read_at(fd, bytes, sizeof bytes, 0) != 0) return {};
   if (std::memcmp(bytes, "\177ELF", 4) == 0) return read_elf(bytes);
+  if (std::memcmp(bytes, "\317\372\355\376", 4) == 0) return read_macho(bytes);
   return bytes[0] == 'M' && bytes[1] == 'Z' ? read_pe(fd, bytes) : Head();
 }
 
@@ -104,9 +114,18 @@ Status check_file(const String &path) {
   }
   const Head head = read_head(file.get());
   const String expected = format("a shared library for %s", machine_name(kMachine));
-  if (head.form == Form::Neither) return unfit(path, kForm == Form::Pe ? "no DLL" : "no ELF file", expected);
+  if (head.form == Form::Neither)
+    return unfit(path,
+                 kForm == Form::Pe      ? "no DLL"
+                 : kForm == Form::MachO ? "no Mach-O file"
+                                        : "no ELF file",
+                 expected);
   if (head.form != kForm)
-    return unfit(path, head.form == Form::Elf ? "an ELF file, as Linux has them" : "a DLL of Windows", expected);
+    return unfit(path,
+                 head.form == Form::Elf  ? "an ELF file, as Linux has them"
+                 : head.form == Form::Pe ? "a DLL of Windows"
+                                         : "a library of macOS",
+                 expected);
   if (head.machine == kMachine && head.form == Form::Elf && ends_early(file.get()))
     return unfit(path, "a file that ends before its segments do", expected, "copy the library again");
   if (head.machine == kMachine) return {};
@@ -117,10 +136,14 @@ Status check_file(const String &path) {
 }  // namespace
 
 const char *const kHowToGet =
-    os::kMusl ? "Qualcomm's libraries are linked with glibc, and this Quarry is built for musl: take a build for glibc "
-                "(the manylinux wheel), on a system that has it, for htp; cpu runs here"
-              : "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the "
-                "environment variable QUARRY_QNN_PATH";
+    kForm == Form::MachO
+        ? "Qualcomm has no QNN libraries for macOS: compile for htp and check it on Linux or Windows, where its "
+          "emulator runs; cpu and gpu run here"
+    : os::kMusl
+        ? "Qualcomm's libraries are linked with glibc, and this Quarry is built for musl: take a build for glibc "
+          "(the manylinux wheel), on a system that has it, for htp; cpu runs here"
+        : "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the "
+          "environment variable QUARRY_QNN_PATH";
 
 bool is_folder(const String &path) {
   os::FileInfo info;

@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/os/child_system.h"
 #include "base/os/file.h"
 #include "base/status.h"
 
@@ -22,17 +21,17 @@ extern "C" char **environ;
 namespace quarry::os {
 namespace {
 
-// The environment for the child. Relative folders of LD_LIBRARY_PATH named something when this program began: the
-// linker would look for the child's libraries below the working folder of now. Our own are where this library is.
+// The environment for the child. Relative folders of LD_LIBRARY_PATH (kLibraryFolders) named something when this
+// program began: the linker would look for the child's libraries below the working folder of now. Our own are where
+// this library is.
 class Environment {
  public:
   explicit Environment(const String &libraries) {
-    constexpr std::string_view kName = "LD_LIBRARY_PATH=";
     for (char **one = environ; *one; ++one) {
       char *said = *one;
-      if (paths_.empty() && std::string_view(said).starts_with(kName)) {
-        (paths_ = kName) += libraries;
-        if (add_absolute(said + kName.size())) said = paths_.data();
+      if (paths_.empty() && std::string_view(said).starts_with(kLibraryFolders)) {
+        (paths_ = kLibraryFolders) += libraries;
+        if (add_absolute(said + kLibraryFolders.size())) said = paths_.data();
       }
       pointers_.push_back(said);
     }
@@ -91,28 +90,14 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-}  // namespace
-
 constexpr int kFirstFree = 3;  // behind standard input, output and errors
 
-struct ChildProcess::Ending {
-  siginfo_t how;
-};
-
-ChildProcess::~ChildProcess() {
-  if (process_ == kNone) return;
-  const bool told =
-      ended_.get() >= 0 && (::syscall(SYS_pidfd_send_signal, ended_.get(), SIGKILL, nullptr, 0) == 0 || errno == ESRCH);
-  if (!told) ::kill(static_cast<pid_t>(process_), SIGKILL);
-  Ending how;
-  while (!reap(&how, true)) {
-  }
-}
+}  // namespace
 
 int ChildProcess::start(std::span<const String> words, const String &libraries, std::span<const Inherited> files,
                         int stream) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  if (const int error = make_stream(ends)) return error;
   // Out of the way of the numbers that the child gets, and ours of those of standard input and output, which may be
   // free.
   int most = stream;
@@ -141,29 +126,6 @@ int ChildProcess::start(std::span<const String> words, const String &libraries, 
   return 0;
 }
 
-// A child is known by a descriptor, readable when it ended: its number may be another process's by now where the
-// application reaps every child. Kernels before 5.4 have none; there the number serves.
-void ChildProcess::watch() noexcept {
-  const OpenFd made(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process_), 0)));
-  if (made.get() >= 0) ended_ = duplicate(made.get(), kFirstFree);
-  else if (errno == ESRCH) process_ = kNone;  // it ended, and was reaped by somebody
-}
-
-// Whether it ended; how.si_pid is 0 where nobody knows how.
-bool ChildProcess::reap(Ending *out, bool waits) noexcept {
-  siginfo_t &how = out->how = {};
-  if (process_ == kNone) return true;
-  constexpr auto kByDescriptor = static_cast<idtype_t>(3);  // P_PIDFD, newer than some headers
-  const bool has_fd = ended_.get() >= 0;
-  const int result =
-      ::waitid(has_fd ? kByDescriptor : P_PID, static_cast<id_t>(has_fd ? ended_.get() : static_cast<pid_t>(process_)),
-               &how, WEXITED | (waits ? 0 : WNOHANG));
-  if (result != 0 && errno == EINTR) return false;
-  if (result == 0 && how.si_pid == 0) return false;
-  process_ = kNone;
-  return true;
-}
-
 // Negative descriptors are passed over. The child's end is looked for by itself: what it started may have its end of
 // the stream too.
 bool ChildProcess::wait(EventHandle also, std::uint64_t ms) noexcept {
@@ -185,13 +147,12 @@ std::ptrdiff_t ChildProcess::receive(void *to, std::size_t size) noexcept {
 void ChildProcess::hang_up() noexcept { ::shutdown(stream_.get(), SHUT_WR); }
 
 String ChildProcess::how_it_ended(std::uint64_t ms) {
-  Ending end;
-  siginfo_t &how = end.how;
-  for (std::uint64_t round = 0; round < ms && !reap(&end, false); ++round) ::poll(nullptr, 0, 1);
+  Ending how;
+  for (std::uint64_t round = 0; round < ms && !reap(&how, false); ++round) ::poll(nullptr, 0, 1);
   // Where the application lets the system reap its children, nothing more is known.
-  if (how.si_pid == 0) return "ended";
-  if (how.si_code == CLD_EXITED) return format("ended with exit status %d", how.si_status);
-  return format("ended by signal %d (%s)", how.si_status, ::strsignal(how.si_status));
+  if (!how.is_known) return "ended";
+  if (!how.by_signal) return format("ended with exit status %d", how.number);
+  return format("ended by signal %d (%s)", how.number, ::strsignal(how.number));
 }
 
 bool begin_as_child(int stream) noexcept {
@@ -205,7 +166,7 @@ bool begin_as_child(int stream) noexcept {
 
 void send(int stream, const void *data, std::size_t size) noexcept {
   for (const char *at = static_cast<const char *>(data); size;) {
-    const ssize_t sent = ::send(stream, at, size, MSG_NOSIGNAL);
+    const ssize_t sent = ::send(stream, at, size, kNoSignal);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return;
     at += sent;

@@ -20,7 +20,8 @@ FileKind kind_of(mode_t mode) noexcept {
 }
 
 bool take(const struct stat &info, FileInfo *out) noexcept {
-  *out = {kind_of(info.st_mode), static_cast<std::uint64_t>(info.st_size), info.st_dev, info.st_ino};
+  *out = {kind_of(info.st_mode), static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_dev),
+          info.st_ino};
   return true;
 }
 
@@ -41,8 +42,6 @@ bool get_info(const char *path, FileInfo *out, int folder) noexcept {
 OpenFd open_file(const char *path, int folder) noexcept {
   return OpenFd(::openat(folder < 0 ? AT_FDCWD : folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
-
-OpenFd open_folder(const char *path) noexcept { return OpenFd(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)); }
 
 OpenFd duplicate(int fd, int least) noexcept { return OpenFd(::fcntl(fd, F_DUPFD_CLOEXEC, least)); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/os/interrupt.h"
 
-#include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include "base/os/wake_count.h"
+
 namespace quarry::os {
 namespace {
 
@@ -17,7 +18,6 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 // A handler reaches nothing but these.
 std::atomic<int> noted{0};
-sem_t woken;
 struct sigaction before[std::size(kSignals)];
 
 void note(int number) {
@@ -27,14 +27,14 @@ void note(int number) {
     ::raise(SIGINT);
   }
   noted.store(number);
-  ::sem_post(&woken);
+  add_wake();
   errno = number_before;
 }
 
 }  // namespace
 
 void begin_noting_interrupts() noexcept {
-  ::sem_init(&woken, 0, 0);
+  begin_wake_count();
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
@@ -48,12 +48,9 @@ void end_noting_interrupts() noexcept {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
 }
 
-void await_interrupt() noexcept {
-  while (::sem_wait(&woken) != 0 && errno == EINTR) {
-  }
-}
+void await_interrupt() noexcept { await_wake(); }
 
-void release_interrupt_waiter() noexcept { ::sem_post(&woken); }
+void release_interrupt_waiter() noexcept { add_wake(); }
 
 int noted_interrupt() noexcept { return noted.load(); }
 

@@ -2,22 +2,18 @@
 #include "base/new_file.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <poll.h>
-#include <sys/random.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
-#include <csignal>
 #include <cstdlib>
 
 #include "base/os/file_lock.h"
+#include "base/os/file_making.h"
 #include "base/os/library.h"
 #include "base/os_error.h"
 #include "base/stop.h"
@@ -36,38 +32,7 @@ constexpr int kAskMs = 20;  // who waits for room asks so often whether to stop
 void sleep_ms(int ms) noexcept { ::poll(nullptr, 0, ms); }
 
 // A name that nobody guesses beforehand: whoever may write to the folder could put a link there.
-std::uint64_t random_number() noexcept {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, GRND_NONBLOCK) == sizeof number) return number;
-  timespec now{};  // a kernel that just woke up; the name is taken with O_EXCL all the same
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_nsec) * 0x9e3779b97f4a7c15u ^ reinterpret_cast<std::uintptr_t>(&now);
-}
-
-String random_name(const char *ending) { return format(".quarry-%016" PRIx64 ".%s", random_number(), ending); }
-
-// write() to what may be a pipe whose reader is gone: that is an error of this call and no signal to the process.
-ssize_t write_without_signal(int fd, const void *data, std::size_t size) noexcept {
-  sigset_t pipe, before, pending;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  sigpending(&pending);
-  pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  const ssize_t put = ::write(fd, data, size);
-  const int error = errno;
-  const timespec at_once{};
-  if (put < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
-    while (sigtimedwait(&pipe, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return put;
-}
-
-bool is_in_proc(int folder) noexcept {
-  struct statfs info;
-  return ::fstatfs(folder, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
-}
+String random_name(const char *ending) { return format(".quarry-%016" PRIx64 ".%s", os::random_number(), ending); }
 
 // The kernel's rule for links that anybody may put (fs.protected_symlinks), which following them by hand passes by.
 bool is_planted(int folder, const char *name) noexcept {
@@ -104,10 +69,7 @@ int NewFile::take_name() {
   }
 }
 
-int NewFile::link_to(const char *name) const {
-  const String self = format("/proc/self/fd/%d", fd_.get());
-  return ::linkat(AT_FDCWD, self.c_str(), folder_.get(), name, AT_SYMLINK_FOLLOW);
-}
+int NewFile::link_to(const char *name) const { return os::link_nameless(fd_.get(), folder_.get(), name) ? 0 : -1; }
 
 Status NewFile::open(std::string_view path, int folder) {
   path_ = path;
@@ -156,9 +118,7 @@ int NewFile::find_place() {
     const String folder = slash == String::npos ? String(".") : left.substr(0, slash + 1);
     name_ = slash == String::npos ? left : left.substr(slash + 1);
     const int from = folder_.get() < 0 ? AT_FDCWD : folder_.get();
-    OpenFd next(::openat(from, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Who may not list a folder may write to it all the same.
-    if (next.get() < 0) next = OpenFd(::openat(from, folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    OpenFd next = os::open_place(folder.c_str(), from);
     if (next.get() < 0) return errno;
     folder_ = std::move(next);
     if (name_.empty()) return EISDIR;
@@ -166,7 +126,7 @@ int NewFile::find_place() {
     char target[PATH_MAX];
     const ssize_t length = ::readlinkat(folder_.get(), name_.c_str(), target, sizeof target);
     if (length < 0) break;  // no link
-    if (is_in_proc(folder_.get())) return open_in_place(true);
+    if (os::holds_descriptors(folder_.get())) return open_in_place(true);
     if (is_planted(folder_.get(), name_.c_str())) return EACCES;
     if (links == kMaxLinks || static_cast<std::size_t>(length) == sizeof target) return ELOOP;
     left.assign(target, static_cast<std::size_t>(length));
@@ -174,6 +134,7 @@ int NewFile::find_place() {
   struct stat info;
   if (::fstatat(folder_.get(), name_.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? 0 : errno;
   if (S_ISDIR(info.st_mode)) return EISDIR;
+  if (S_ISREG(info.st_mode) && os::holds_descriptors(folder_.get())) return open_in_place(true);  // no links in macOS
   if (!S_ISREG(info.st_mode)) return open_in_place(false);
   if (::faccessat(folder_.get(), name_.c_str(), W_OK, kAsWhoActs) != 0) return errno;
   replaces_ = true;
@@ -211,7 +172,7 @@ int NewFile::open_in_place(bool is_process_link) {
 }
 
 int NewFile::create() {
-  if (naming_ == Naming::Late) fd_ = OpenFd(::openat(folder_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, new_mode()));
+  if (naming_ == Naming::Late) fd_ = os::open_nameless(folder_.get(), new_mode());
   if (fd_.get() >= 0) return 0;
   // Whatever the reason was: where it is not about nameless files, this meets it again and says so.
   naming_ = Naming::Early;
@@ -227,7 +188,7 @@ Status NewFile::write_run(const char *from, std::uint64_t size) {
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const auto part =
         static_cast<std::size_t>(std::min<std::uint64_t>(size, may_wait_ ? std::uint64_t{PIPE_BUF} : kMaxWrite));
-    const ssize_t put = in_place_ ? write_without_signal(fd_.get(), from, part)
+    const ssize_t put = in_place_ ? os::write_without_signal(fd_.get(), from, part)
                                   : ::pwrite(fd_.get(), from, part, static_cast<off_t>(at_));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) {  // the descriptor is another's, who wants it so
@@ -254,7 +215,7 @@ Status NewFile::close(Outlasts what) {
     }
     // Before it has its name, so that no loss of power leaves the name with a part of the bytes. Some file systems
     // cannot flush (EINVAL); where it is the disk that fails, the file must not appear.
-    if (what == Outlasts::Disk && ::fsync(fd_.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    if (what == Outlasts::Disk && !os::flush_file(fd_.get()) && errno != EINVAL && errno != ENOTSUP)
       return fail(errno, "flushing");
     if (naming_ == Naming::Late) return {};  // it is needed for its name
   }
@@ -275,10 +236,7 @@ Status NewFile::copy_to_named() {
   const OpenFd from(fd_.release());
   naming_ = Naming::Early;
   if (const int error = create()) return fail(error, "naming it");
-  for (off_t done = 0; done < static_cast<off_t>(at_);) {
-    const ssize_t sent = ::sendfile(fd_.get(), from.get(), &done, std::size_t{1} << 30);
-    if (sent == 0 || (sent < 0 && errno != EINTR)) return fail(sent < 0 ? errno : EIO, "naming it");
-  }
+  if (!os::copy_nameless(from.get(), fd_.get(), at_)) return fail(errno, "naming it");
   return close(outlasts_);
 }
 
@@ -295,7 +253,7 @@ Status NewFile::put_in_place() {
   }
   placed_ = true;
   // The name is to outlast a loss of power too. The file stands in its place by now, so a failure is none of the call.
-  if (outlasts_ == Outlasts::Disk) (void)::fsync(folder_.get());
+  if (outlasts_ == Outlasts::Disk) (void)os::flush_file(folder_.get());
   return {};
 }
 

@@ -2,7 +2,6 @@
 #include "base/os/path.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,8 +37,6 @@ int for_each_name(const char *folder, void (*visit)(void *self, const char *name
     if (entry->d_name[0] != '.') visit(self, entry->d_name);
   return 0;
 }
-
-int enter_own_folder(const char *path) noexcept { return ::unshare(CLONE_FS) == 0 && ::chdir(path) == 0 ? 0 : errno; }
 
 void remove_file(const char *path) noexcept { ::unlink(path); }
 

@@ -13,12 +13,14 @@ case $tool in
     exec "$here/../../zig" ar "$@" ;;
   ranlib) exec "$here/../../zig" ranlib "$@" ;;
 esac
+links=1
 for argument do
   shift
   case $argument in
     -Wl,--fatal-warnings) continue ;;
+    -c | -E | -S | -M | -MM | --version | -dump* | -print-*) links= ;;
     # What is precompiled has no times of headers in it, so that ccache knows it in the next folder.
-    c++-header) set -- "$@" "$argument" -Xclang; argument=-fno-pch-timestamp ;;
+    c++-header) links= && set -- "$@" "$argument" -Xclang; argument=-fno-pch-timestamp ;;
     -march=x86-64-v*) argument=-mcpu=x86_64_v${argument#-march=x86-64-v} ;;
     -march=armv8.2-a+dotprod+fp16) argument=-mcpu=generic+v8_2a+dotprod+fullfp16 ;;
   esac
@@ -31,6 +33,9 @@ case $target in
     export ZIG_LIBC="$here/../libc.conf"
     target=$target.29
     set -- -dynamic "-L$here/../sysroot/lib" "$@" ;;
+  *-macos)  # of the oldest version that Quarry is for
+    target=$target.12.0
+    [ -z "$links" ] || exec python3 "$here/link.py" "$here/../../zig" "$tool" "$target" "$here/../lib" "$@" ;;
 esac
 # What is not optimised would have traps for undefined behaviour in it.
 exec "$here/../../zig" "$tool" -target "$target" -fno-sanitize=undefined "$@"

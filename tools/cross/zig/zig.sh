@@ -15,12 +15,13 @@ case $target in
   x86_64-windows-gnu | aarch64-windows-gnu) system=windows of_cmake=Windows ;;
   # With a sysroot of our own, to see that it compiles and links; what is for devices the NDK builds.
   x86_64-linux-android | aarch64-linux-android) system=android of_cmake=Linux ;;
-  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64 or aarch64, and -linux-musl, -linux-android or -windows-gnu" >&2; exit 2 ;;
+  x86_64-macos | aarch64-macos) system=darwin of_cmake=Darwin ;;
+  *) echo "usage: tools/cross/zig/zig.sh [--no-onnx] TARGET: found '$target', expected x86_64 or aarch64, and -linux-musl, -linux-android, -windows-gnu or -macos" >&2; exit 2 ;;
 esac
 machine=${target%%-*}
-# zig has none of its own; Windows' debugging information is in files beside.
+# zig has none of its own; Windows' debugging information is in files beside, macOS' in the objects.
 strip=
-[ $system = windows ] || strip="strip = '$machine-linux-gnu-strip'"
+case $system in windows | darwin) ;; *) strip="strip = '$machine-linux-gnu-strip'" ;; esac
 begin_target "$target"
 mkdir -p "$here/bin" || exit 1
 
@@ -37,6 +38,10 @@ for tool in cc c++ ar ranlib; do ln -sfn tool.sh "$here/bin/$tool"; done
 if [ $system = android ]; then
   . "$root/tools/cross/android/sysroot.sh"
   make_sysroot "$machine" || fail "the sysroot for Android cannot be made"
+fi
+if [ $system = darwin ]; then
+  . "$root/tools/cross/macos/libraries.sh"
+  take_libraries || fail "zig's libraries for macOS cannot be had"
 fi
 need_headers
 [ -z "$onnx" ] || need_onnx $of_cmake "$machine" "$here/bin/cc" "$here/bin/c++" "$here/bin/ar" "$here/bin/ranlib"
