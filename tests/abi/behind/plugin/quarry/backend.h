@@ -121,6 +121,8 @@ typedef struct qr_plugin_note {
 #define QR_PLUGIN_BUILD_OS "linux"
 #elif defined(_WIN32)
 #define QR_PLUGIN_BUILD_OS "windows"
+#elif defined(__APPLE__) && defined(__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__)
+#define QR_PLUGIN_BUILD_OS "macos"
 #else
 #define QR_PLUGIN_BUILD_OS "unknown"
 #endif
@@ -136,6 +138,8 @@ typedef struct qr_plugin_note {
 #define QR_PLUGIN_BUILD_LIBC "musl"
 #elif defined(_WIN32) /* DLLs of several do: nothing of a C library crosses this interface */
 #define QR_PLUGIN_BUILD_LIBC "any"
+#elif defined(__APPLE__)
+#define QR_PLUGIN_BUILD_LIBC "libSystem"
 #else
 #define QR_PLUGIN_BUILD_LIBC "unknown"
 #endif
@@ -156,11 +160,15 @@ typedef struct qr_plugin_note_section {
 #define QR_PLUGIN_ABI_MINOR_MIN 1u
 #endif
 
-/* Where it stands: an ELF note; in a DLL a section of its own, which linkers keep because it is exported. */
+/* Where it stands: an ELF note; in a DLL a section of its own, which linkers keep because it is exported; in a file of
+ * macOS' a section, too. */
 #if defined(_WIN32)
 #define QR_PLUGIN_NOTE_AS_(name_)                                                                       \
   extern __attribute__((dllexport, section(".qrnote"), aligned(4))) const qr_plugin_note_section name_; \
   const qr_plugin_note_section name_
+#elif defined(__APPLE__)
+#define QR_PLUGIN_NOTE_AS_(name_) \
+  __attribute__((used, section("__TEXT,__qrnote"), aligned(4))) static const qr_plugin_note_section name_
 #else
 #define QR_PLUGIN_NOTE_AS_(name_) \
   __attribute__((used, section(".note.qr"), aligned(4))) static const qr_plugin_note_section name_
