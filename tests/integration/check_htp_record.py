@@ -112,7 +112,27 @@ check("a full disk", run(*on_htp("run", model), "--zeros", "-O", "htp.record=/de
 # ---- Qualcomm's saver
 for option in ("backend_type=saver", "backend_path=/a/libQnnSaver.so"):
     check(option, run("run", model, "-O", option, "--zeros"), 3, 'backend "saver"', "htp.record")
-check("qnn_saver_path", run(*on_htp("run", model), "--zeros", "-O", "qnn_saver_path=/tmp/x"), 3, "Qualcomm's saver leaves SoC and options out", "htp.record")
+saver = os.path.join(libraries, "libQnnSaver.so")
+if os.path.exists(saver):
+    saved = os.path.join(folder, "saved")
+    os.mkdir(saved)
+    for library in (saver, libraries):
+        check("qnn_saver_path", run(*on_htp("compile", model), "-O", "qnn_saver_path=" + library, "-O", "htp.saver_dir=" + saved, "-o", at("saved.qrm")), 0)
+        require("two files", sorted(os.listdir(saved)) == ["digits_SM8650_calls.c", "digits_SM8650_data.bin"], os.listdir(saved))
+        with open(os.path.join(saved, "digits_SM8650_calls.c"), encoding="utf-8") as file:
+            calls = file.read()
+        nodes = json.loads(check("the container", run("inspect", at("saved.qrm"), "--json"), 0).stdout)["contexts"][0]["programs"][0]["about"]["graphs"][0]["nodes"]
+        require("with every node", calls.count("graphAddNode(") >= nodes - 1 and calls.count("graphFinalize(") == 1 and '"digits"' in calls, (nodes, calls.count("graphAddNode(")))
+        require("and the constants", os.path.getsize(os.path.join(saved, "digits_SM8650_data.bin")) > 50000, os.listdir(saved))
+        for name in os.listdir(saved):
+            os.remove(os.path.join(saved, name))
+    check("two machines", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8550,SM8650", "-O", "qnn_saver_path=" + saver, "-O", "htp.saver_dir=" + saved, "-o", at("saved.qrm")), 0)
+    require("two files each", len(os.listdir(saved)) == 4, os.listdir(saved))
+    check("a folder that is not there", run(*on_htp("compile", model), "-O", "qnn_saver_path=" + saver, "-O", "htp.saver_dir=/nowhere/at/all", "-o", at("saved.qrm")), 3, "htp.saver_dir", "/nowhere/at/all")
+    check("the folder alone", run(*on_htp("compile", model), "-O", "htp.saver_dir=" + saved, "-o", at("saved.qrm")), 3, "nothing reads without qnn_saver_path")
+    check("another library", run(*on_htp("compile", model), "-O", "qnn_saver_path=" + os.path.join(libraries, "libQnnIr.so"), "-o", at("saved.qrm")), 3, "libQnnIr.so", "the saver")
+else:
+    print("   skipped: Qualcomm's saver: there is no " + saver)
 
 # ---- whatever the backend calls is recorded: a function that calls.inc lacks is not there for a session that records
 with open(os.path.join(root, "backends", "htp", "record", "calls.inc"), encoding="utf-8") as file:

@@ -88,7 +88,7 @@ TEST_CASE("what the library would take and not do is refused") {
         std::array{"json_qnn_graph_dir", "/tmp", "dump_json_qnn_graph"},
         std::array{"dump_qnn_ir_dlc_dir", "/tmp", "dump_qnn_ir_dlc"},
         std::array{"framework_op_trace_dir", "/tmp", "enable_framework_op_trace"},
-        std::array{"htp.optrace_dir", "/tmp", "htp.optrace"}, std::array{"qnn_saver_path", "/tmp/x", "htp.record"}})
+        std::array{"htp.optrace_dir", "/tmp", "htp.optrace"}, std::array{"htp.saver_dir", "/tmp/x", "qnn_saver_path"}})
     refused(key, value, other);
   CHECK(says(failure(
                  [&] {

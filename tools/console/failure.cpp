@@ -117,7 +117,8 @@ void print_error(const qr::Error &error) {
   std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), named(error.message()).c_str());
   print_details(error);
   print_hint(error.message().rfind("backend \"saver\"", 0) == 0
-                 ? "Qualcomm's saver leaves SoC and options out: -O htp.record=FILE has every call (quarry replay)"
+                 ? "its record goes beside a compilation: -O qnn_saver_path=LIBRARY; -O htp.record=FILE has every call "
+                   "(quarry replay)"
                  : error.hint());
   for (const FlagHint &row : kFlagHints) {
     if (error.id() != row.id) continue;

@@ -7,6 +7,7 @@
 #include "backends/cpu-reference/folder.h"
 #include "backends/htp/compile/dlc.h"
 #include "backends/htp/compile/dump.h"
+#include "backends/htp/compile/saver.h"
 #include "backends/htp/compile/shared_check.h"
 #include "backends/htp/engine/emulated_vtcm.h"
 #include "backends/htp/lower/bool_forms.h"
@@ -465,6 +466,7 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     if (!names.emplace(name, true).second) name += format("#%zu", i);
     QR_RETURN_IF_ERROR(dump_draft(one->draft(), one->source_names(), options));
     QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
+    QR_RETURN_IF_ERROR(save_calls(*engine, one->draft(), options, step));
     if (!one->draft().nodes.empty()) {
       GraphConfigs configs(options, name);
       writers.push_back(quarry::make_unique<Writer>(*engine, one->draft()));

@@ -102,6 +102,6 @@ struct Provider {
 };
 using GetProvidersFn = Error (*)(const Provider ***list, uint32_t *n);  // symbol QnnInterface_getProviders
 
-enum class BackendId : uint32_t { Htp = 6, Ir = 9 };
+enum class BackendId : uint32_t { Saver = 2, Htp = 6, Ir = 9 };
 
 }  // namespace quarry::qnn

@@ -15,7 +15,7 @@ namespace quarry::qnn {
 namespace {
 
 constexpr char kHtpFile[] = QR_QNN_FILE("QnnHtp"), kSystemFile[] = QR_QNN_FILE("QnnSystem"),
-               kIrFile[] = QR_QNN_FILE("QnnIr");
+               kIrFile[] = QR_QNN_FILE("QnnIr"), kSaverFile[] = QR_QNN_FILE("QnnSaver");
 
 // How many slots of the table a core version has for certain.
 std::size_t slots_of(std::uint32_t core_minor) {
@@ -174,28 +174,47 @@ Status Library::check_system(const void *handle) {
   return {};
 }
 
-Result<Api> open_ir_library(const Library &beside, std::string_view path) {
+namespace {
+
+Result<void *> open_beside(const Library &beside, std::string_view path, const char *name, BackendId id, Api *out) {
   String file(path);
-  if (file.empty() || is_folder(file)) file = (file.empty() ? folder_of(beside.path()) : file) + "/" + kIrFile;
+  if (file.empty() || is_folder(file)) file = (file.empty() ? folder_of(beside.path()) : file) + "/" + name;
   QR_ASSIGN_OR_RETURN(void *const handle, open_file(file));
   const auto query = reinterpret_cast<GetProvidersFn>(os::find_symbol(handle, "QnnInterface_getProviders"));
   const Provider **list = nullptr;
   std::uint32_t count = 0;
   if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
-    return unfit(file, "no providers of the QNN interface", kIrFile);
+    return unfit(file, "no providers of the QNN interface", name);
   const Provider &provider = *list[0];
-  if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Ir))
+  if (provider.backend_id != static_cast<std::uint32_t>(id))
     return unfit(file,
                  format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?")),
-                 "backend 9, IR");
+                 format("backend %u, %s", static_cast<unsigned>(id), id == BackendId::Ir ? "IR" : "the saver"));
   if (provider.version.core.major != 2 || provider.version.core.minor < 18)
     return unfit(file, "QNN interface " + version_text(provider.version.core), "2.18 or a later 2.x");
   Api api{};
   std::memcpy(&api, &provider.api, std::min(slots_of(provider.version.core.minor) * sizeof(void *), sizeof(Api)));
   if (!api.logCreate || !api.logFree || !api.backendCreate || !api.backendFree || !api.contextCreate ||
       !api.contextFree || !api.graphCreate || !api.tensorCreateGraphTensor || !api.graphAddNode || !api.graphFinalize)
-    return unfit(file, "a table without functions that are needed", kIrFile);
+    return unfit(file, "a table without functions that are needed", name);
+  *out = api;
+  return handle;
+}
+
+}  // namespace
+
+Result<Api> open_ir_library(const Library &beside, std::string_view path) {
+  Api api;
+  QR_RETURN_IF_ERROR(open_beside(beside, path, kIrFile, BackendId::Ir, &api).take_status());
   return api;
+}
+
+Result<Saver> open_saver(const Library &beside, std::string_view path) {
+  Saver saver;
+  QR_ASSIGN_OR_RETURN(void *const handle, open_beside(beside, path, kSaverFile, BackendId::Saver, &saver.api));
+  os::find_symbol(handle, "QnnSaver_initialize", saver.initialize);
+  if (!saver.initialize) return unfit(String(path), "no QnnSaver_initialize", kSaverFile);
+  return saver;
 }
 
 String Library::describe() const {

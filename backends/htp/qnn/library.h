@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backends/htp/qnn/function_table.h"
+#include "backends/htp/qnn/saver_abi.h"
 #include "backends/htp/qnn/system_abi.h"
 #include "base/status.h"
 
@@ -66,6 +67,13 @@ class Library {
 
 // The table of libQnnIr.so: `path` is its file or folder; empty: beside the libraries.
 Result<Api> open_ir_library(const Library &beside, std::string_view path);
+
+// That of libQnnSaver.so, likewise, and what begins a record of calls.
+struct Saver {
+  Api api{};
+  Error (*initialize)(const SaverConfig **) = nullptr;
+};
+Result<Saver> open_saver(const Library &beside, std::string_view path);
 
 String version_text(const Version &version);
 

@@ -26,8 +26,6 @@ constexpr IdleOption kIdle[] = {
     {"genie_log_level", "Genie's pipelines are not used: a decoder's cache is a state of the session (option state)"},
     {"enable_block_quant_weight_optimization",
      "weights with scales for blocks stay so wherever the library computes them rightly"},
-    {"qnn_saver_path",
-     "Qualcomm's saver leaves SoC and options out; htp.record has every call, and quarry replay makes them again"},
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
     {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
@@ -45,6 +43,7 @@ constexpr struct {
     {"dump_qnn_ir_dlc_dir", "dump_qnn_ir_dlc", {}},
     {"framework_op_trace_dir", "enable_framework_op_trace", {}},
     {"htp.optrace_dir", "htp.optrace", {}},
+    {"htp.saver_dir", "qnn_saver_path", {}},
     {"htp.share_resources_type", "htp_share_resource_optimization", {}},
 };
 
@@ -115,12 +114,13 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
                              format("htp.config_file %s: found %s for option %s, expected %s", printable(path, 1000),
                                     printable(said), String(row.key), String(row.values)));
   for (const auto &[key, needs, or_else] : kBeside)
-    if (const std::string_view value = made.text(key);
-        value != made.unset(key) && !made.flag(needs) && !made.flag(or_else))
+    if (const std::string_view value = made.text(key); value != made.unset(key) &&
+                                                       made.text(needs) == made.unset(needs) &&
+                                                       (or_else.empty() || made.text(or_else) == made.unset(or_else)))
       return Status::error(ErrorId::option_conflict,
                            format("option %s: found %s, which nothing reads without %s", String(key),
                                   printable(value, 1000), String(needs)),
-                           format("set %s=1 beside it, or leave it out", String(needs)));
+                           format("set %s beside it, or leave it out", String(needs)));
   if (find_power_profile(made.text("htp_performance_mode")) == nullptr)
     for (const char *const key : {"htp.hmx_corner", "htp.sleep_disable"})
       if (const std::string_view value = made.text(key); value != made.unset(key))
