@@ -262,7 +262,7 @@ program_steps() {
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
-    python3 tests/integration/check_installed.py "$prefix" "$build" "$root"
+    python3 tests/integration/check_installed.py "$prefix" "$build" "$root" && python3 tests/integration/check_vcpkg.py "$build"
 }
 subproject() {
   python3 tests/integration/check_subproject.py "$build" "$root"

@@ -28,7 +28,7 @@ reader=$build/read-macho
 if [ -x "$linux/tests/plugins/macho/read-macho" ]; then reader=$linux/tests/plugins/macho/read-macho
 else
   g++ -std=c++20 -O1 -D_GNU_SOURCE -I. -Iinclude tests/plugins/macho/read_macho.cpp loader/macho_note.cpp loader/plugin_note.cpp base/alloc.cpp base/paths.cpp base/status.cpp base/text.cpp \
-    base/os_error.cpp base/os/linux/file.cpp base/os/linux/folder.cpp base/os/linux/os_error.cpp -o "$reader" || exit 1
+    base/os_error.cpp base/os/linux/file.cpp base/os/linux/folder.cpp base/os/linux/os_error.cpp base/os/linux/path.cpp -o "$reader" || exit 1
 fi
 python3 tests/integration/check_macos.py "$here" "$machine" --reader "$reader" $([ ! -e "$linux/runtime/libquarry.so" ] || echo --linux "$linux") || { echo "$machine: FAILED"; exit 1; }
 # A user's project, by find_package. CMake asks a program of macOS' how old the system is.
