@@ -106,23 +106,23 @@ Status refusal(const CompileJob &job, const Vector<qir::Outline> &graphs,
   return status;
 }
 
-// State that grows begins empty, which no dimension does that nobody binds.
-Status add_state_ranges(const CompileJob &job, bool takes_ranges, String *text, Vector<std::string_view> *shapes) {
+// State that grows begins empty, which no dimension does that nobody binds; where there are no ranges, each program has
+// all of the capacity.
+Status add_state_ranges(const CompileJob &job, bool takes_ranges, Vector<String> *texts,
+                        Vector<std::string_view> *shapes) {
   auto pairs = find_state(job.settings.state, job.model.inputs(), job.model.outputs());
   if (!pairs.ok()) return job.settings.part.empty() ? pairs.take_status() : Status();  // (of a part others may be)
   if (shapes->empty()) split_shapes(job.model.shapes(), *shapes);
-  if (shapes->size() > 1) return {};
-  text->assign(shapes->empty() ? std::string_view() : (*shapes)[0]);
-  const String added = state_ranges(*pairs, job.model.inputs(), *text, job.settings.state_capacity);
-  if (added.empty()) return {};
-  if (!takes_ranges)
-    return Status::errorf(ErrorId::state_unsupported,
-                          "option state: backend %s has a program for each shape, expected one that takes ranges, "
-                          "%s among them",
-                          job.plugin->id(), added.substr(1))
-        .with("backend", job.plugin->id());
-  *text += std::string_view(added).substr(text->empty());
-  shapes->assign(1, *text);
+  if (shapes->size() > 1 && takes_ranges) return {};
+  if (shapes->empty()) shapes->push_back({});
+  for (const std::string_view shape : *shapes) {
+    String text(shape);
+    const String added = state_ranges(*pairs, job.model.inputs(), text, job.settings.state_capacity, takes_ranges);
+    text += std::string_view(added).substr(text.empty() && !added.empty());
+    texts->push_back(std::move(text));
+  }
+  shapes->assign(texts->begin(), texts->end());
+  std::erase(*shapes, std::string_view());
   return {};
 }
 
@@ -138,9 +138,9 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
   if (to || job.settings.state.empty() || job.model.is_container())
     return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
                                 job.signal, job.progress, to);
-  String text;
+  Vector<String> texts;
   Vector<std::string_view> shapes = job.settings.shapes;
-  QR_RETURN_IF_ERROR(add_state_ranges(job, (features & QR_DEVICE_RANGES) != 0, &text, &shapes));
+  QR_RETURN_IF_ERROR(add_state_ranges(job, (features & QR_DEVICE_RANGES) != 0, &texts, &shapes));
   return PortableGraphs::make(Ref<const Model>(&job.model), {shapes, takes_ranges}, job.settings.part, job.signal,
                               job.progress, to);
 }
@@ -291,7 +291,12 @@ Status CompiledModel::import(CompileJob &job, Vector<qir::Outline> &graphs) {
     input_dims_.push_back(shapes_of(graph.inputs()));
     output_dims_.push_back(shapes_of(graph.outputs()));
   }
-  return {};
+  // What its sessions would refuse is not compiled first.
+  if (job.settings.state.empty() || !job.settings.part.empty()) return {};
+  QR_ASSIGN_OR_RETURN(Vector<StatePair> pairs, find_state(job.settings.state, signature_.inputs, signature_.outputs));
+  std::uint64_t capacity = 0;
+  return fix_state(pairs, signature_.inputs, signature_.outputs, input_dims_, output_dims_, job.settings.pad, &capacity)
+      .take_status();
 }
 
 Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {

@@ -103,6 +103,7 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   settings.device = number(options->in_force("device_id"));
   settings.device_given = !options->given("device_id").empty();
   split_shapes(options->in_force("shape"), settings.shapes);
+  settings.pad = options->in_force("shape.pad");
   settings.state = options->in_force("state");
   settings.state_capacity = number(options->in_force("state.capacity"));
   settings.state_window = number(options->in_force("state.window"));

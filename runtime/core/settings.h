@@ -30,6 +30,7 @@ struct Settings {
   std::uint32_t device = 0;
   bool device_given = false;
   Vector<std::string_view> shapes;  // one text per bucket
+  std::string_view pad;             // which runs a larger bucket takes; empty: none
   std::string_view state;           // "auto", or pairs of input and output; empty: none
   std::uint32_t state_capacity = 0, state_window = 0, state_sink = 0;
   qir::Part part;              // of the graph; empty: all of it

@@ -37,12 +37,12 @@ std::string_view dim_name(const qrm::TensorInfo &tensor, std::size_t axis) {
   return axis < tensor.dim_names.size() ? std::string_view(tensor.dim_names[axis]) : std::string_view();
 }
 
-// Whether one can be the other's next value, but for one axis.
-bool are_alike(const qrm::TensorInfo &a, const qrm::TensorInfo &b) {
+// Whether one can be the other's next value, but for axes that differ: none, or one of a cache.
+bool are_alike(const qrm::TensorInfo &a, const qrm::TensorInfo &b, int may_differ) {
   if (a.dtype != b.dtype || a.dims.size() != b.dims.size() || a.quant != b.quant) return false;
   for (std::size_t axis = 0; axis < a.dims.size(); ++axis)
-    if (a.dims[axis] >= 0 && b.dims[axis] >= 0 && a.dims[axis] != b.dims[axis]) return false;
-  return true;
+    may_differ -= a.dims[axis] >= 0 && b.dims[axis] >= 0 && a.dims[axis] != b.dims[axis];
+  return may_differ >= 0;
 }
 
 // The output that goes by the name; the number of outputs: there is none.
@@ -56,7 +56,7 @@ std::size_t find_output(const qrm::TensorInfo &input, const Tensors &outputs) {
     String name = whole;
     name.replace(at, from.size(), to);
     const std::size_t found = place_of(outputs, std::string_view(name).substr(1, name.size() - 2));
-    if (found < outputs.size() && are_alike(input, outputs[found])) return found;
+    if (found < outputs.size() && are_alike(input, outputs[found], from.starts_with("past"))) return found;
   }
   return outputs.size();
 }
@@ -125,12 +125,7 @@ std::optional<StatePair::Source> source_of(std::string_view name, std::size_t ax
 Status find_axis(const Tensors &inputs, const Tensors &outputs, const Vector<StatePair> &pairs, StatePair *pair) {
   const qrm::TensorInfo &input = inputs[pair->input], &output = outputs[pair->output];
   for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
-    if (input.dims[axis] >= 0) {
-      if (output.dims[axis] < 0 || output.dims[axis] == input.dims[axis]) continue;
-      return bad(format("input '%s' has %lld on axis %zu and output '%s' %lld", printable(input.name), input.dims[axis],
-                        axis, printable(output.name), output.dims[axis]),
-                 "leave the dimension to the runs: bind no number to it (option shape)");
-    }
+    if (input.dims[axis] >= 0) continue;  // what differs there: fix_state
     const std::string_view name = dim_name(input, axis);
     if (const auto source = source_of(name, axis, inputs, pairs)) {
       pair->sources.push_back(*source);
@@ -166,8 +161,76 @@ Result<Vector<StatePair>> find_state(std::string_view wanted, const Tensors &inp
   return pairs;
 }
 
+Result<Vector<EntryAxis>> fix_state(Vector<StatePair> &pairs, const Tensors &inputs, const Tensors &outputs,
+                                    const Vector<Vector<qir::Shape>> &input_dims,
+                                    const Vector<Vector<qir::Shape>> &output_dims, std::string_view padded,
+                                    std::uint64_t *capacity) {
+  const auto is_open = [](const qir::Shape &shape) {
+    return std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; });
+  };
+  std::int64_t room = 0;
+  Vector<std::int64_t> fresh(input_dims.size());  // entries that a run of each program adds
+  for (StatePair &pair : pairs) {
+    const auto named = [&](const char *what) {
+      return bad(format("input '%s' and output '%s' %s", printable(inputs[pair.input].name),
+                        printable(outputs[pair.output].name), what));
+    };
+    for (std::size_t b = 0; b < input_dims.size(); ++b) {
+      const qir::Shape &in = input_dims[b][pair.input], &out = output_dims[b][pair.output];
+      if (is_open(in) || is_open(out)) break;  // a range
+      std::int32_t axis = -1;
+      for (std::size_t d = 0; d < in.size(); ++d) {
+        if (in[d] == out[d]) continue;
+        if (axis >= 0) return named("differ on several axes, expected one that grows");
+        axis = static_cast<std::int32_t>(d);
+      }
+      if (axis < 0 && !pair.is_fixed && pair.axis < 0) continue;
+      if (axis < 0 || (b > 0 && axis != pair.axis))
+        return named("have one length in a program of fixed shapes, expected the output to have the new entries too");
+      const std::int64_t most = in[index_of(axis)], made = out[index_of(axis)], kept = made > most ? most : 0;
+      if (dtype_bits(inputs[pair.input].dtype) < 8) return named("grow, expected a type of whole bytes");
+      if ((room > 0 && room != most) || (fresh[b] > 0 && fresh[b] != made - kept) || (b > 0 && kept != pair.kept))
+        return named("have another capacity or other new entries than those before, expected the same");
+      room = most, fresh[b] = made - kept;
+      pair.axis = axis, pair.is_fixed = true, pair.kept = kept;
+    }
+  }
+  Vector<EntryAxis> found;
+  if (room == 0) return found;
+  *capacity = static_cast<std::uint64_t>(room);
+  // (Axes without a name, of a model that was exported with numbers, only where no named one is as long.)
+  for (const bool has_name : {true, false})
+    for (std::size_t i = 0; i < inputs.size() && (has_name || found.empty()); ++i) {
+      if (std::ranges::any_of(pairs, [i](const StatePair &pair) { return pair.input == i; })) continue;
+      for (std::size_t d = 0; d < inputs[i].dims.size(); ++d) {
+        bool is_whole = dim_name(inputs[i], d).empty() != has_name;
+        for (std::size_t b = 0; is_whole && b < input_dims.size(); ++b)
+          is_whole = input_dims[b][i][d] == room + fresh[b];
+        if (is_whole) found.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(d)});
+      }
+    }
+  if (found.empty())
+    return Status::hinted(ErrorId::state_unsupported,
+                          "export the model with an attention_mask over past and new entries, or use backend cpu, "
+                          "cpu-reference or gpu with a range",
+                          "option state: found a program with room for %lld entries of input '%s' and no input that "
+                          "says which count, expected a mask with an axis of past and new entries together (%lld)",
+                          room, printable(inputs[pairs[0].input].name).c_str(), room + fresh[0]);
+  const String mask = ":" + inputs[found[0].input].name;
+  const auto has_positions = [](const qrm::TensorInfo &input) { return input.name.find("position") != String::npos; };
+  if (std::ranges::none_of(inputs, has_positions) && padded.find(mask) == padded.npos)
+    return Status::hinted(
+        ErrorId::state_unsupported,
+        "export the model with position_ids; or where its positions come of the mask, as by CumSum, "
+        "say so by naming it: shape.pad=DIMENSION:MASK",
+        "option state: found no input with the positions of new entries, expected one (position_ids): "
+        "what counts the entries of the past counts all %lld that there is room for",
+        room);
+  return found;
+}
+
 String state_ranges(const Vector<StatePair> &pairs, const Tensors &inputs, std::string_view shapes,
-                    std::uint64_t capacity) {
+                    std::uint64_t capacity, bool takes_ranges) {
   String said = ",", added;
   for (const char letter : shapes)
     if (letter != ' ') said += letter;
@@ -179,7 +242,7 @@ String state_ranges(const Vector<StatePair> &pairs, const Tensors &inputs, std::
     if (pair.axis < 0) continue;
     const std::string_view name = dim_name(inputs[pair.input], index_of(pair.axis));
     if (!name.empty() && !is_said(name) && !is_said(inputs[pair.input].name))
-      added += format(",%s=0..%llu", String(name), capacity);
+      added += format(",%s=%s%llu", String(name), takes_ranges ? "0.." : "", capacity);
   }
   return added;
 }

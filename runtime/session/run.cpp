@@ -11,6 +11,7 @@
 #include "runtime/core/runtime.h"
 #include "runtime/session/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/session/state.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
@@ -156,7 +157,7 @@ QR_COLD Status no_place_to_write(const String &name) {
 
 }  // namespace
 
-Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const {
+Status Session::choose_bucket(RunFrame &frame, const qr_tensor *const *inputs, std::size_t *out_bucket) const {
   const Vector<SessionBucket> &buckets = loaded_->buckets;
   const Vector<qrm::TensorInfo> &signature = core_->inputs();
   for (std::size_t i = 0; i < signature.size(); ++i) {
@@ -171,7 +172,9 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
                             printable(signature[i].name), tensor.rank, QR_MAX_RANK)
           .with("tensor", signature[i].name);
   }
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
+  const Padding *const padding = core_->padding();
+  frame.fit.is_on = false;
+  for (std::size_t b = 0; b < buckets.size() && !(padding && padding->has_state()); ++b) {
     const Vector<loader::TensorInfo> &expected = buckets[b].tensors().inputs;
     std::size_t i = 0;
     while (i < expected.size() && dims_equal(*inputs[i], expected[i])) ++i;
@@ -180,6 +183,7 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
       return {};
     }
   }
+  if (padding && padding->fit(buckets, inputs, state_ ? state_->length() : 0, frame.fit, out_bucket)) return {};
   return no_bucket(inputs);
 }
 
@@ -187,19 +191,27 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
 QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
   const Vector<SessionBucket> &buckets = loaded_->buckets;
   const Vector<qrm::TensorInfo> &signature = core_->inputs();
+  if (core_->padding()) return core_->padding()->no_fit(inputs, state_ ? state_->length() : 0, buckets);
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const auto fits = [&](const SessionBucket &bucket) { return dims_equal(*inputs[i], bucket.tensors().inputs[i]); };
     if (std::any_of(buckets.begin(), buckets.end(), fits)) continue;
     String expected;
+    bool has_room = false;  // one that is larger
     for (const SessionBucket &bucket : buckets) {
       const loader::TensorInfo &info = bucket.tensors().inputs[i];
+      has_room |= info.is_static && info.rank == inputs[i]->rank &&
+                  std::equal(info.dims, info.dims + info.rank, inputs[i]->dims, std::greater_equal());
       const String text = shape_text(info.dims, info.rank);
       if (expected.find(text) != String::npos) continue;
       expected += expected.empty() ? "" : " or ";
       expected += text;
     }
-    return Status::errorf(ErrorId::run_shape, "input %s: found %s, expected %s", printable(signature[i].name),
-                          shape_text(inputs[i]->dims, inputs[i]->rank), expected)
+    return Status::hinted(ErrorId::run_shape,
+                          has_room ? "create the session with the option shape.pad (DIMENSION:MASK), which runs it "
+                                     "padded in a larger bucket, or compile the model for this shape (option shape)"
+                                   : error_row(ErrorId::run_shape).hint,
+                          "input %s: found %s, expected %s", printable(signature[i].name).c_str(),
+                          shape_text(inputs[i]->dims, inputs[i]->rank).c_str(), expected.c_str())
         .with("tensor", signature[i].name);
   }
   String found, expected;
@@ -267,6 +279,7 @@ Status Session::bind_output(RunFrame &frame, std::size_t index, const qr_tensor 
   const String &name = core_->outputs()[index].name;
   qr_io_buffer &buffer = frame.outputs[index];
   buffer = {};
+  if (frame.fit.is_on) frame.fit.targets[index] = nullptr;
   if (!tensor) return {};
   buffer.wanted = 1;
   if (tensor->const_data) return no_place_to_write(name);
@@ -439,15 +452,15 @@ namespace {
 
 std::uint64_t address_of(const void *data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
 
-QR_COLD void *aligned_room(RunFrame &frame, std::size_t which, std::uint64_t bytes) {
-  if (frame.copies.empty()) frame.copies.resize(frame.inputs.size() + frame.outputs.size());
-  Vector<std::max_align_t> &room = frame.copies[which];
+}  // namespace
+
+QR_COLD void *RunFrame::aligned_room(std::size_t which, std::uint64_t bytes) {
+  if (copies.empty()) copies.resize(inputs.size() + outputs.size());
+  Vector<std::max_align_t> &room = copies[which];
   const std::uint64_t units = bytes / sizeof room[0] + 1;
   if (room.size() < units) room.resize(units);
   return room.data();
 }
-
-}  // namespace
 
 Status Session::bind_run(RunFrame &frame, const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
                          qr_tensor *const *outputs, Room room) {
@@ -456,8 +469,8 @@ Status Session::bind_run(RunFrame &frame, const CallSignal &signal, Profile *pro
   QR_RETURN_IF_ERROR(signal.check("run"));
   if (&core_->loaded() != loaded_ || executions_.empty()) QR_RETURN_IF_ERROR(change_over(signal));
   std::size_t bucket = 0;
-  QR_RETURN_IF_ERROR(choose_bucket(inputs, &bucket));
-  frame.tensors = &loaded_->buckets[bucket].tensors();
+  QR_RETURN_IF_ERROR(choose_bucket(frame, inputs, &bucket));
+  frame.tensors = frame.fit.is_on ? &frame.fit.tensors : &loaded_->buckets[bucket].tensors();
   QR_ASSIGN_OR_RETURN(frame.execution, this->execution(bucket));
   frame.read.clear();
   for (std::size_t i = 0; i < frame.inputs.size(); ++i) {
@@ -467,17 +480,21 @@ Status Session::bind_run(RunFrame &frame, const CallSignal &signal, Profile *pro
   frame.read.join();
   for (std::size_t i = 0; i < frame.outputs.size(); ++i) QR_RETURN_IF_ERROR(bind_output(frame, i, outputs[i], room));
   QR_RETURN_IF_ERROR(check_overlap(frame));
+  if (frame.fit.is_on) {
+    QR_RETURN_IF_ERROR(pad(frame));
+    if (frame.fit.pads()) note_padding(frame, bucket);
+  }
   for (std::size_t i = 0; i < frame.inputs.size(); ++i) {
     qr_io_buffer &input = frame.inputs[i];
     if (input.memory || is_aligned(address_of(input.data), frame.tensors->inputs[i].dtype)) continue;
-    void *const copy = aligned_room(frame, i, input.size_bytes);
+    void *const copy = frame.aligned_room(i, input.size_bytes);
     input.data = std::memcpy(copy, input.data, input.size_bytes);
   }
   for (std::size_t o = 0; o < frame.outputs.size(); ++o) {
     qr_io_buffer &output = frame.outputs[o];
     const loader::TensorInfo &info = frame.tensors->outputs[o];
     if (output.memory || is_aligned(address_of(output.data), info.dtype)) continue;
-    output.data = aligned_room(frame, frame.inputs.size() + o, info.bytes);  // give_output copies it
+    output.data = frame.aligned_room(frame.inputs.size() + o, info.bytes);  // give_output copies it
     output.size_bytes = info.bytes;
   }
 
@@ -508,12 +525,15 @@ Status Session::finish_run(RunFrame &frame, Status status, qr_tensor *const *out
   if (Status broken = frame.threads.take_fault(); !broken.ok()) status = std::move(broken);
   if (frame.begin_ns != 0) {
     const std::uint64_t end = loader::monotonic_ns();
-    frame.sink->add_call("run", "run", frame.begin_ns, end);
+    const bool pads = frame.fit.is_on && frame.fit.pads();
+    frame.sink->add_call("run", "run", frame.begin_ns, end,
+                         pads ? core_->padding()->describe(frame.fit.sizes, frame.fit.rooms) : String());
     if (core_->profiling() != ProfileLevel::Off && !events_)  // nobody would read them
       core_->runtime().log().write(QR_LOG_INFO, "profile",
                                    format("run: %.3f ms", static_cast<double>(end - frame.begin_ns) / 1e6));
   }
   if (!status.ok()) return core_->device().note(std::move(status));
+  if (frame.fit.is_on) cut(frame);
   if (!frame.tensors->outputs_are_static) QR_RETURN_IF_ERROR(check_rooms(frame, outputs));
   for (OutputRoom &room : rooms_)  // not before: behind a run that fails, what lies there may be an input again
     if (room.of == frame.execution) room.of = nullptr;

@@ -8,6 +8,7 @@
 #include "runtime/compile/loaded_model.h"
 #include "runtime/core/call_threads.h"
 #include "runtime/profile/profile.h"
+#include "runtime/session/padding.h"
 #include "runtime/session/spans.h"
 
 namespace quarry {
@@ -20,12 +21,15 @@ struct RunFrame {
       : inputs(input_count), outputs(output_count), read(input_count), written(output_count), threads(callers, own) {}
   RunFrame(const RunFrame &) = delete;
   RunFrame &operator=(const RunFrame &) = delete;
+  // Of a tensor (inputs, then outputs), for what cannot stay where the caller has it. It never shrinks.
+  void *aligned_room(std::size_t which, std::uint64_t bytes);
 
-  const loader::GraphTensors *tensors = nullptr;  // what the chosen bucket takes and gives
-  loader::Execution *execution = nullptr;         // of that bucket
+  const loader::GraphTensors *tensors = nullptr;  // what the chosen bucket takes and gives, or of it the run (`fit`)
+  Fit fit;
+  loader::Execution *execution = nullptr;  // of that bucket
   Vector<qr_io_buffer> inputs, outputs;
   SpanSet read, written;  // where the inputs lie, and the outputs
-  // Copies of what lies at an address that its type cannot have: inputs, then outputs. Empty until there is one.
+  // Copies of what lies at an address that its type cannot have, or is padded: aligned_room. Empty until there is one.
   Vector<Vector<std::max_align_t>> copies;
   CallThreads threads;
   std::optional<EventSink> sink;

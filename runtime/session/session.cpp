@@ -80,7 +80,9 @@ Result<Ref<SessionCore>> SessionCore::make(CompileJob &job, Ref<LoadableModel> l
   if (device->lost()) QR_RETURN_IF_ERROR(device->recover(job.signal));  // there may be no session left to ask for it
   QR_ASSIGN_OR_RETURN(Unique<LoadedModel> loaded, load_contexts(job, std::move(loadable), signature));
   auto core = Ref<SessionCore>::make(job, std::move(device), std::move(loaded));
-  QR_RETURN_IF_ERROR(core->plan_state(job.settings));
+  QR_RETURN_IF_ERROR(core->plan_state(job.settings, job.options && !job.options->given("state.capacity").empty()));
+  QR_ASSIGN_OR_RETURN(core->padding_, Padding::make(job.settings.pad, core->state_, core->inputs(), core->outputs(),
+                                                    core->first_->buckets));
   if (signature.wants_recompilation()) {
     QR_ASSIGN_OR_RETURN(core->recompilation_, Recompilation::start(signature, job.options));
   }
@@ -380,6 +382,7 @@ Result<String> Session::report() const {
       .field("device_lost", core_->device().lost());
   write_memory(json, loaded_->plan);
   write_plans(json);
+  if (core_->padding()) write_padding(json);
   if (state_) write_state(json);
   if (kHasPrepare && !core_->state().adapters.empty()) write_adapter(json);
   write_paths(json);

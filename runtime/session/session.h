@@ -23,6 +23,7 @@ struct StatePlan {
   std::uint64_t window = 0, sink = 0;     // of those, the last and the first that a run leaves; window 0: all
   Vector<std::uint32_t> inputs, outputs;  // the caller's, by their numbers in the model
   Vector<std::uint32_t> adapters;         // inputs that adapters fill, likewise
+  Vector<EntryAxis> entries;              // of masks, which say which entries count in programs of fixed shapes
 };
 
 // What a session and its clones share; immutable but for loaded().
@@ -35,8 +36,13 @@ class SessionCore : public Counted<SessionCore> {
 
   Runtime &runtime() const noexcept { return *runtime_; }
   const loader::Plugin &plugin() const noexcept { return *plugin_; }
-  const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->loadable->inputs(); }
-  const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->loadable->outputs(); }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept {
+    return padding_ ? padding_->inputs() : first_->loadable->inputs();
+  }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept {
+    return padding_ ? padding_->outputs() : first_->loadable->outputs();
+  }
+  const Padding *padding() const noexcept { return padding_.get(); }  // null: runs have the shapes of a program
   const StatePlan &state() const noexcept { return state_; }
   bool keeps_state() const noexcept { return !state_.pairs.empty(); }
   Adapter &no_adapter() const noexcept { return *no_adapter_; }  // zeros
@@ -77,7 +83,8 @@ class SessionCore : public Counted<SessionCore> {
   const String &group() const noexcept { return group_; }
 
  private:
-  Status plan_state(const Settings &settings);
+  Status plan_state(const Settings &settings, bool capacity_is_given);
+  Status fix_capacity(std::string_view padded, bool is_given);
 
   Ref<Runtime> runtime_;
   std::shared_ptr<loader::Plugin> plugin_;
@@ -93,6 +100,7 @@ class SessionCore : public Counted<SessionCore> {
   String group_;
   Vector<Pair> options_, foreign_, given_;
   StatePlan state_;
+  Unique<Padding> padding_;
   Ref<Adapter> no_adapter_;
   mutable std::atomic<std::uint64_t> identity_{0};  // 0: nobody has asked
   Unique<Recompilation> recompilation_;             // last, so that its thread ends first
@@ -165,12 +173,16 @@ class Session : public Counted<Session> {
   Status warm_up_buckets(const LoadedModel &loaded, const CallSignal &signal, Profile *profile);
   __attribute__((cold, noinline)) Status change_over(const CallSignal &signal);
   Result<loader::Execution *> execution(std::size_t bucket, bool of_all = false);
-  Status choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const;
+  Status choose_bucket(RunFrame &frame, const qr_tensor *const *inputs, std::size_t *out_bucket) const;
   Status no_bucket(const qr_tensor *const *inputs) const;
   Status bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor);
   Status bind_output(RunFrame &frame, std::size_t index, const qr_tensor *tensor, Room from);
   void *room_for(RunFrame &frame, std::size_t index, std::uint64_t needed);
   Status check_overlap(RunFrame &frame);
+  Status pad(RunFrame &frame);
+  void note_padding(RunFrame &frame, std::size_t bucket);
+  void cut(RunFrame &frame) const;
+  void write_padding(JsonWriter &json) const;
   Status keep_result(RunFrame &frame, std::size_t index);
   Status inputs_overlap(const RunFrame &frame) const;
   Status outputs_overlap(const RunFrame &frame, qr_tensor *const *outputs) const;
@@ -199,6 +211,12 @@ class Session : public Counted<Session> {
   // Of a run, where there is state or room for adapters: the caller's tensors and those of these.
   Vector<const qr_tensor *> all_inputs_;
   Vector<qr_tensor *> all_outputs_;
+  // Of runs in a larger bucket: how many, and the last one.
+  struct {
+    std::uint64_t runs = 0;
+    std::size_t bucket = 0;
+    Fit::Sizes sizes = {}, rooms = {};
+  } padded_;
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<OutputRoom> rooms_;
   Unique<EventLog> events_;  // of the option profiling_level, where a file will have them

@@ -28,7 +28,7 @@ State::State(SessionCore &core) : core_(&core), values_(core.state().pairs.size(
     const qrm::TensorInfo &info = core.inputs()[pair_of(value).input];
     value.input.dtype = static_cast<qr_dtype>(info.dtype);
     value.input.rank = static_cast<std::uint32_t>(info.dims.size());
-    value.output.flags = kOfState;
+    if (!is_fixed(value)) value.output.flags = kOfState;  // (else the session has room for it)
     forget(value);
   }
 }
@@ -229,9 +229,11 @@ Status State::make_room(Value &value, const std::int64_t *dims) {
       held += room / std::max<std::uint64_t>(outer, 1);
     }
     void *const block = allocate_block(held, 64);
+    if (is_fixed(value)) std::memset(block, 0, held);  // what the mask leaves out is numbers still
     value.held = held;
     free_block(value.block);
-    value.block = value.input.data = value.output.data = block;
+    value.block = value.input.data = block;
+    if (!is_fixed(value)) value.output.data = block;
     if (!stays(value)) value.output.data = static_cast<char *>(block) + room;
     value.room = value.input.size_bytes = value.output.size_bytes = room;
     value.is_known = false;
@@ -270,18 +272,25 @@ Status State::lend(const qr_tensor **inputs, qr_tensor **outputs) {
                             printable(name_of(value)), length_of(value), length());
     value.output.size_bytes = value.room;  // (a run says there how much it wrote)
     inputs[pair_of(value).input] = &value.input;
+    if (is_fixed(value)) {
+      value.whole = value.input;
+      value.whole.dims[pair_of(value).axis] = static_cast<std::int64_t>(core_->state().capacity);
+      inputs[pair_of(value).input] = &value.whole;
+      value.output.data = nullptr, value.output.flags = 0;  // of a session that may be another than the last
+    }
     outputs[pair_of(value).output] = &value.output;
   }
   return {};
 }
 
-Status State::check(const Vector<qr_io_buffer> &outputs) const {
+Status State::check(const Vector<qr_io_buffer> &outputs, std::uint64_t fresh) const {
   std::int64_t length = -1;
   for (const Value &value : values_) {
     const qr_io_buffer &made = outputs[pair_of(value).output];
     if (!fits(value, made.dims, made.rank, value.input.dims)) return other_shape(value, made.dims, made.rank);
     if (!grows(value)) continue;
-    const std::int64_t here = made.dims[pair_of(value).axis];
+    std::int64_t here = made.dims[pair_of(value).axis];
+    if (is_fixed(value)) here = static_cast<std::int64_t>(length_of(value) + fresh);
     if (static_cast<std::uint64_t>(here) > core_->state().capacity) return full(value, made.dims);
     if (length >= 0 && here != length) return other_shape(value, made.dims, made.rank);
     length = here;
@@ -289,13 +298,30 @@ Status State::check(const Vector<qr_io_buffer> &outputs) const {
   return {};
 }
 
-void State::take(const Vector<qr_io_buffer> &outputs) noexcept {
+void State::take(const Vector<qr_io_buffer> &outputs, std::uint64_t fresh) noexcept {
   for (Value &value : values_) {
-    std::copy_n(outputs[pair_of(value).output].dims, value.input.rank, value.input.dims);
-    std::swap(value.input.data, value.output.data);
+    const qr_io_buffer &made = outputs[pair_of(value).output];
     value.is_known = true;
+    if (is_fixed(value)) {
+      append(value, made, fresh);
+      continue;
+    }
+    std::copy_n(made.dims, value.input.rank, value.input.dims);
+    std::swap(value.input.data, value.output.data);
   }
   drop_old();
+}
+
+// The first `fresh` of the new entries, which a program of fixed shapes gives behind all of its capacity.
+void State::append(Value &value, const qr_io_buffer &made, std::uint64_t fresh) noexcept {
+  const Extent extent = extent_of(value);
+  const std::int64_t axis = pair_of(value).axis;
+  const std::uint64_t pitch = core_->state().capacity * extent.entry,
+                      from_pitch = static_cast<std::uint64_t>(made.dims[axis]) * extent.entry;
+  move_parts(static_cast<char *>(value.input.data) + extent.entries * extent.entry, pitch,
+             static_cast<const char *>(made.data) + static_cast<std::uint64_t>(pair_of(value).kept) * extent.entry,
+             from_pitch, extent.outer, fresh * extent.entry);
+  value.input.dims[axis] += static_cast<std::int64_t>(fresh);
 }
 
 // Entries between the first, state.sink, and the last, state.window. Where entries stay, the first ones are moved to

@@ -34,8 +34,9 @@ class State : public Counted<State> {
   // Of a run: puts its tensors beside those of the caller, in lists of all that the model takes and gives.
   Status lend(const qr_tensor **inputs, qr_tensor **outputs);
   // Whether what the run made can be the next values; and that they are.
-  Status check(const Vector<qr_io_buffer> &outputs) const;
-  void take(const Vector<qr_io_buffer> &outputs) noexcept;
+  // `fresh`: entries that it added where programs have the capacity.
+  Status check(const Vector<qr_io_buffer> &outputs, std::uint64_t fresh) const;
+  void take(const Vector<qr_io_buffer> &outputs, std::uint64_t fresh) noexcept;
 
  private:
   // What grows has room for the capacity: `outer` parts of `entries` entries each. The next part lies behind the
@@ -43,6 +44,7 @@ class State : public Counted<State> {
   // moves.
   struct Value {
     qr_tensor input = QR_TENSOR_INIT, output = QR_TENSOR_INIT;  // as a run gets them; `input` has the value
+    qr_tensor whole = QR_TENSOR_INIT;                           // instead of `input`, where programs take all room
     bool is_known = false;   // else there is none yet: it is empty or zeros, as large as the next run says
     void *block = nullptr;   // the value, and beside it, where it does not stay, where a run writes the next one
     std::uint64_t room = 0;  // of each of the two
@@ -57,7 +59,8 @@ class State : public Counted<State> {
   }
   const String &name_of(const Value &value) const noexcept { return core_->inputs()[pair_of(value).input].name; }
   bool grows(const Value &value) const noexcept { return pair_of(value).axis >= 0; }
-  bool stays(const Value &value) const noexcept { return pair_of(value).stays; }
+  bool is_fixed(const Value &value) const noexcept { return pair_of(value).is_fixed; }
+  bool stays(const Value &value) const noexcept { return pair_of(value).stays || is_fixed(value); }
   std::uint64_t length_of(const Value &value) const noexcept {
     return static_cast<std::uint64_t>(value.input.dims[pair_of(value).axis]);
   }
@@ -74,6 +77,7 @@ class State : public Counted<State> {
   Status put(Value &value, const std::int64_t *dims, const void *dense, std::uint64_t size);
   Status write_values(FileSink &to) const;
   void forget(Value &value) noexcept;
+  void append(Value &value, const qr_io_buffer &made, std::uint64_t fresh) noexcept;
   void drop_old() noexcept;
 
   Ref<SessionCore> core_;

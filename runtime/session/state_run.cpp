@@ -10,7 +10,29 @@
 
 namespace quarry {
 
-Status SessionCore::plan_state(const Settings &settings) {
+// Of programs whose shapes are numbers: their room for state that grows is its capacity.
+Status SessionCore::fix_capacity(std::string_view padded, bool is_given) {
+  Vector<Vector<qir::Shape>> dims[2];
+  for (const SessionBucket &bucket : first_->buckets)
+    for (const bool is_output : {false, true}) {
+      Vector<qir::Shape> &shapes = dims[is_output].emplace_back();
+      for (const loader::TensorInfo &info : is_output ? bucket.tensors().outputs : bucket.tensors().inputs)
+        shapes.emplace_back(info.dims, info.dims + info.rank);
+    }
+  std::uint64_t capacity = 0;
+  QR_ASSIGN_OR_RETURN(state_.entries,
+                      fix_state(state_.pairs, inputs(), outputs(), dims[0], dims[1], padded, &capacity));
+  if (state_.entries.empty()) return {};
+  if (is_given && capacity != state_.capacity)
+    return Status::errorf(ErrorId::bad_state_option,
+                          "option state.capacity: found %llu, expected %llu, which the program was compiled for",
+                          state_.capacity, capacity)
+        .with("option", "state.capacity");
+  state_.capacity = capacity;
+  return {};
+}
+
+Status SessionCore::plan_state(const Settings &settings, bool capacity_is_given) {
   if (!settings.state.empty()) {
     QR_ASSIGN_OR_RETURN(state_.pairs, find_state(settings.state, inputs(), outputs()));
     if (state_.pairs.empty())
@@ -18,9 +40,11 @@ Status SessionCore::plan_state(const Settings &settings) {
                             "option state: found none of the inputs and outputs to be a pair by name, expected some");
   }
   state_.capacity = settings.state_capacity, state_.window = settings.state_window, state_.sink = settings.state_sink;
+  QR_RETURN_IF_ERROR(fix_capacity(settings.pad, capacity_is_given));
   bool grows = false;
   for (StatePair &pair : state_.pairs) {
     grows |= pair.axis >= 0;
+    if (pair.is_fixed) continue;
     // (Where there is nothing to run yet, nobody can say what it will take.)
     pair.stays = pair.axis >= 0 && !first_->buckets.empty() && (device_->info().features & QR_DEVICE_APPENDS) != 0;
     if (pair.axis >= 0 && first_->buckets.size() > 1)
@@ -104,9 +128,9 @@ Status Session::run_on_state(const CallSignal &signal, Profile *profile, const q
   if (status.id() == error_row(ErrorId::run_room).id)  // of the state: for other outputs it was looked at before
     status = Status::errorf(ErrorId::state_full, "%s, with room for %llu entries (state.capacity)",
                             String(status.message()), plan.capacity);
-  if (status.ok()) status = state.check(frame_.outputs);
+  if (status.ok()) status = state.check(frame_.outputs, frame_.fit.fresh);
   QR_RETURN_IF_ERROR(finish_run(frame_, std::move(status), all_outputs_.data()));
-  state.take(frame_.outputs);
+  state.take(frame_.outputs, frame_.fit.fresh);
   return {};
 }
 

@@ -43,9 +43,13 @@ Status Session::warm_up_buckets(const LoadedModel &loaded, const CallSignal &sig
       tensor[i].rank = input.rank;
       static_assert(sizeof tensor->dims == sizeof input.dims);
       std::memcpy(tensor[i].dims, input.dims, sizeof input.dims);
+      for (std::uint32_t d = 0; d < input.rank; ++d)  // of a state that is empty
+        if (core_->padding() && core_->padding()->counts_entries(numbers[i], d))
+          tensor[i].dims[d] -= static_cast<std::int64_t>(core_->state().capacity);
       tensor[i].data = block.data() + head;
       tensor[i].size_bytes = input.bytes;
     }
+    if (state_) state_->reset();
     QR_RETURN_IF_ERROR(run(signal, profile, places, places + inputs));
   }
   return {};

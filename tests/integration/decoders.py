@@ -104,12 +104,13 @@ def attention_decoder(n, name):
     return n.save(name, inputs, outputs, opset=23)
 
 
-def batched_decoder(n, name):
-    """Two layers as Optimum writes them: any batch, an attention_mask that hides entries of the cache, positions that are given."""
+def batched_decoder(n, name, positions="input"):
+    """Two layers as Optimum writes them: any batch, an attention_mask that hides entries of the cache, positions that are given, or come of the mask."""
     heads, size, words, most = 3, 8, 40, 256
     width = heads * size
-    x = n.node("Add", n.node("Gather", n.weights(words, width), "input_ids"), n.node("Gather", n.const(n.rng.standard_normal((most, width)).astype(np.float32)), "position_ids"))
-    inputs, outputs = [(name, T.INT64, ["batch", dim]) for name, dim in (("input_ids", "seq"), ("attention_mask", "total"), ("position_ids", "seq"))], [("logits", T.FLOAT, ["batch", "seq", words])]
+    x = n.node("Add", n.node("Gather", n.weights(words, width), "input_ids"), n.node("Gather", n.const(n.rng.standard_normal((most, width)).astype(np.float32)), places(n, positions)))
+    given = [(name, T.INT64, ["batch", dim]) for name, dim in (("input_ids", "seq"), ("attention_mask", "total"), ("position_ids", "seq"))]
+    inputs, outputs = given[:2 if positions == "mask" else 3], [("logits", T.FLOAT, ["batch", "seq", words])]
     axes = lambda *which: n.const(np.array(which))
     number = lambda of, axis: n.node("Gather", n.node("Shape", of), n.const(np.array(axis)))
     zero, one, total, new = n.const(np.array(0)), n.const(np.array(1)), number("attention_mask", 1), number("input_ids", 1)
@@ -134,6 +135,35 @@ def batched_decoder(n, name):
         x = n.node("Add", x, n.node("MatMul", joined, n.weights(width, width)))
     n.node("MatMul", x, n.weights(width, words), outputs=["logits"])
     return n.save(name, inputs, outputs)
+
+
+def places(n, positions):
+    """The positions of new tokens: an input, or the last of what the mask counts."""
+    if positions == "input":
+        return "position_ids"
+    one = n.const(np.array(1))
+    counted = n.node("Sub", n.node("CumSum", "attention_mask", one), one)
+    new = n.node("Shape", "input_ids", start=1)
+    return n.node("Slice", counted, n.node("Neg", new), n.const(np.array([2 ** 40])), n.const(np.array([1])))
+
+
+def streaming(n, name, kind):
+    """Frames through a convolution that keeps its last ones, and a recurrent layer; and pieces of them."""
+    rng, channels, width = n.rng, 6, 5
+    joined = n.node("Concat", "conv_cache", "x", axis=2)
+    n.node("Slice", joined, n.const(np.array([-2])), n.const(np.array([2 ** 40])), n.const(np.array([2])), outputs=["conv_cache_out"])
+    steps = n.node("Transpose", n.node("Tanh", n.node("Conv", joined, n.weights(width, channels, 3))), perm=[2, 0, 1])
+    gates = {"LSTM": 4, "GRU": 3}[kind]
+    state = ["h", "c"] if kind == "LSTM" else ["h"]
+    made = ["rows", "hn", "cn"] if kind == "LSTM" else ["rows", "hn"]
+    n.node(kind, steps, n.weights(1, gates * width, width), n.weights(1, gates * width, width), "", "", *state, outputs=made, hidden_size=width)
+    n.node("Squeeze", "rows", n.const(np.array([1])), outputs=["y"])
+    inputs = [("x", T.FLOAT, ["batch", channels, "frames"]), ("conv_cache", T.FLOAT, ["batch", channels, 2])]
+    outputs = [("y", T.FLOAT, ["frames", "batch", width]), ("conv_cache_out", T.FLOAT, ["batch", channels, 2])]
+    for one in state:
+        inputs.append((one, T.FLOAT, [1, "batch", width]))
+        outputs.append((one + "n", T.FLOAT, [1, "batch", width]))
+    return n.save(name, inputs, outputs), [rng.standard_normal((2, channels, count)).astype(np.float32) for count in (4, 1, 2, 1, 7, 1)]
 
 
 def with_mask(path, to):

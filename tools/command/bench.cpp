@@ -267,6 +267,8 @@ void print_result(const BenchFlags &flags, const nlohmann::json &result) {
   if (result.contains("queue"))
     print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
           result["queue"]["runs_per_s"].get<double>(), flags.queue, result["queue"]["median_ms"].get<double>());
+  if (const nlohmann::json padding = result.value("padding", nlohmann::json()); padding.contains("last"))
+    print("  padded    %s\n", padding["last"].get<std::string>());
   if (result.contains("plans")) {
     const nlohmann::json &plans = result["plans"];
     print("  plans     %10llu of at most %llu, %.1f MB; %llu made, %llu dropped, met by %llu runs\n",
@@ -328,7 +330,8 @@ nlohmann::json costs_json(const BenchFlags &flags, const nlohmann::json &report,
 // Of a range, as they are now.
 void add_plans(qr::Session &session, nlohmann::json *result) {
   const nlohmann::json report = nlohmann::json::parse(session.report());
-  if (report.contains("plans")) (*result)["plans"] = report["plans"];
+  for (const char *const key : {"plans", "padding"})
+    if (report.contains(key)) (*result)[key] = report[key];
 }
 
 int bench(const BenchFlags &flags) {

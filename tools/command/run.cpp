@@ -269,7 +269,7 @@ class Runs {
     return one;
   }
 
-  // What the session keeps, as its report says ("state", "plans"); null: nothing.
+  // Of the session's report: "state", "plans", "padding"; null: it has none.
   nlohmann::json kept(const char *key) const {
     return nlohmann::json::parse(session_.report()).value(key, nlohmann::json());
   }
@@ -356,8 +356,12 @@ int run(const RunFlags &flags) {
   if (!flags.json && !state.is_null())
     print("state: %zu pairs, length %s of %s, %s\n", state["pairs"].size(), state["length"].dump(),
           state["capacity"].dump(), bytes_text(state["bytes"].get<uint64_t>()));
+  const nlohmann::json padding = all.kept("padding");
+  if (!flags.json && padding.contains("last"))
+    print("padded: %s runs, the last %s\n", padding["runs"].dump(), padding["last"].get<std::string>());
   if (flags.json) {
     nlohmann::json report = {{"runs", std::move(results)}};
+    if (!padding.is_null()) report["padding"] = padding;
     if (!state.is_null()) report["state"] = state, report["plans"] = all.kept("plans");
     if (profiled) report["profile"] = ProfileFlags::json(profile);
     print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
