@@ -7,9 +7,11 @@
 
 #include "formats/qrm/qrm.h"
 #include "loader/plugin.h"
+#include "quarry/session.h"
 
 namespace quarry {
 
+class JsonWriter;
 struct SessionBucket;
 struct StatePlan;
 

@@ -11,6 +11,7 @@
 #include "runtime/core/runtime.h"
 #include "runtime/session/memory.h"
 #include "runtime/session/session.h"
+#include "runtime/session/state.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
