@@ -9,6 +9,7 @@
 #include "backends/htp/run/packing.h"
 #include "backends/htp/run/profile.h"
 #include "backends/htp/run/sections.h"
+#include "base/checked.h"
 #include "base/os/path.h"
 
 namespace quarry::htp {
