@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One operator that takes long, on cpu and cpu-reference: a run whose time is over ends within 20 ms of the processor's
 // own time, so that what else the machine does makes no difference.
-#include <algorithm>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
