@@ -55,7 +55,7 @@ Status apply_section(const Engine &engine, qnn::Handle context, qnn::Handle grap
                          format("option %s: found %s, %s, expected a binary section of this context, as Qualcomm's "
                                 "tools write it",
                                 kOption, printable(section.path, 1000), other),
-                         "adapters as safetensors or ONNX: qnn.lora_config, qr_adapter_open");
+                         "adapters as safetensors or ONNX go by qnn.lora_config");
   const qnn::Api &api = engine.api();
   if (!api.contextApplyBinarySection) return qnn::slot_missing(engine.library(), "contextApplyBinarySection", kOption);
   qnn::CtxBuffer buffer{};
