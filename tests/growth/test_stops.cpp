@@ -3,7 +3,6 @@
 // own time, so that what else the machine does makes no difference.
 #include <malloc.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -385,19 +384,14 @@ std::vector<Vector<std::uint8_t>> memory_of(const qir::Graph &graph, const Vecto
   return out;
 }
 
-// How late a call ended that had so much time, in seconds. Another program of the machine's can make one late: what
-// does not ask in time is late whenever it is tried.
+// How late a call ended that had so much time, in seconds.
 template <class Run>
 double late(double time, const Run &run) {
-  double least = 1e9;
-  for (int tries = 0; tries < 4 && least > kMostLate; ++tries) {
-    const double begin = seconds();
-    const Status status = run(static_cast<std::uint64_t>((begin + time) * 1e9) + 1);
-    const double took = seconds() - begin;
-    if (!status.ok()) CHECK_EQ(status.id(), "QR-C0012");
-    least = std::min(least, took - time);
-  }
-  return least;
+  const double begin = seconds();
+  const Status status = run(static_cast<std::uint64_t>((begin + time) * 1e9) + 1);
+  const double took = seconds() - begin;
+  if (!status.ok()) CHECK_EQ(status.id(), "QR-C0012");
+  return took - time;
 }
 
 }  // namespace

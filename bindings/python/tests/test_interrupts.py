@@ -19,7 +19,7 @@ from test_queue import ONES, slow_session
 import quarry
 from quarry import interrupts
 
-PROMISED, LATEST = 0.05, 0.5 if os.name != "nt" else 1.0  # beside other programs; wine has it from elsewhere
+PROMISED, LATEST = 0.05, 0.2 if os.name != "nt" else 1.0  # wine has it from elsewhere
 """Seconds from Ctrl-C to the exception: what is promised, and what a machine gets that others use too. The best of a few tries counts."""
 
 
