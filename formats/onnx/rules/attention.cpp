@@ -289,12 +289,7 @@ class GroupQueryAttention {
       QR_ASSIGN_OR_RETURN(const std::int32_t counted, counts(1, "counted"));
       made.inputs.push_back(counted);
     }
-    made.name += "/heads";
-    QR_ASSIGN_OR_RETURN(const std::int32_t y, node_.step(std::move(made)));
-    QR_RETURN_IF_ERROR(finish_rows(node_, y));
-    node_.bind(1, keys);
-    node_.bind(2, values);
-    return {};
+    return finish_cached(std::move(made), keys, values);
   }
 
  private:
@@ -344,6 +339,15 @@ class GroupQueryAttention {
         "are bound (option shape)",
         past_);
   }
+  // `made` works on heads; the caches that it reads are what the node gives beside its result.
+  Status finish_cached(qir::Node made, std::int32_t keys, std::int32_t values) {
+    made.name += "/heads";
+    QR_ASSIGN_OR_RETURN(const std::int32_t y, node_.step(std::move(made)));
+    QR_RETURN_IF_ERROR(finish_rows(node_, y));
+    node_.bind(1, keys);
+    node_.bind(2, values);
+    return {};
+  }
   // Several rows, or as many as a run brings: each has its own new entries behind those of it that count. Rows of the
   // first tokens begin at 0 however short they are, and what stands behind them is nobody's.
   Status finish_rows_of_run(std::int32_t q, std::int32_t k, std::int32_t v, qir::Node made) {
@@ -356,12 +360,7 @@ class GroupQueryAttention {
     made.inputs.set(0, queries), made.inputs.set(1, keys), made.inputs.set(2, values);
     made.inputs.resize(6, qir::kAbsent);
     made.inputs.push_back(counted);
-    made.name += "/heads";
-    QR_ASSIGN_OR_RETURN(const std::int32_t y, node_.step(std::move(made)));
-    QR_RETURN_IF_ERROR(finish_rows(node_, y));
-    node_.bind(1, keys);
-    node_.bind(2, values);
-    return {};
+    return finish_cached(std::move(made), keys, values);
   }
   // [batch]: how many entries of each row count before the new ones.
   Result<std::int32_t> rows_before(std::int32_t fresh) {
