@@ -235,6 +235,43 @@ bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, q
   return true;
 }
 
+// The number that all elements of a constant of i64 are.
+std::optional<std::int64_t> uniform(const qir::Tensor &tensor) {
+  if (!tensor.is_constant || tensor.dtype != DType::I64 || tensor.quant || tensor.data.size < 8) return std::nullopt;
+  const auto *const values = static_cast<const std::int64_t *>(tensor.data.data);
+  for (std::uint64_t i = 1; i < tensor.data.size / 8; ++i)
+    if (values[i] != values[0]) return std::nullopt;
+  return values[0];
+}
+
+// A node that gives one of its inputs, as the dimensions say: a Where of one choice; new entries of a cache put where a
+// Concat has them already. kAbsent: none.
+std::int32_t gives_input(const qir::Graph &graph, const qir::Node &node,
+                         const HashMap<std::int32_t, std::size_t> &concats) {
+  if (node.op == Op::Where) {
+    const qir::Tensor &condition = at(graph, node.inputs[0]);
+    if (!condition.is_constant || condition.data.size == 0) return qir::kAbsent;
+    const auto *const truth = static_cast<const std::uint8_t *>(condition.data.data);
+    if (std::any_of(truth, truth + condition.data.size, [&](std::uint8_t one) { return (one != 0) != (truth[0] != 0); }))
+      return qir::kAbsent;
+    const std::int32_t chosen = node.inputs[truth[0] != 0 ? 1 : 2];
+    const qir::Tensor &made = at(graph, node.outputs[0]);
+    return at(graph, chosen).shape == made.shape && at(graph, chosen).quant == made.quant ? chosen : qir::kAbsent;
+  }
+  if (node.op != Op::TensorScatter || node.inputs.size() < 3 || node.inputs[2] == qir::kAbsent) return qir::kAbsent;
+  const auto joined = concats.find(node.inputs[0]);
+  if (joined == concats.end() || node.get_string("mode", "linear") != "linear") return qir::kAbsent;
+  const qir::Node &concat = graph.nodes[joined->second];
+  const qir::Shape &first = at(graph, concat.inputs[0]).shape;
+  const auto rank = static_cast<std::int64_t>(first.size());
+  const auto axis = [rank](std::int64_t given) { return given < 0 ? given + rank : given; };
+  const std::int64_t along = axis(concat.get_int("axis", 0));
+  const bool is_there = concat.inputs.size() == 2 && concat.inputs[1] == node.inputs[1] &&
+                        axis(node.get_int("axis", -2)) == along && along >= 0 && along < rank &&
+                        uniform(at(graph, node.inputs[2])) == first[index_of(along)];
+  return is_there ? node.inputs[0] : qir::kAbsent;
+}
+
 }  // namespace
 
 Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
@@ -254,6 +291,8 @@ Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qi
   for (const std::int32_t id : graph.outputs) shown[index_of(id)] = true;
   Vector<qir::InferValue> values;
   Vector<qir::InferType> types;
+  HashMap<std::int32_t, std::size_t> concats;  // that make a cache
+  bool leaves_some = false;                    // nodes whose results nobody reads now
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     QR_RETURN_IF_ERROR(stop_status("run"));
     qir::Node &node = graph.nodes[n];
@@ -283,8 +322,24 @@ Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qi
       is_output |= shown[index_of(node.outputs[i])];
     }
     dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
+    if (dead[n]) continue;
+    if (node.op == Op::Concat) concats[node.outputs[0]] = n;
+    const std::int32_t given = gives_input(graph, node, concats);
+    if (given == qir::kAbsent) continue;
+    leaves_some = true;
+    const qir::Tensor &from = at(graph, given);
+    qir::Tensor &made = at(graph, node.outputs[0]);
+    if (from.is_constant && !is_output) {
+      made.is_constant = true, made.data = from.data;
+      dead[n] = true;
+    } else {
+      node.op = Op::Identity;
+      node.inputs = {given};
+      node.attributes.clear();
+    }
   }
   compact(graph, dead);
+  if (leaves_some) remove_unused(graph);
   graph.dimensions.clear();
   return {};
 }

@@ -184,13 +184,18 @@ std::optional<Appended> appended_in(const LoadedPlan &plan, const Appended &pair
                        static_cast<std::uint32_t>(gives - rest.part.positions.begin()), pair.axis, pair.capacity};
   const qir::Graph &graph = rest.part.graph;
   const std::int32_t input = graph.inputs[found.input], output_id = graph.outputs[found.output];
+  std::int32_t whole = qir::kAbsent;  // what a Concat makes of it
   for (const qir::Node &node : graph.nodes) {
     const auto joins = [&](std::size_t from, std::size_t to) {
       return node.inputs.size() > from && node.outputs.size() > to && node.inputs[from] == input &&
              node.outputs[to] == output_id;
     };
     const std::int64_t axis = node.get_int("axis", 0), rank = static_cast<std::int64_t>(at(graph, input).shape.size());
-    if (node.op == qir::Op::Concat && joins(0, 0) && (axis < 0 ? axis + rank : axis) == pair.axis) return found;
+    if (node.op == qir::Op::Concat && node.inputs[0] == input && (axis < 0 ? axis + rank : axis) == pair.axis)
+      whole = node.outputs[0];
+    if (whole == output_id) return found;
+    // New entries in each row's own place: of one row that is where the Concat has them (bind_dimensions).
+    if (node.op == qir::Op::TensorScatter && node.inputs[0] == whole && node.outputs[0] == output_id) return found;
     // Its past and present, which passes make a Concat of.
     if (node.op == qir::Op::Attention && pair.axis == 2 && (joins(4, 1) || joins(5, 2))) return found;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // com.microsoft operators of transformers, in terms of the normal form: ONNX's Attention, RotaryEmbedding and the
 // normalisations.
+#include <array>
 #include <cstring>
 
 #include "formats/onnx/rules/rules.h"
@@ -267,7 +268,7 @@ class GroupQueryAttention {
     if (rows_) return finish_rows_of_run(q, k, v, std::move(made));
     // One batch entry has no gap between its past and what is new.
     const bool first = length_ == total_ && !of_run_, grows = past_ + length_ == total_ && batch_ == 1;
-    if (past_ == 0 || open_ || (grows && !first)) {
+    if (past_ == 0 || (grows && !first)) {
       made.set("q_num_heads", heads_.query);
       made.set("kv_num_heads", heads_.key);
       made.inputs.resize(6, qir::kAbsent);
@@ -315,7 +316,7 @@ class GroupQueryAttention {
       past_ = past[2];
     }
     open_ = batch_ < 0 || length_ < 0 || past_ < 0;
-    rows_ = open_ && batch_ != 1;
+    rows_ = open_;
     if (open_) return check_open();
     const qir::Tensor &total = node_.tensor(6);
     std::int32_t value = 0;
@@ -362,11 +363,27 @@ class GroupQueryAttention {
     made.inputs.push_back(counted);
     return finish_cached(std::move(made), keys, values);
   }
-  // [batch]: how many entries of each row count before the new ones.
+  // [batch]: how many entries of each row count before the new ones. Of one row all do (check_open); whether it is one,
+  // shapes say: where they are bound, nothing else is left of this (bind_dimensions).
   Result<std::int32_t> rows_before(std::int32_t fresh) {
+    if (batch_ == 1 && open_) {
+      if (!node_.has(3)) return node_.ints("before", std::array<std::int64_t, 1>{0});
+      QR_ASSIGN_OR_RETURN(const std::int32_t past, dimension(node_.in(3), 2, "before/past"));
+      return unsqueeze(node_, past, {0}, "before");
+    }
     QR_ASSIGN_OR_RETURN(const std::int32_t all, counts(1, "all"));
     QR_ASSIGN_OR_RETURN(const std::int32_t left, node_.step(Op::Sub, {all, fresh}, "before/left"));
-    return node_.step(Op::Max, {left, node_.builder.add_number(node_.name + "/before/none", DType::I64, 0)}, "before");
+    const auto number = [&](const char *name, double value) {
+      return node_.builder.add_number(node_.name + "/before/" + name, DType::I64, value);
+    };
+    QR_ASSIGN_OR_RETURN(const std::int32_t counted, node_.step(Op::Max, {left, number("none", 0)}, "before/counted"));
+    if (!node_.has(3)) return counted;
+    QR_ASSIGN_OR_RETURN(const std::int32_t rows, dimension(node_.in(0), 0, "before/rows"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t alone, node_.step(Op::Equal, {rows, number("one", 1)}, "before/alone"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t past, dimension(node_.in(3), 2, "before/past"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t shape, node_.shape_of(counted, "before/shape"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t whole, node_.step(Op::Expand, {past, shape}, "before/whole"));
+    return node_.step(Op::Where, {alone, whole, counted}, "before");
   }
   // The past with the new entries in each row's place; joined first, for the room that they need.
   Result<std::int32_t> written_behind(std::int32_t fresh, std::size_t past, std::int32_t before,
@@ -376,6 +393,7 @@ class GroupQueryAttention {
     qir::Node joined = node_.make(Op::Concat, {node_.in(past), rows}, String(name) + "/joined");
     joined.set("axis", std::int64_t{2});
     QR_ASSIGN_OR_RETURN(const std::int32_t cache, node_.step(std::move(joined)));
+    if (batch_ == 1 && open_) return cache;
     return node_.step(Op::TensorScatter, {cache, rows, before}, String(name) + "/cache");
   }
   // A number of the run: without a past it is the query's length; a cache with room for all positions, which the model
@@ -413,7 +431,6 @@ class GroupQueryAttention {
   Result<std::int32_t> positions_of() {
     if (node_.has(9)) return node_.in(9);
     if (rows_) return row_positions();
-    if (open_) return open_positions();
     Vector<std::int64_t> steps;
     for (std::int64_t i = 0; i < length_; ++i) steps.push_back(i);
     const std::int32_t row = node_.ints("positions/steps", steps);
@@ -423,18 +440,6 @@ class GroupQueryAttention {
     QR_ASSIGN_OR_RETURN(const std::int32_t before, counts(1 - length_, "positions/before"));
     QR_ASSIGN_OR_RETURN(const std::int32_t column, unsqueeze(node_, before, {1}, "positions/column"));
     return node_.step(Op::Add, {column, row}, "positions");
-  }
-  // The same from the shapes of the run: past, past + 1, ...
-  Result<std::int32_t> open_positions() {
-    std::int32_t before = node_.builder.add_number(node_.name + "/positions/none", DType::I64, 0);
-    if (node_.has(3)) {
-      QR_ASSIGN_OR_RETURN(before, dimension(node_.in(3), 2, "positions/past"));
-    }
-    QR_ASSIGN_OR_RETURN(const std::int32_t fresh, dimension(node_.in(0), 1, "positions/new"));
-    QR_ASSIGN_OR_RETURN(const std::int32_t end, node_.step(Op::Add, {before, fresh}, "positions/end"));
-    const std::int32_t one = node_.builder.add_number(node_.name + "/positions/one", DType::I64, 1);
-    QR_ASSIGN_OR_RETURN(const std::int32_t row, node_.step(Op::Range, {before, end, one}, "positions/row"));
-    return unsqueeze(node_, row, {0}, "positions");
   }
   // The same of each row: those of it that count come before.
   Result<std::int32_t> row_positions() {
