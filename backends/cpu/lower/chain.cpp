@@ -117,6 +117,15 @@ std::optional<Link> link_of(const Plan &plan, std::size_t s, bool swapped) {
   return link;
 }
 
+// Each stage reads and writes the result: what a later one reads beside it may not lie there (the sum of Sum, Max or
+// Min so far).
+bool reads_what_it_wrote(const Link &link) {
+  const std::size_t first = 1 + (link.stages[0].form != ChainForm::Alone);  // x, and what the first stage reads
+  const std::uint32_t written = link.operands.back().value;
+  return std::any_of(link.operands.begin() + static_cast<std::ptrdiff_t>(first), link.operands.end() - 1,
+                     [written](const Operand &operand) { return operand.value == written; });
+}
+
 // `front` and behind it `back`, which takes front's result as its x.
 std::optional<Link> joined(const Link &front, const Link &back) {
   const bool bare = front.stages.back().act.kind == kernels::Act::None && back.stages[0].form == ChainForm::Alone;
@@ -135,6 +144,7 @@ std::optional<Link> joined(const Link &front, const Link &back) {
   both.steps.insert(both.steps.end(), back.steps.begin(), back.steps.end());
   if (bare) both.stages.back().act = back.stages[0].act;
   both.stages.insert(both.stages.end(), back.stages.begin() + bare, back.stages.end());
+  if (reads_what_it_wrote(both)) return std::nullopt;
   return both;
 }
 

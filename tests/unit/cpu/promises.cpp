@@ -430,6 +430,24 @@ TEST_CASE("elementwise steps write where they read") {
   CHECK(sample.plan().arena_bytes <= 2 * 4096 * 4);
 }
 
+// What is summed so far lies in the result, which each stage of a chain writes.
+static void check_sum_of_steps(Op op, std::size_t count, std::int64_t size) {
+  PromiseNet net;
+  Vector<i32> parts;
+  for (std::size_t i = 0; i < count; ++i)
+    parts.push_back(net.node(i % 2 ? Op::Mul : Op::Sub,
+                             {net.input(DType::F32, {1, i % 3 == 1 ? 1 : size}), net.reals({size}, -1, 1)}));
+  const PlanCase sample(net.gives({net.node(Op::Neg, {net.node(op, parts)})}));
+  Random random(1);
+  CHECK(same_results(sample, "operands of a sum", random, 1e-5f));
+  CHECK_EQ(sample.reference_steps(), 0);
+}
+TEST_CASE("operands of Sum, Max, Min and Mean that elementwise steps make") {
+  for (const Op op : {Op::Sum, Op::Max, Op::Min, Op::Mean})
+    for (const std::size_t count : {2, 3, 5})
+      for (const std::int64_t size : {5, 11, 40, 5000}) check_sum_of_steps(op, count, size);
+}
+
 TEST_CASE("no allocation after the first run") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const PlanCase sample(RandomGraph(seed, DType::F32).graph());
