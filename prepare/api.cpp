@@ -12,6 +12,7 @@
 #include "prepare/adapter.h"
 #include "prepare/export.h"
 #include "prepare/low_rank.h"
+#include "prepare/state_type.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"
@@ -241,8 +242,9 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   return plugin::guard(allocator, errors, [&]() -> Status {
-    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch), {}, 0};
+    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch), {}, 0, {}, DType::Unknown};
     const prepare::LowRank low_rank{views(part->adapters), part->adapter_rank};
+    const prepare::StateType state{views(part->state), static_cast<DType>(part->state_type)};
     qir::Store store;
     qir::ConstantPool pool;
     Vector<std::string_view> names;
@@ -252,6 +254,7 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
       QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_graph(*graphs[i]));  // with its dimensions
       QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
       if (!low_rank.patterns.empty()) QR_RETURN_IF_ERROR(prepare::add_low_rank(graph, store, low_rank));
+      if (!state.pairs.empty()) QR_RETURN_IF_ERROR(prepare::set_state_type(graph, store, state));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       made.push_back(std::move(bytes));
       names.push_back(view(graphs[i]->name));

@@ -10,11 +10,14 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 11u
+#define QR_PREPARE_VERSION 12u
 
 /* What the names of a graph's inputs begin with that adapters fill: "quarry.lora_A.NAME" [K, rank] and
  * "quarry.lora_B.NAME" [rank, N] of the weight NAME; of a convolution by one point [rank, K, 1, 1], [N, rank, 1, 1]. */
 #define QR_ADAPTER_INPUT "quarry.lora_"
+
+/* What is behind the names of state that is kept in bytes (option state.type) for the numbers of their rows. */
+#define QR_STATE_SCALES ".state_scales"
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -59,7 +62,9 @@ typedef struct qr_prepare_names {
 typedef struct qr_prepare_part {
   qr_prepare_names tail, head, watch;
   qr_prepare_names adapters; /* weights that adapters may change: prepare/low_rank.h */
-  uint32_t adapter_rank, reserved;
+  uint32_t adapter_rank;
+  int32_t state_type;         /* a qr_dtype: what `state` is kept in; prepare/state_type.h */
+  qr_prepare_names state;     /* names of inputs, each followed by its output */
   const qr_files_sink *files; /* not NULL: what was taken is written there (prepare/export.h) */
   qr_plugin_string name;      /* of the file */
 } qr_prepare_part;

@@ -378,6 +378,7 @@ if [ -n "$all" ]; then
     in_time 30 "state, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_state.py "$build" "$shared"
     "$build/venv/bin/python" -c 'import cffi' 2>/dev/null || "$build/venv/bin/pip" install -q cffi >"$build/pip.log" 2>&1
     in_time 60 "runs in larger programs, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_padding.py "$build" "$shared" $(qnn_libraries)
+    in_time 30 "state in f16 and bytes, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_state_types.py "$build" "$shared" $(qnn_libraries)
     in_time 60 "adapters, beside merged weights" env QUARRY_QNN_PATH="$(qnn_libraries)" POCL_CACHE_DIR="$build/pocl-cache" "$build/venv/bin/python" tests/integration/check_adapters.py "$build" "$shared"
     in_time 30 "text generation, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_generate.py "$build" "$shared"
     [ -z "$ci" ] || in_time 100 "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)

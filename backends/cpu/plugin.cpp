@@ -22,12 +22,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 13);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 14);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 13, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 14, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;

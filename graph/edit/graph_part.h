@@ -14,7 +14,12 @@ struct Part {
   // Weights that adapters change (prepare/low_rank.h), and of what rank at most; take_part knows nothing of them.
   Vector<std::string_view> adapters;
   std::int64_t adapter_rank = 0;
-  bool empty() const noexcept { return tail.empty() && head.empty() && watch.empty() && adapters.empty(); }
+  // Inputs that a session keeps, each followed by its output, and their type (prepare/state_type.h); nor of these.
+  Vector<std::string_view> state;
+  DType state_type = DType::Unknown;
+  bool empty() const noexcept {
+    return tail.empty() && head.empty() && watch.empty() && adapters.empty() && state.empty();
+  }
 };
 
 // Of the model's outputs those stay that do not need what is behind the head, or in front of the tail alone; of its

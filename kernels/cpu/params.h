@@ -158,6 +158,8 @@ struct MatMulInt {
 
 // y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are
 // adjacent. mask: [batch, head, row, column] strides, any may be 0; present when has_mask.
+// What keys and values of a cache lie in: reals, or rows of bytes b with an f32 s for each: (b - 128) s.
+enum class KeptType : std::uint32_t { F32, F16, BF16, Rows, Count };
 struct AttentionF32 {
   std::int64_t batches = 1, heads = 1, q_rows = 0, kv_rows = 0, qk_cols = 0, v_cols = 0;
   std::int64_t q[3] = {}, k[3] = {}, v[3] = {}, y[3] = {};
@@ -169,8 +171,9 @@ struct AttentionF32 {
   std::uint32_t has_mask = 0;
   // An i64 of each batch entry: so many columns are there, the others are not read. The last row stands at the last.
   std::uint32_t has_valid = 0;
-  std::uint32_t masked_nan = 0;  // a row that sees nothing gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
-  std::uint32_t reserved = 0;
+  std::uint32_t masked_nan = 0;   // a row that sees nothing gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
+  KeptType kept = KeptType::F32;  // of k and v; of Rows the numbers of k's rows and of v's are operands in front of y
+  std::int64_t k_scales[3] = {}, v_scales[3] = {};
 };
 
 // y[m, n] = sum over k of x[m, k] * (w[n, k] - zero) * scale [+ bias[n]]. Weights are `bits` bits each, the lowest of a
@@ -491,7 +494,16 @@ struct ScatterRows {
   std::int64_t dims[kCopyRank] = {}, steps[kCopyRank] = {};
 };
 
-// The same where the rows of updates are combined with what is there: Add, Mul, Min, Max of f32, f64 and integers.
+// New entries of a cache: entries starts[b] (i64) to starts[b] + added of each head of batch b in y become those of
+// `updates`, round y's end where `circular`; the rest of y stays. Steps are bytes from one batch, head, entry to the
+// next; an entry's own bytes are adjacent. Nothing is written where a start is out of range.
+struct TensorScatter {
+  std::int64_t batches = 1, heads = 1, length = 0, added = 0, entry_bytes = 0;
+  std::int64_t updates[3] = {}, y[3] = {};
+  std::uint32_t circular = 0, reserved = 0;
+};
+
+// ScatterRows where the rows of updates are combined with what is there: Add, Mul, Min, Max of f32, f64 and integers.
 struct ScatterInto {
   ScatterRows rows;  // the first member
   ElementOp op = ElementOp::Add;

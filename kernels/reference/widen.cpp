@@ -89,8 +89,9 @@ class Widener {
   // widening them first.
   bool moves_halves(const qir::Node &node, const Vector<bool> &as_half) const {
     const KernelRow *row = find_kernel(node.op);
-    const bool replaces = (node.op == qir::Op::ScatterND || node.op == qir::Op::ScatterElements) &&
-                          node.get_string("reduction", "none") == "none";
+    const bool replaces =
+        node.op == qir::Op::TensorScatter || ((node.op == qir::Op::ScatterND || node.op == qir::Op::ScatterElements) &&
+                                              node.get_string("reduction", "none") == "none");
     if ((row->handling != Handling::Move && !replaces) || node.inputs.empty() || !half(node.outputs[0])) return false;
     if (node.op == qir::Op::Split) {  // all of it goes on
       for (const std::int32_t id : node.outputs)

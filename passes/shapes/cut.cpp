@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/stop.h"
 #include "graph/infer/infer.h"
+#include "passes/shapes/fold_list.h"
 
 namespace quarry::passes {
 
@@ -161,58 +162,6 @@ bool fold_shape(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
   return true;
 }
 
-// What lists of dimensions are made by, of a few integers: as their kernels do it, without a run of one for each node
-// of hundreds. What is not as usual is left to those.
-bool fold_list(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
-  constexpr std::uint64_t kMostBytes = 512;
-  if (node.op != Op::Gather && node.op != Op::Unsqueeze && node.op != Op::Squeeze && node.op != Op::Concat)
-    return false;
-  qir::Tensor &made = at(graph, node.outputs[0]);
-  const std::uint64_t each = dtype_bits(made.dtype) / 8;
-  const std::int64_t count =
-      known(made.shape) ? element_count(made.shape.data(), made.shape.size()).value_or(-1) : std::int64_t{-1};
-  if ((made.dtype != DType::I64 && made.dtype != DType::I32) || made.quant || count < 0 ||
-      static_cast<std::uint64_t>(count) > kMostBytes / each)
-    return false;
-  const std::uint64_t bytes = static_cast<std::uint64_t>(count) * each;
-  std::uint64_t sizes = 0;
-  for (const std::int32_t id : node.inputs) {
-    const qir::Tensor &read = at(graph, id);
-    if (id == qir::kAbsent || !read.is_constant || read.quant) return false;
-    sizes += read.data.size;
-  }
-  const qir::Tensor &first = at(graph, node.inputs[0]);
-  if (first.dtype != made.dtype) return false;
-  if (node.op == Op::Unsqueeze || node.op == Op::Squeeze) {
-    if (first.data.size != bytes) return false;
-    made.is_constant = true, made.data = first.data;
-    return true;
-  }
-  if (made.shape.size() > 1 || first.shape.size() != 1) return false;
-  char list[kMostBytes], *to = list;
-  if (node.op == Op::Concat) {
-    if (sizes != bytes) return false;
-    for (const std::int32_t id : node.inputs) {
-      const qir::Tensor &part = at(graph, id);
-      if (part.dtype != made.dtype || part.shape.size() != 1) return false;
-      if (part.data.size > 0) std::memcpy(to, part.data.data, part.data.size);
-      to += part.data.size;
-    }
-  } else {
-    const qir::Tensor &indices = at(graph, node.inputs[1]);
-    if (indices.dtype != DType::I64 || indices.shape != made.shape) return false;
-    for (std::int64_t i = 0; i < count; ++i, to += each) {
-      std::int64_t index = static_cast<const std::int64_t *>(indices.data.data)[i];
-      if (index < 0) index += first.shape[0];
-      if (index < 0 || index >= first.shape[0]) return false;
-      std::memcpy(to, static_cast<const char *>(first.data.data) + static_cast<std::uint64_t>(index) * each, each);
-    }
-  }
-  made.is_constant = true;
-  made.data = store.copy(list, bytes);
-  return true;
-}
-
 bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, qir::Store &store) {
   constexpr std::int64_t kMost = 1 << 16;
   if (!node.subgraphs.empty() || node.inputs.empty() || qir::is_random(node.op)) return false;
@@ -235,6 +184,22 @@ bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, q
   return true;
 }
 
+Status put_in(qir::Graph &graph, std::span<const qir::Shape> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    qir::Shape &stated = at(graph, graph.inputs[i]).shape;
+    bool fits = stated.size() == inputs[i].size();
+    for (std::size_t d = 0; fits && d < stated.size(); ++d)
+      fits = inputs[i][d] >= 0 && (stated[d] < 0 || stated[d] == inputs[i][d]);
+    if (!fits)
+      return Status::error(
+          ErrorId::run_shape,
+          format("tensor '%s': found shape %s, expected %s", printable(at(graph, graph.inputs[i]).name),
+                 shape_text(inputs[i].data(), inputs[i].size()), shape_text(stated.data(), stated.size())));
+    stated = inputs[i];
+  }
+  return {};
+}
+
 // The number that all elements of a constant of i64 are.
 std::optional<std::int64_t> uniform(const qir::Tensor &tensor) {
   if (!tensor.is_constant || tensor.dtype != DType::I64 || tensor.quant || tensor.data.size < 8) return std::nullopt;
@@ -244,15 +209,16 @@ std::optional<std::int64_t> uniform(const qir::Tensor &tensor) {
   return values[0];
 }
 
-// A node that gives one of its inputs, as the dimensions say: a Where of one choice; new entries of a cache put where a
-// Concat has them already. kAbsent: none.
-std::int32_t gives_input(const qir::Graph &graph, const qir::Node &node,
+// What a node gives of its inputs, as the dimensions say: of a Where of one choice that; of new entries of a cache that
+// are put where a Concat has them already the cache. kAbsent: nothing so.
+std::int32_t input_given(const qir::Graph &graph, const qir::Node &node,
                          const HashMap<std::int32_t, std::size_t> &concats) {
   if (node.op == Op::Where) {
     const qir::Tensor &condition = at(graph, node.inputs[0]);
     if (!condition.is_constant || condition.data.size == 0) return qir::kAbsent;
     const auto *const truth = static_cast<const std::uint8_t *>(condition.data.data);
-    if (std::any_of(truth, truth + condition.data.size, [&](std::uint8_t one) { return (one != 0) != (truth[0] != 0); }))
+    if (std::any_of(truth, truth + condition.data.size,
+                    [&](std::uint8_t one) { return (one != 0) != (truth[0] != 0); }))
       return qir::kAbsent;
     const std::int32_t chosen = node.inputs[truth[0] != 0 ? 1 : 2];
     const qir::Tensor &made = at(graph, node.outputs[0]);
@@ -271,22 +237,23 @@ std::int32_t gives_input(const qir::Graph &graph, const qir::Node &node,
                         uniform(at(graph, node.inputs[2])) == first[index_of(along)];
   return is_there ? node.inputs[0] : qir::kAbsent;
 }
+// True: nothing is left of the node, whose result is a constant.
+bool give_input(qir::Graph &graph, qir::Node &node, std::int32_t given, bool is_output) {
+  qir::Tensor &made = at(graph, node.outputs[0]);
+  if (at(graph, given).is_constant && !is_output) {
+    made.is_constant = true, made.data = at(graph, given).data;
+    return true;
+  }
+  node.op = Op::Identity;
+  node.inputs = {given};
+  node.attributes.clear();
+  return false;
+}
 
 }  // namespace
 
 Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    qir::Shape &stated = at(graph, graph.inputs[i]).shape;
-    bool fits = stated.size() == inputs[i].size();
-    for (std::size_t d = 0; fits && d < stated.size(); ++d)
-      fits = inputs[i][d] >= 0 && (stated[d] < 0 || stated[d] == inputs[i][d]);
-    if (!fits)
-      return Status::error(
-          ErrorId::run_shape,
-          format("tensor '%s': found shape %s, expected %s", printable(at(graph, graph.inputs[i]).name),
-                 shape_text(inputs[i].data(), inputs[i].size()), shape_text(stated.data(), stated.size())));
-    stated = inputs[i];
-  }
+  QR_RETURN_IF_ERROR(put_in(graph, inputs));
   Vector<bool> dead(graph.nodes.size(), false), shown(graph.tensors.size());
   for (const std::int32_t id : graph.outputs) shown[index_of(id)] = true;
   Vector<qir::InferValue> values;
@@ -321,21 +288,13 @@ Status bind_dimensions(qir::Graph &graph, std::span<const qir::Shape> inputs, qi
         if (stated[d] < 0) stated[d] = found[d];
       is_output |= shown[index_of(node.outputs[i])];
     }
-    dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
+    dead[n] = !is_output && (fold_shape(graph, node, store) || fold_list(graph, node, store) ||
+                             fold_small(graph, node, folder, store));
     if (dead[n]) continue;
     if (node.op == Op::Concat) concats[node.outputs[0]] = n;
-    const std::int32_t given = gives_input(graph, node, concats);
-    if (given == qir::kAbsent) continue;
-    leaves_some = true;
-    const qir::Tensor &from = at(graph, given);
-    qir::Tensor &made = at(graph, node.outputs[0]);
-    if (from.is_constant && !is_output) {
-      made.is_constant = true, made.data = from.data;
-      dead[n] = true;
-    } else {
-      node.op = Op::Identity;
-      node.inputs = {given};
-      node.attributes.clear();
+    if (const std::int32_t given = input_given(graph, node, concats); given != qir::kAbsent) {
+      dead[n] = give_input(graph, node, given, is_output);
+      leaves_some = true;
     }
   }
   compact(graph, dead);

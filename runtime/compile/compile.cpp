@@ -145,23 +145,52 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
                               job.progress, to);
 }
 
+// What a container was compiled with, by an option that changes its graph: "" where it says nothing.
+std::string_view made_with(const Model &model, std::string_view key) {
+  if (model.is_container())
+    for (const qrm::KeyValue &pair : model.container().metadata().created_by)
+      if (pair.key == key) return pair.value;
+  return {};
+}
+// The option says the same, or nothing else than its default was said.
+Status check_made_with(const Model &model, const OptionSet *options, const char *key) {
+  std::string_view had = made_with(model, key);
+  if (had.empty()) had = find_option_row(key)->default_value;
+  if (had == options->in_force(key)) return {};
+  return Status::errorf(ErrorId::option_conflict, "option %s: expected \"%s\", with which the container was made", key,
+                        printable(had))
+      .with("option", key);
+}
+
 // A container that has room for adapters already has it as it was compiled.
 Status adopt_adapters(const Model &model, const OptionSet *options, qir::Part &part) {
   if (!kHasPrepare || part.adapters.empty() || !model.is_container()) return {};
-  const qrm::Metadata &metadata = model.container().metadata();
-  if (std::ranges::none_of(metadata.inputs,
+  if (std::ranges::none_of(model.container().metadata().inputs,
                            [](const qrm::TensorInfo &input) { return input.name.starts_with(QR_ADAPTER_INPUT); }))
     return {};
-  for (const char *const key : {"adapter.targets", "adapter.rank"}) {
-    std::string_view had = find_option_row(key)->default_value;
-    for (const qrm::KeyValue &pair : metadata.created_by)
-      if (pair.key == key) had = pair.value;
-    if (had != options->in_force(key))
-      return Status::errorf(ErrorId::option_conflict, "option %s: expected \"%s\", with which the container was made",
-                            key, printable(had))
-          .with("option", key);
-  }
+  for (const char *const key : {"adapter.targets", "adapter.rank"})
+    QR_RETURN_IF_ERROR(check_made_with(model, options, key));
   part.adapters.clear();
+  return {};
+}
+
+// The state that grows, whose type the compiler library changes. (A container that was compiled so has it already.)
+Status choose_state_type(const Model &model, const OptionSet *options, Settings &settings) {
+  constexpr const char *kKey = "state.type", *kAsItIs = "model";
+  const std::string_view type = options ? options->in_force(kKey) : kAsItIs;
+  if (type == kAsItIs) return {};
+  if (const std::string_view had = made_with(model, kKey); !had.empty() && had != kAsItIs)
+    return check_made_with(model, options, kKey);
+  if (settings.state.empty())
+    return Status::errorf(ErrorId::option_conflict, "option state.type: expected the option state with it")
+        .with("option", kKey);
+  QR_ASSIGN_OR_RETURN(const Vector<StatePair> pairs, find_state(settings.state, model.inputs(), model.outputs()));
+  for (const StatePair &pair : pairs) {
+    const qrm::TensorInfo &input = model.inputs()[pair.input], &output = model.outputs()[pair.output];
+    if (pair.axis >= 0 || input.dims != output.dims)
+      settings.part.state.insert(settings.part.state.end(), {input.name, output.name});
+  }
+  settings.part.state_type = *dtype_from_name(type);
   return {};
 }
 
@@ -258,6 +287,7 @@ Result<Unique<CompileJob>> CompileJob::begin(const Model &model, const OptionSet
                                              DeviceUse use) {
   QR_ASSIGN_OR_RETURN(Settings settings, resolve_settings(options));
   QR_RETURN_IF_ERROR(adopt_adapters(model, options, settings.part));
+  QR_RETURN_IF_ERROR(choose_state_type(model, options, settings));
   QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool,
                       model.runtime().pools().pool_for(settings.pool_name, settings.pool));
   auto job = quarry::make_unique<CompileJob>(use, model, options, std::move(settings), std::move(pool), watch);

@@ -66,17 +66,18 @@ Status PortableGraphs::collect(const WantedShapes &shapes, const CallSignal &sig
   return {};
 }
 
+[[gnu::noinline]] static Vector<qr_plugin_string> strings(const Vector<std::string_view> &names) {
+  Vector<qr_plugin_string> out(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) out[i] = plugin_string(names[i]);
+  return out;
+}
+
 // The compiler library cuts: it has what writes graphs, and an application that only runs containers does without.
 Status PortableGraphs::take(const qir::Part &part, const Export *to) {
   Runtime &runtime = model_->runtime();
   QR_ASSIGN_OR_RETURN(const qr_prepare_api *const api, runtime.prepare().api());
-  const auto strings = [](const Vector<std::string_view> &names) {
-    Vector<qr_plugin_string> out;
-    for (const std::string_view name : names) out.push_back(plugin_string(name));
-    return out;
-  };
   const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch),
-                                 adapters = strings(part.adapters);
+                                 adapters = strings(part.adapters), state = strings(part.state);
   std::optional<loader::PluginFiles> files;
   if (to) files.emplace(to->files);
   const qr_prepare_part wanted{{tail.data(), tail.size()},
@@ -84,7 +85,8 @@ Status PortableGraphs::take(const qir::Part &part, const Export *to) {
                                {watch.data(), watch.size()},
                                {adapters.data(), adapters.size()},
                                static_cast<std::uint32_t>(part.adapter_rank),
-                               0,
+                               static_cast<std::int32_t>(part.state_type),
+                               {state.data(), state.size()},
                                files ? files->sink() : nullptr,
                                to ? plugin_string(to->name) : qr_plugin_string{}};
   Vector<qr_plugin_graph> whole;
@@ -130,7 +132,9 @@ Signature signature_of(const Model &model, const Vector<qir::Outline> &graphs) {
       qrm::TensorInfo info = tensor_info(first[i]);
       for (std::size_t g = 1; g < graphs.size(); ++g)
         if (const auto &others = (graphs[g].*tensors)(); i < others.size()) merge_dims(info, others[i].shape);
-      if (const auto at = known.find(info.name); at != known.end() && at->second->dim_names.size() == info.dims.size())
+      std::string_view name = info.name;  // (what is kept in bytes has numbers beside it, as many)
+      if (name.ends_with(QR_STATE_SCALES)) name.remove_suffix(sizeof QR_STATE_SCALES - 1);
+      if (const auto at = known.find(name); at != known.end() && at->second->dim_names.size() == info.dims.size())
         info.dim_names = at->second->dim_names;
       out.push_back(std::move(info));
     }

@@ -33,6 +33,16 @@ std::size_t place_of(const Tensors &tensors, std::string_view name) {
   return index_of(std::ranges::find(tensors, name, &qrm::TensorInfo::name) - tensors.begin());
 }
 
+// The numbers beside what is kept in bytes.
+std::size_t scales_of(const Tensors &tensors, std::size_t of) {
+  const std::string_view name = tensors[of].name;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (const std::string_view one = tensors[i].name;
+        one.starts_with(name) && one.substr(name.size()) == QR_STATE_SCALES)
+      return i;
+  return tensors.size();
+}
+
 std::string_view dim_name(const qrm::TensorInfo &tensor, std::size_t axis) {
   return axis < tensor.dim_names.size() ? std::string_view(tensor.dim_names[axis]) : std::string_view();
 }
@@ -156,6 +166,12 @@ Result<Vector<StatePair>> find_state(std::string_view wanted, const Tensors &inp
       if (output < outputs.size() && std::ranges::none_of(pairs, is_taken))
         pairs.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(output)});
     }
+  }
+  for (std::size_t i = 0, named = pairs.size(); i < named; ++i) {
+    const std::size_t input = scales_of(inputs, pairs[i].input), output = scales_of(outputs, pairs[i].output);
+    const auto is_taken = [input](const StatePair &pair) { return pair.input == input; };
+    if (input < inputs.size() && output < outputs.size() && std::ranges::none_of(pairs, is_taken))
+      pairs.push_back({static_cast<std::uint32_t>(input), static_cast<std::uint32_t>(output)});
   }
   for (StatePair &pair : pairs) QR_RETURN_IF_ERROR(find_axis(inputs, outputs, pairs, &pair));
   return pairs;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoders beside ONNX Runtime: milliseconds of processor time for each generated token behind so many others, and for a prompt of 128.
 
-bench_llm.py MODEL.onnx... [--past 32,512] [--tokens 48] [--rounds 5] [--threads 1] [--shape TEXT]
+bench_llm.py MODEL.onnx... [--past 32,512] [--tokens 48] [--rounds 5] [--threads 1] [--shape TEXT] [--types model,f16,u8]
 
 A Python that has numpy, onnxruntime and the package quarry (or PYTHONPATH=bindings/python/src, QUARRY_LIBRARY and QUARRY_BACKEND_PATH). Models are those of exporters: input_ids, attention_mask, position_ids and
 past_key_values.* that Concat makes longer, or com.microsoft's GroupQueryAttention, whose caches ONNX Runtime is given with room for all (it writes them in place). Both take the same tokens, in turn, round by round; a figure is the median of
@@ -22,10 +22,9 @@ ROOM = 1024
 
 
 class Ours:
-    name = "quarry"
-
-    def __init__(self, path, threads, shape):
-        options = {"state": "auto", "state.capacity": ROOM, "threads": threads}
+    def __init__(self, path, threads, shape, kept):
+        self.name = f"quarry, {kept}"
+        options = {"state": "auto", "state.capacity": ROOM, "state.type": kept, "threads": threads}
         self.session = quarry.Session(path, options={**options, **({"shape": shape} if shape else {})})
         self.wanted = [info.name for info in self.session.inputs]
 
@@ -101,11 +100,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--shape", default="")
+    parser.add_argument("--types", default="model", help="what caches are kept in (option state.type), one row of the table each")
     flags = parser.parse_args()
     rng = np.random.default_rng(0)
     print("| model | | quarry, ms | ONNX Runtime, ms | ratio |\n|---|---|---|---|---|")
     for path in flags.models:
-        engines = [kind(path, flags.threads, flags.shape) for kind in (Ours, Theirs)]
+        types = flags.types.split(",")
+        engines = [*(Ours(path, flags.threads, flags.shape, kept) for kept in types), Theirs(path, flags.threads, flags.shape)]
         cases = [("prompt of 128", None)] + [(f"token behind {past}", int(past)) for past in flags.past.split(",")]
         for title, past in cases:
             prompt = [int(token) for token in rng.integers(0, 1000, 128 if past is None else past)]
@@ -125,10 +126,13 @@ def main():
                     picked[engine.name] = tokens
                     if number:
                         rounds[engine.name].append(took)
-            ours, theirs = (rounds[engine.name] for engine in engines)
-            texts = [f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})" for times in (ours, theirs)]
-            same = "" if picked["quarry"] == picked["ONNX Runtime"] else ", other tokens"
-            print(f"| {os.path.basename(path)} | {title}{same} | {texts[0]} | {texts[1]} | {statistics.median(ours) / statistics.median(theirs):.2f} |", flush=True)
+            theirs = rounds[Theirs.name]
+            for kept in types:
+                ours = rounds[f"quarry, {kept}"]
+                texts = [f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})" for times in (ours, theirs)]
+                same = "" if picked[f"quarry, {kept}"] == picked[Theirs.name] else ", other tokens"
+                row = title + (f", caches {kept}" if len(types) > 1 else "")
+                print(f"| {os.path.basename(path)} | {row}{same} | {texts[0]} | {texts[1]} | {statistics.median(ours) / statistics.median(theirs):.2f} |", flush=True)
 
 
 if __name__ == "__main__":

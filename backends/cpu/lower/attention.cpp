@@ -10,6 +10,53 @@ namespace quarry::cpu {
 using kernels::Kernel;
 using qir::Op;
 
+namespace {
+
+// Keys and values where they are kept, if both are in one way; rows are adjacent along one dimension of each.
+bool take_kept(const Lowering &l, std::int32_t keys, std::size_t along_keys, std::int32_t values,
+               std::size_t along_values, kernels::AttentionF32 &p) {
+  const Narrow *const k = l.narrow(keys), *const v = l.narrow(values);
+  if (!k || !v || k->as != v->as) return false;
+  const auto lies = [](const Narrow &kept, std::size_t along) {
+    const bool is_row = kept.codes.strides[along] == 1 || kept.codes.dims[along] == 1;
+    return is_row && (kept.as != Narrow::Rows || kept.scales.strides[along] == 0 || kept.scales.dims[along] == 1);
+  };
+  if (!lies(*k, along_keys) || !lies(*v, along_values)) return false;
+  switch (k->as) {
+    case Narrow::F16: p.kept = kernels::KeptType::F16; return true;
+    case Narrow::BF16: p.kept = kernels::KeptType::BF16; return true;
+    case Narrow::Rows: p.kept = kernels::KeptType::Rows; return true;
+    default: return false;
+  }
+}
+
+// A form whose elements are adjacent along a dimension; without a value where there is none.
+View row_form(Lowering &l, std::int32_t id, std::size_t adjacent) {
+  l.any(id);
+  for (const View &form : l.forms(id))
+    if (form.strides[adjacent] == 1 || form.dims[adjacent] == 1) return form;
+  return {};
+}
+// Transposed keys whose rows are adjacent.
+View keys_of(Lowering &l, std::int32_t id) {
+  const std::size_t rank = l.tensor(id).shape.size();
+  if (const View there = row_form(l, id, rank - 2); there.value != kNoValue) return there;
+  const View from = l.any(id);
+  Vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+  std::swap(order[rank - 2], order[rank - 1]);
+  const View made = l.new_dense(from.dims, order, 4);
+  l.copy(from, made, 4, id);
+  l.define(id, made);
+  return made;
+}
+
+std::uint64_t width_of(kernels::KeptType kept) {
+  return kept == kernels::KeptType::F32 ? 4 : kept == kernels::KeptType::Rows ? 1 : 2;
+}
+
+}  // namespace
+
 Result<Lowered> lower_attention(Lowering &l, const Group &group) {
   const qir::Shape &q_shape = l.tensor(group.q).shape, &k_shape = l.tensor(group.k_transposed).shape,
                    &v_shape = l.tensor(group.v).shape;
@@ -17,24 +64,16 @@ Result<Lowered> lower_attention(Lowering &l, const Group &group) {
   kernels::AttentionF32 p;
   p.q_rows = q_shape[row], p.qk_cols = q_shape[col], p.kv_rows = k_shape[col], p.v_cols = v_shape[col];
   if (k_shape[row] != p.qk_cols || v_shape[row] != p.kv_rows) return Lowered::NotMine;
-  const auto find = [&](std::int32_t id, std::size_t adjacent) {
-    l.any(id);
-    for (const View &form : l.forms(id))
-      if (form.strides[adjacent] == 1 || form.dims[adjacent] == 1) return form;
-    return View{};
-  };
-  View q = find(group.q, col), k = find(group.k_transposed, row), v = find(group.v, col);
+  const bool is_kept = take_kept(l, group.k_transposed, row, group.v, col, p);
+  View q = row_form(l, group.q, col), k, v, k_scales, v_scales;
   if (q.value == kNoValue) q = l.row_major(group.q);
-  if (v.value == kNoValue) v = l.row_major(group.v);
-  if (k.value == kNoValue) {  // rows of k adjacent
-    const View from = l.any(group.k_transposed);
-    Vector<std::size_t> order(rank);
-    for (std::size_t d = 0; d < rank; ++d) order[d] = d;
-    std::swap(order[row], order[col]);
-    k = l.new_dense(from.dims, order, 4);
-    l.copy(from, k, 4, group.k_transposed);
-    l.define(group.k_transposed, k);
+  if (is_kept) {
+    const Narrow &keys = *l.narrow(group.k_transposed), &values = *l.narrow(group.v);
+    k = keys.codes, v = values.codes, k_scales = keys.scales, v_scales = values.scales;
+  } else {
+    k = keys_of(l, group.k_transposed), v = row_form(l, group.v, col);
   }
+  if (v.value == kNoValue) v = l.row_major(group.v);
   // Heads side by side in a row, as the projection behind it reads them, where that follows.
   Vector<std::size_t> order(rank);
   for (std::size_t d = 0; d < rank; ++d) order[d] = d;
@@ -50,10 +89,12 @@ Result<Lowered> lower_attention(Lowering &l, const Group &group) {
   };
   p.batches = rank == 4 ? q.dims[0] : 1, p.heads = q.dims[rank - 3];
   strides(q, row, p.q), strides(k, col, p.k), strides(v, row, p.v), strides(y, row, p.y);
+  const bool of_rows = p.kept == kernels::KeptType::Rows;
+  if (of_rows) strides(k_scales, col, p.k_scales), strides(v_scales, row, p.v_scales);
   p.scale = group.scale;
   p.masked_nan = 1;  // as Softmax has it
   p.has_mask = group.mask != qir::kAbsent;
-  Vector<Arg> args{arg(q), arg(k), arg(v)};
+  Vector<Arg> args{arg(q), arg(k, width_of(p.kept)), arg(v, width_of(p.kept))};
   View mask;
   if (p.has_mask) {
     Dims scores(q.dims);
@@ -63,6 +104,7 @@ Result<Lowered> lower_attention(Lowering &l, const Group &group) {
     for (std::size_t d = 0; d < 3; ++d) p.mask[1 + d] = mask.strides[rank - 3 + d];
     args.push_back(arg(mask));
   }
+  if (of_rows) args.push_back(arg(k_scales)), args.push_back(arg(v_scales));
   args.push_back(arg(y));
   return l.finish(Kernel::AttentionF32, &p, args);
 }
@@ -128,7 +170,9 @@ Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
       if (form.strides[kColumn] == 1 || form.dims[kColumn] == 1) return form;
     return l.row_major(id);
   };
-  const View q = find(node.inputs[0]), k = find(node.inputs[1]), v = find(node.inputs[2]);
+  const bool is_kept = take_kept(l, node.inputs[1], kColumn, node.inputs[2], kColumn, p);
+  const View q = find(node.inputs[0]), k = is_kept ? l.narrow(node.inputs[1])->codes : find(node.inputs[1]),
+             v = is_kept ? l.narrow(node.inputs[2])->codes : find(node.inputs[2]);
   // Heads side by side in a row, as the projection behind it reads them, where that follows.
   Vector<std::size_t> order{0, 1, 2, 3};
   if (l.uses().used_once(yi)) {
@@ -146,11 +190,17 @@ Result<Lowered> lower_attention_on_heads(Lowering &l, const qir::Node &node) {
     to[0] = view.strides[0], to[1] = view.strides[kHead], to[2] = view.strides[kRow];
   };
   strides(q, p.q), strides(k, p.k), strides(v, p.v), strides(y, p.y);
+  View k_scales, v_scales;
+  if (p.kept == kernels::KeptType::Rows) {
+    strides(k_scales = l.narrow(node.inputs[1])->scales, p.k_scales);
+    strides(v_scales = l.narrow(node.inputs[2])->scales, p.v_scales);
+  }
   make_rows_of_heads(p);
-  Vector<Arg> args{arg(q), arg(k), arg(v)};
+  Vector<Arg> args{arg(q), arg(k, width_of(p.kept)), arg(v, width_of(p.kept))};
   if (p.has_mask) args.push_back(arg(mask));
   View counts;
   if (p.has_valid) args.push_back(arg(counts = l.row_major(l.input(node, 6)), 8));
+  if (p.kept == kernels::KeptType::Rows) args.push_back(arg(k_scales)), args.push_back(arg(v_scales));
   args.push_back(arg(y));
   l.define(yi, y);
   return l.finish(Kernel::AttentionF32, &p, args);

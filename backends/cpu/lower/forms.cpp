@@ -156,7 +156,9 @@ View Lowering::new_like(const View &like, std::uint64_t each) { return new_dense
 
 const View &Lowering::any(std::int32_t id) {
   const Vector<View> &known = forms(id);
-  if (known.empty()) {  // a constant that is met for the first time
+  if (const Narrow *const kept = narrow(id)) {
+    widen(id, *kept);
+  } else if (known.empty()) {  // a constant that is met for the first time
     const qir::Tensor &t = tensor(id);
     define(id, View{static_cast<std::int32_t>(borrow_constant(t.data)), 0, t.shape, cpu::row_major(t.shape)});
   }

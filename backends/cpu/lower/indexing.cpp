@@ -165,6 +165,64 @@ Result<Lowered> lower_scatter_rows(Lowering &l, const qir::Node &node) {
   return l.finish(Kernel::ScatterInto, &into, args);
 }
 
+namespace {
+
+// Where the new entries go; all to the beginning where nobody says.
+View starts_of(Lowering &l, std::int32_t id, std::int64_t batches) {
+  if (id != qir::kAbsent) return l.row_major(id);
+  const std::uint32_t zeros = l.own_constant(Vector<std::uint8_t>(static_cast<std::size_t>(batches) * 8));
+  return {static_cast<std::int32_t>(zeros), 0, {batches}, {1}};
+}
+
+}  // namespace
+
+// In place where the cache is a block that is appended to, which nobody else reads (block_of).
+Result<Lowered> lower_tensor_scatter(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0], ui = node.inputs[1], ii = l.input(node, 2), yi = node.outputs[0];
+  const qir::Tensor &x = l.tensor(xi), &updates = l.tensor(ui);
+  const std::size_t rank = x.shape.size();
+  const std::uint64_t each = l.width(xi);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -2), rank, &axis));
+  if (each == 0 || axis == 0 || !same_type(x, updates) || !same_type(x, l.tensor(yi)) || updates.shape.size() != rank ||
+      (ii != qir::kAbsent && (l.tensor(ii).dtype != DType::I64 || count_of(l.tensor(ii).shape) != x.shape[0])))
+    return Lowered::NotMine;
+  for (std::size_t d = 0; d < rank; ++d)
+    if (d != axis && updates.shape[d] != x.shape[d]) return Lowered::NotMine;
+  const View *const block = l.block_of(yi);
+  const View lies = l.peek(xi);
+  // (Nor may anybody else read the past, of which a shorter row's entries are written over.)
+  const std::int32_t joined = l.uses().maker(xi);
+  const bool in_place = block && lies.value == block->value && lies.offset == block->offset &&
+                        lies.strides == block->strides && l.uses().used_once(xi) && joined >= 0 &&
+                        l.graph().nodes[index_of(joined)].op == Op::Concat &&
+                        l.uses().used_once(l.graph().nodes[index_of(joined)].inputs[0]);
+  const auto row_major_view = [](const qir::Shape &shape) { return View{kNoValue, 0, shape, cpu::row_major(shape)}; };
+  // As [batch, heads, entries, what lies behind].
+  const auto flat = [&](const View &view) {
+    qir::Shape shape{view.dims[0], 1, view.dims[axis], 1};
+    for (std::size_t d = 1; d < rank; ++d)
+      if (d != axis) shape[d < axis ? 1 : 3] *= view.dims[d];
+    return reshaped(view, shape);
+  };
+  const auto to = flat(in_place ? lies : row_major_view(x.shape)), given = flat(row_major_view(updates.shape));
+  if (!to || !given || (to->strides[3] != 1 && to->dims[3] != 1)) return Lowered::NotMine;
+  kernels::TensorScatter p;
+  p.batches = to->dims[0], p.heads = to->dims[1], p.length = to->dims[2], p.added = given->dims[2];
+  p.entry_bytes = to->dims[3] * static_cast<std::int64_t>(each);
+  for (std::size_t i = 0; i < 3; ++i) {
+    p.updates[i] = given->strides[i] * static_cast<std::int64_t>(each);
+    p.y[i] = to->strides[i] * static_cast<std::int64_t>(each);
+  }
+  p.circular = node.get_string("mode", "linear") == "circular";
+  if (!l.takes(Kernel::TensorScatter, &p)) return Lowered::NotMine;  // cpu-reference says what is wrong
+  const View from = l.row_major(ui), starts = starts_of(l, ii, p.batches);
+  const View y = in_place ? lies : l.new_row_major(x.shape, each);
+  if (!in_place) l.copy(l.any(xi), y, each, xi);
+  l.define(yi, y);
+  return l.finish_step(Kernel::TensorScatter, p, {arg(from, each), arg(starts, 8), arg(y, each)});
+}
+
 Result<Lowered> lower_scatter_elements(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
   const qir::Tensor &x = l.tensor(xi);

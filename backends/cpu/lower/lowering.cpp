@@ -67,13 +67,14 @@ void Lowering::define_appended(const Appended &appended) {
   blocks_.push_back({appended.output, sliced(block, appended.axis, 0, tensor(out).shape[appended.axis])});
 }
 
-// (A decomposed operator gives its outputs by Identity.)
+// (A decomposed operator gives its outputs by Identity; TensorScatter goes on where a Concat has put the new entries.)
 const View *Lowering::block_of(std::int32_t id) const {
   for (const auto &[output, block] : blocks_) {
     std::int32_t made = graph_.outputs[output];
     for (std::int32_t maker; made != id && (maker = uses_.maker(made)) >= 0;) {
       const qir::Node &node = graph_.nodes[index_of(maker)];
-      if (node.op != qir::Op::Identity) break;
+      if (node.op != qir::Op::Identity && (node.op != qir::Op::TensorScatter || !uses_.used_once(node.inputs[0])))
+        break;
       made = node.inputs[0];
     }
     if (made == id) return &block;
@@ -173,6 +174,7 @@ Result<Lowered> Lowering::lower_group(const Group &group) {
     }
   }
   if (group.attention) return try_rule(rule_of(RuleId::attention), group);
+  if (group.members.size() == 1 && stays_narrow(root)) return Lowered::Done;
   const std::int32_t leading =
       !root.inputs.empty() && root.inputs[0] != qir::kAbsent ? root.inputs[0] : root.outputs[0];
   const DType first = leading == qir::kAbsent ? DType::Unknown : tensor(leading).dtype;

@@ -34,6 +34,12 @@ enum class Lowered : std::uint8_t {
 };
 Result<Lowered> done(Status status);  // Done, or the error
 
+// A tensor of f32 that lies in memory as something else: f16, bf16, bytes b, b - 128, or (b - 128) s, with s of a row.
+struct Narrow {
+  enum As : std::uint8_t { F16, BF16, Bytes, Centred, Rows } as = F16;
+  View codes, scales;  // of the tensor's dimensions both; scales have no step along the last of the rows'
+};
+
 class Lowering;
 // A rule takes a group, or one node: then it is not tried for a group of several.
 struct Rule {
@@ -133,6 +139,9 @@ class Lowering {
   View elementwise_output(const Dims &dims, std::span<const std::int32_t> operands, std::uint64_t each);
   // Where a node's output of rank 3 or 4 goes, channels-last: a slice of a concatenation, or a value of its own.
   View image_output(std::int32_t id);
+  // What state is kept in (narrow.cpp), while no step has needed its reals; null: it has forms, or none yet.
+  const Narrow *narrow(std::int32_t id) const;
+  void set_narrow(std::int32_t id, Narrow as) { narrow_[id] = std::move(as); }
   void define(std::int32_t id, View view);                                            // makes a form known
   void copy(const View &from, const View &to, std::uint64_t width, std::int32_t of);  // `of`: the tensor, for profiles
 
@@ -155,6 +164,8 @@ class Lowering {
   Status lower(std::size_t node);
   Status lower_members(const Group &group);
   Result<Lowered> lower_group(const Group &group);
+  bool stays_narrow(const qir::Node &node);
+  void widen(std::int32_t id, const Narrow &from);
   // A node that is cpu-reference's: its graph as bytes, what it reads and what it writes.
   struct ReferenceParts {
     Vector<std::uint8_t> bytes;
@@ -195,8 +206,9 @@ class Lowering {
   Vector<Slot> slots_;
   Vector<Vector<View>> forms_;                   // per tensor
   Vector<std::pair<std::size_t, View>> blocks_;  // numbers of outputs that are appended to, and where they lie
-  Vector<std::int32_t> defined_;                 // whose they are, in the order in which they were made
-  Vector<std::uint32_t> met_;                    // per tensor: the last list that it was met in
+  HashMap<std::int32_t, Narrow> narrow_;
+  Vector<std::int32_t> defined_;  // whose they are, in the order in which they were made
+  Vector<std::uint32_t> met_;     // per tensor: the last list that it was met in
   std::uint32_t asked_ = 0, traces_ = 0;
   HashIndex names_;                     // offsets in plan_.names
   const qir::Node *current_ = nullptr;  // whose steps are being made

@@ -27,6 +27,11 @@ bool moves_elements(const Lowering &l, const qir::Node &node) {
 
 Result<Lowered> view_with(Lowering &l, const qir::Node &node, View (*make)(const void *, const View &),
                           const void *self) {
+  if (const Narrow *const kept = l.narrow(node.inputs[0])) {
+    l.set_narrow(node.outputs[0],
+                 {kept->as, make(self, kept->codes), kept->as == Narrow::Rows ? make(self, kept->scales) : View{}});
+    return Lowered::Done;
+  }
   l.any(node.inputs[0]);
   const Vector<View> forms = l.forms(node.inputs[0]);
   for (const View &form : forms) l.define(node.outputs[0], make(self, form));
@@ -45,6 +50,12 @@ Result<Lowered> lower_reshape(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const qir::Shape &shape = l.tensor(yi).shape;
   const auto fits = [&](const View &form) { return reshaped(form, shape).has_value(); };
+  if (const Narrow *const kept = l.narrow(xi);
+      kept && fits(kept->codes) && (kept->as != Narrow::Rows || fits(kept->scales))) {
+    l.set_narrow(yi, {kept->as, *reshaped(kept->codes, shape),
+                      kept->as == Narrow::Rows ? *reshaped(kept->scales, shape) : View{}});
+    return Lowered::Done;
+  }
   const bool some = l.forms(xi).empty() || std::ranges::any_of(l.forms(xi), fits);
   if (!some && l.width(xi) == 0) return Lowered::NotMine;
   if (!some) l.row_major(xi);

@@ -13,7 +13,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 13;
+inline constexpr std::uint32_t kBlobVersion = 14;
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 

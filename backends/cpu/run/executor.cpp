@@ -139,6 +139,12 @@ Status Execution::refuse_index(const Step &step, std::int64_t found, std::int64_
       std::memcpy(&rotary, params, sizeof rotary);
       return refuse(format("position_ids[%lld]: found %lld, expected 0 to %lld", at, found, rotary.positions - 1));
     }
+    case Kernel::TensorScatter: {
+      kernels::TensorScatter scatter;
+      std::memcpy(&scatter, params, sizeof scatter);
+      return refuse(
+          format("write index %lld: found %lld, expected 0 to %lld", at, found, scatter.length - scatter.added));
+    }
     case Kernel::RoiAlignF32: {
       kernels::RoiAlignF32 align;
       std::memcpy(&align, params, sizeof align);

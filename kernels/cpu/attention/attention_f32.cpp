@@ -6,6 +6,8 @@
 #include "kernels/cpu/contraction/gemm_tile.h"
 #include "kernels/cpu/shapes/matmul_shape.h"
 #include "kernels/cpu/vector/activate.h"
+#include "kernels/cpu/vector/half_vec.h"
+#include "kernels/cpu/vector/int_vec.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -15,14 +17,22 @@ constexpr float kInfinity = __builtin_inff();
 constexpr std::int64_t kPanel = kF32Panel * kLanes;
 
 struct Scratch {
-  float *k, *v, *scores, *largest, *sums;
+  float *k, *v, *scores, *largest, *sums, *wide;
+};
+
+// Keys or values of a head as they lie; steps are of their elements.
+struct Kept {
+  const void *rows;
+  const float *scales;
+  std::int64_t step, scale_step, columns;
 };
 
 // One head of one batch entry.
 struct Head {
   const AttentionF32 &p;
   const AttentionShape &s;
-  const float *q, *k, *v, *mask;
+  const float *q, *mask;
+  Kept k, v;
   float *y;
   std::int64_t columns, position;  // how many columns there are; where the first row stands
 
@@ -43,16 +53,60 @@ Seen seen_by_all(const Head &h, std::int64_t row, std::int64_t rows) noexcept {
   return {seen_by(h, row).low, seen_by(h, row + rows - 1).high};
 }
 
-// Columns [begin, begin + count) of keys and values into panels.
-void pack(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+// Keys and values of the columns [begin, begin + count), as reals.
+struct Block {
+  const float *k, *v;
+  std::int64_t k_step, v_step, begin, count;
+};
+
+// `count` rows become reals, one behind the other; called out of line for all types, as memory bounds it.
+template <class Element, class Load>
+QR_INLINE void widen_rows(const Kept &kept, std::int64_t begin, std::int64_t count, float *to, Load &&vector) noexcept {
+  for (std::int64_t r = begin; r < begin + count; ++r, to += kept.columns) {
+    const auto *const row = static_cast<const Element *>(kept.rows) + r * kept.step;
+    const VecF scale = splat(kept.scales ? kept.scales[r * kept.scale_step] : 1.0f);
+    std::int64_t c = 0;
+    for (; c + kLanes <= kept.columns; c += kLanes) store(to + c, vector(row + c, scale));
+    if (c == kept.columns) continue;
+    Element rest[kLanes] = {};
+    std::memcpy(rest, row + c, bytes_of<Element>(kept.columns - c));
+    store_part(to + c, vector(rest, scale), static_cast<int>(kept.columns - c));
+  }
+}
+void widen_kept(KeptType type, const Kept &kept, std::int64_t begin, std::int64_t count, float *to) noexcept {
+  const auto f16 = [](const std::uint16_t *p, VecF) __attribute__((always_inline)) { return load_f16(p); };
+  const auto bf16 = [](const std::uint16_t *p, VecF) __attribute__((always_inline)) { return load_bf16(p); };
+  const auto bytes = [](const std::uint8_t *p, VecF scale) __attribute__((always_inline)) {
+    return __builtin_convertvector(widen(p) - 128, VecF) * scale;
+  };
+  if (type == KeptType::F16) widen_rows<std::uint16_t>(kept, begin, count, to, f16);
+  else if (type == KeptType::BF16) widen_rows<std::uint16_t>(kept, begin, count, to, bf16);
+  else widen_rows<std::uint8_t>(kept, begin, count, to, bytes);
+}
+Block block_of(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+  if (h.p.kept == KeptType::F32)
+    return {static_cast<const float *>(h.k.rows) + begin * h.k.step,
+            static_cast<const float *>(h.v.rows) + begin * h.v.step,
+            h.k.step,
+            h.v.step,
+            begin,
+            count};
+  float *const k = scratch.wide, *const v = k + count * h.p.qk_cols;
+  widen_kept(h.p.kept, h.k, begin, count, k);
+  widen_kept(h.p.kept, h.v, begin, count, v);
+  return {k, v, h.p.qk_cols, h.p.v_cols, begin, count};
+}
+
+// Keys and values of a block into panels.
+void pack(const Head &h, const Block &block, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
-  for (std::int64_t c = 0; c < count; c += kPanel)
-    pack_panel(h.k + (begin + c) * p.k[2], 1, p.k[2], p.qk_cols, min_of(kPanel, count - c), kF32Panel, 1.0f,
+  for (std::int64_t c = 0; c < block.count; c += kPanel)
+    pack_panel(block.k + c * block.k_step, 1, block.k_step, p.qk_cols, min_of(kPanel, block.count - c), kF32Panel, 1.0f,
                scratch.k + c * p.qk_cols);
   for (std::int64_t c = 0; c < p.v_cols; c += kPanel) {
     const std::int64_t columns = min_of(kPanel, p.v_cols - c);
-    pack_panel(h.v + begin * p.v[2] + c, p.v[2], 1, count, columns,
-               static_cast<int>(ceil_div<std::int64_t>(columns, kLanes)), 1.0f, scratch.v + c * count);
+    pack_panel(block.v + c, block.v_step, 1, block.count, columns,
+               static_cast<int>(ceil_div<std::int64_t>(columns, kLanes)), 1.0f, scratch.v + c * block.count);
   }
 }
 
@@ -128,11 +182,12 @@ void finish_row(const Head &h, std::int64_t row, float total) noexcept {
   for (; c < p.v_cols; ++c) y[c] *= inverse;
 }
 
-// Rows [row, row + rows) with the packed columns [begin, begin + count).
+// Rows [row, row + rows) with the packed columns of a block.
 // `first`, `last`: of those that they see.
-void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count, bool first,
-              bool last, bool skip_hidden, const Scratch &scratch) noexcept {
+void run_rows(const Head &h, std::int64_t row, std::int64_t rows, const Block &block, bool first, bool last,
+              bool skip_hidden, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
+  const std::int64_t begin = block.begin, count = block.count;
   const std::int64_t step = h.s.padded + 16;
   Gemm job;
   job.rows = rows;
@@ -165,7 +220,7 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
       for (std::int64_t c = 0; c < p.v_cols; ++c) {
         float total = first ? 0 : y[c];
         for (std::int64_t j = 0; j < count; ++j)
-          if (scores[j] != 0) total += scores[j] * h.v[(begin + j) * p.v[2] + c];
+          if (scores[j] != 0) total += scores[j] * block.v[j * block.v_step + c];
         y[c] = total;
       }
     }
@@ -188,9 +243,6 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
 }
 
 // ---- a few rows of queries
-
-// Reading keys and values is all the work there is: they are read where they lie.
-constexpr std::int64_t kReadInPlace = 4;
 
 // `rows` keys' products with one query.
 template <int rows>
@@ -231,27 +283,27 @@ void add_values(const float *weights, const float *v, std::int64_t step, std::in
 }
 
 // One row with the columns of a block that it sees.
-void run_in_place(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t count, bool first, bool last,
+void run_in_place(const Head &h, std::int64_t row, const Block &block, std::int64_t count, bool first, bool last,
                   const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
   const bool skip = !p.masked_nan && h.is_limited();
   float *const scores = scratch.scores;
-  const float *const q = h.q + row * p.q[2], *k = h.k + begin * p.k[2];
+  const float *const q = h.q + row * p.q[2], *const k = block.k, *const v = block.v;
+  const std::int64_t k_step = block.k_step, v_step = block.v_step;
   std::int64_t j = 0;
-  for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
-  for (; j < count; ++j) scores_of<1>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+  for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * k_step, k_step, p.qk_cols, scores + j);
+  for (; j < count; ++j) scores_of<1>(q, k + j * k_step, k_step, p.qk_cols, scores + j);
   float factor;
   if (first) scratch.largest[row] = -kInfinity, scratch.sums[row] = 0;
-  const float added = exponentials(h, row, begin, count, scores, &scratch.largest[row], &factor);
+  const float added = exponentials(h, row, block.begin, count, scores, &scratch.largest[row], &factor);
   scratch.sums[row] = scratch.sums[row] * factor + added;
   float *const y = h.y + row * p.y[2];
   for (std::int64_t c = 0; !first && factor != 1.0f && c < p.v_cols; ++c) y[c] *= factor;
-  const float *const v = h.v + begin * p.v[2];
   std::int64_t c = 0;
   for (; c + 4 * kLanes <= p.v_cols; c += 4 * kLanes)
-    add_values<4>(scores, v + c, p.v[2], count, skip, !first, kLanes, y + c);
+    add_values<4>(scores, v + c, v_step, count, skip, !first, kLanes, y + c);
   for (; c < p.v_cols; c += kLanes)
-    add_values<1>(scores, v + c, p.v[2], count, skip, !first,
+    add_values<1>(scores, v + c, v_step, count, skip, !first,
                   static_cast<int>(min_of<std::int64_t>(kLanes, p.v_cols - c)), y + c);
   if (last) finish_row(h, row, scratch.sums[row]);
 }
@@ -266,7 +318,7 @@ void fill_rows(const Head &h, std::int64_t row, std::int64_t rows) noexcept {
 // Rows [row_begin, row_end) of a head, a block of keys after the other; blocks begin at the same columns for all rows.
 void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
-  const bool in_place = p.q_rows <= kReadInPlace;
+  const bool in_place = p.q_rows <= kAttendInPlace;
   const std::int64_t together = in_place ? 1 : AttentionShape::kRows;
   const auto each = [&](const auto &call) {
     for (std::int64_t row = row_begin; row < row_end; row += together) {
@@ -283,15 +335,16 @@ void run_head(const Head &h, std::int64_t row_begin, std::int64_t row_end, const
   for (std::int64_t begin = all.low / h.s.block * h.s.block; begin < all.high; begin += h.s.block) {
     const std::int64_t count = min_of(h.s.block, end - begin);
     bool skip_hidden = false;
+    const Block block = block_of(h, begin, count, scratch);
     if (!in_place) {
-      pack(h, begin, count, scratch);
+      pack(h, block, scratch);
       skip_hidden = !p.masked_nan && h.is_limited() && !all_finite(scratch.v, count * h.s.v_vectors * kLanes);
     }
     each([&](std::int64_t row, std::int64_t rows, Seen seen) {
       if (seen.low >= seen.high || seen.high <= begin || seen.low >= begin + h.s.block) return;
       const bool first = begin == seen.low / h.s.block * h.s.block, last = begin + h.s.block >= seen.high;
-      if (in_place) run_in_place(h, row, begin, min_of(count, seen.high - begin), first, last, scratch);
-      else run_rows(h, row, rows, begin, count, first, last, skip_hidden, scratch);
+      if (in_place) run_in_place(h, row, block, min_of(count, seen.high - begin), first, last, scratch);
+      else run_rows(h, row, rows, block, first, last, skip_hidden, scratch);
     });
   }
 }
@@ -304,10 +357,22 @@ std::int64_t columns_of(const Call &call, const AttentionF32 &p, std::int64_t ba
   return max_of<std::int64_t>(0, min_of(p.kv_rows, valid));
 }
 
+// Keys or values of a head. Operands: q, k, v, mask, counts, scales of k and v, y; some may not be there.
+Kept kept_of(const Call &call, const AttentionF32 &p, bool values, std::int64_t batch, std::int64_t head) noexcept {
+  const std::int64_t *const steps = values ? p.v : p.k, *const scales = values ? p.v_scales : p.k_scales;
+  const std::int64_t size = p.kept == KeptType::F32 ? 4 : p.kept == KeptType::Rows ? 1 : 2;
+  const float *numbers = nullptr;
+  if (p.kept == KeptType::Rows)
+    numbers = call.operand<const float>(3 + p.has_mask + p.has_valid + values) + batch * scales[0] + head * scales[1];
+  return {call.operand<const char>(1 + values) + (batch * steps[0] + head * steps[1]) * size, numbers, steps[2],
+          scales[2], values ? p.v_cols : p.qk_cols};
+}
+
 }  // namespace
 
 void run_AttentionF32(const Call &call) {
   const auto &p = call.as<AttentionF32>();
+  const std::uint32_t first_scales = 3 + p.has_mask + p.has_valid, scales = p.kept == KeptType::Rows ? 2 : 0;
   const AttentionShape s = attention_shape(p, kLanes, kF32Panel);
   const std::int64_t heads = p.batches * p.heads;
   const double all = 2.0 * static_cast<double>(heads) * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
@@ -324,9 +389,9 @@ void run_AttentionF32(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
                    [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
                      auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
-                     const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
-                                           base + s.k_floats + s.v_floats + s.s_floats,
-                                           base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+                     float *const largest = base + s.k_floats + s.v_floats + s.s_floats;
+                     const Scratch scratch{base,    base + s.k_floats,      base + s.k_floats + s.v_floats,
+                                           largest, largest + s.row_floats, largest + 2 * s.row_floats};
                      for (; task < end; ++task) {
                        const std::int64_t head = static_cast<std::int64_t>(task) / parts,
                                           part = static_cast<std::int64_t>(task) % parts;
@@ -335,10 +400,10 @@ void run_AttentionF32(const Call &call) {
                        const Head h{p,
                                     s,
                                     call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
-                                    call.operand<const float>(1) + b * p.k[0] + n / p.group * p.k[1],
-                                    call.operand<const float>(2) + b * p.v[0] + n / p.group * p.v[1],
                                     p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
-                                    call.operand<float>(3 + p.has_mask + p.has_valid) + b * p.y[0] + n * p.y[1],
+                                    kept_of(call, p, false, b, n / p.group),
+                                    kept_of(call, p, true, b, n / p.group),
+                                    call.operand<float>(first_scales + scales) + b * p.y[0] + n * p.y[1],
                                     columns,
                                     p.has_valid ? columns - p.q_rows : p.first};
                        // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.

@@ -357,7 +357,9 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
     if (extent.value < 1 || extent.value > kMost) return refuse("AttentionF32", extent.what, extent.value, "1 to 2^30");
   if (p.has_mask > 1) return refuse("AttentionF32", "has_mask", p.has_mask, "0 or 1");
   if (p.has_valid > 1) return refuse("AttentionF32", "has_valid", p.has_valid, "0 or 1");
-  if (p.reserved != 0) return refuse("AttentionF32", "reserved field", p.reserved, "0");
+  if (p.kept >= KeptType::Count)
+    return refuse("AttentionF32", "type of keys and values", static_cast<std::int64_t>(p.kept),
+                  "f32, f16, bf16 or rows of bytes");
   if (p.group < 1 || p.heads % p.group != 0)
     return refuse("AttentionF32", "heads of a group", p.group, "1 or more, which divide all heads");
   for (const std::int64_t limit : {p.left, p.right})
@@ -367,18 +369,25 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.q_rows > 1 && p.y[2] < p.v_cols)
     return refuse("AttentionF32", "elements from one row of y to the next", p.y[2], "at least the columns of values");
   const auto extent = [&](const std::int64_t strides[3], std::int64_t rows, std::int64_t columns,
-                          std::int64_t column_step, std::uint64_t *bytes, std::int64_t group = 1) {
+                          std::int64_t column_step, std::uint64_t *bytes, std::int64_t group = 1,
+                          std::uint64_t width = 4) {
     const std::int64_t dims[4] = {p.batches, p.heads / group, rows, columns},
                        steps[4] = {strides[0], strides[1], strides[2], column_step};
     std::uint64_t elements;
     if (!nest_extent(dims, steps, 4, &elements)) return false;
-    *bytes = elements * 4;
+    *bytes = elements * width;
     return true;
   };
-  std::uint64_t q, k, v, y, mask = 0;
+  const bool of_rows = p.kept == KeptType::Rows;
+  const std::uint64_t width = p.kept == KeptType::F32 ? 4 : of_rows ? 1 : 2;
+  std::uint64_t q, k, v, y, mask = 0, k_scales = 0, v_scales = 0;
   if (!extent(p.q, p.q_rows, p.qk_cols, 1, &q)) return too_large("AttentionF32", "q");
-  if (!extent(p.k, p.kv_rows, p.qk_cols, 1, &k, p.group)) return too_large("AttentionF32", "k");
-  if (!extent(p.v, p.kv_rows, p.v_cols, 1, &v, p.group)) return too_large("AttentionF32", "v");
+  if (!extent(p.k, p.kv_rows, p.qk_cols, 1, &k, p.group, width)) return too_large("AttentionF32", "k");
+  if (!extent(p.v, p.kv_rows, p.v_cols, 1, &v, p.group, width)) return too_large("AttentionF32", "v");
+  if (of_rows && !extent(p.k_scales, p.kv_rows, 1, 1, &k_scales, p.group))
+    return too_large("AttentionF32", "numbers of k's rows");
+  if (of_rows && !extent(p.v_scales, p.kv_rows, 1, 1, &v_scales, p.group))
+    return too_large("AttentionF32", "numbers of v's rows");
   if (!extent(p.y, p.q_rows, p.v_cols, 1, &y)) return too_large("AttentionF32", "y");
   if (p.has_mask && !extent(p.mask, p.q_rows, p.kv_rows, p.mask[3], &mask)) return too_large("AttentionF32", "mask");
   add(needs, q);
@@ -386,10 +395,12 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   add(needs, v);
   if (p.has_mask) add(needs, mask);
   if (p.has_valid) add(needs, static_cast<std::uint64_t>(p.batches) * 8);
+  if (of_rows) add(needs, k_scales), add(needs, v_scales);
   add(needs, y, true);
   const AttentionShape s =
       attention_shape(p, isa.f32_lanes, isa.f32_panel);  // a block is small, or as narrow as a panel
-  needs.scratch_bytes = static_cast<std::uint64_t>(s.k_floats + s.v_floats + s.s_floats + 2 * s.row_floats) * 4;
+  needs.scratch_bytes =
+      static_cast<std::uint64_t>(s.k_floats + s.v_floats + s.s_floats + 2 * s.row_floats + s.wide_floats) * 4;
   needs.scratch_bytes = (needs.scratch_bytes + 63) / 64 * 64;
   return {};
 }

@@ -103,6 +103,29 @@ Status check_ScatterInto(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_TensorScatter(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "TensorScatter";
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  const auto &p = *static_cast<const TensorScatter *>(params);
+  if (p.circular > 1) return refuse(kName, "circular", p.circular, "0 or 1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  if (p.length < 1 || p.length > kMost) return refuse(kName, "entries of the cache", p.length, "1 to 2^48");
+  if (p.added < 1 || p.added > p.length) return refuse(kName, "new entries", p.added, "1 to those of the cache");
+  if (p.batches < 1 || p.batches > kMost / 8) return refuse(kName, "batches", p.batches, "1 to 2^45");
+  const auto extent = [&](const std::int64_t steps[3], std::int64_t entries, std::uint64_t *bytes) {
+    const std::int64_t dims[4] = {p.batches, p.heads, entries, p.entry_bytes},
+                       all[4] = {steps[0], steps[1], steps[2], 1};
+    return nest_extent(dims, all, 4, bytes) && *bytes > 0;
+  };
+  std::uint64_t updates = 0, y = 0;
+  if (!extent(p.updates, p.added, &updates))
+    return refuse(kName, "bytes of an entry of updates", p.entry_bytes, "1 or more, within 2^48 of all");
+  if (!extent(p.y, p.length, &y))
+    return refuse(kName, "bytes of an entry", p.entry_bytes, "1 or more, within 2^48 of y");
+  add(needs, updates), add(needs, static_cast<std::uint64_t>(p.batches) * 8), add(needs, y, true);
+  return {};
+}
+
 Status check_ScatterElements(const void *params, const Isa &, Needs &needs) {
   constexpr const char *kName = "ScatterElements";
   const auto &p = *static_cast<const ScatterElements *>(params);

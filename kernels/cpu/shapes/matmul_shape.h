@@ -71,15 +71,21 @@ struct AttentionShape {
   static constexpr std::int64_t kRows = 24;  // of queries at a time
   std::int64_t block, padded;                // columns of a part; and padded to whole panels
   std::int64_t v_vectors;
-  std::int64_t k_floats, v_floats, s_floats, row_floats;  // scratch of a worker, in this order; row_floats twice
+  // Scratch of a worker, in this order; row_floats twice.
+  std::int64_t k_floats, v_floats, s_floats, row_floats, wide_floats;
 };
+// So few rows of queries read keys and values where they lie: reading those is all the work there is.
+inline constexpr std::int64_t kAttendInPlace = 4;
 // Dimensions up to 2^31.
 [[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes,
                                                               std::uint32_t panel) noexcept {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   AttentionShape s{};
   const std::int64_t width = std::int64_t{lanes} * panel;
-  std::int64_t most = (256 << 10) / (4 * (p.qk_cols + p.v_cols)) / width * width;
+  // What is made f32 for rows that read in place is for the first cache.
+  const bool is_wide = p.kept == KeptType::F32;
+  const std::int64_t room = is_wide || p.q_rows > kAttendInPlace ? 256 << 10 : 24 << 10;
+  std::int64_t most = room / (4 * (p.qk_cols + p.v_cols)) / width * width;
   if (most < width) most = width;
   const std::int64_t parts = up(p.kv_rows, most);
   s.block = parts > 1 ? up(up(p.kv_rows, parts), width) * width : p.kv_rows;
@@ -89,6 +95,7 @@ struct AttentionShape {
   s.v_floats = up(s.block * s.v_vectors * lanes, 16) * 16;
   s.s_floats = AttentionShape::kRows * (s.padded + 16);
   s.row_floats = up(p.q_rows, 16) * 16;
+  s.wide_floats = is_wide ? 0 : s.block * (p.qk_cols + p.v_cols);
   return s;
 }
 

@@ -36,7 +36,35 @@ void set_mask(AttentionF32 &p, bool per_head) {
 struct AttentionData {
   std::vector<float> q, k, v, mask;
   std::vector<std::int64_t> valid;
+  Bytes kept[2];                 // k and v as they lie, where that is not f32
+  std::vector<float> scales[2];  // of their rows
 };
+
+// k or v as a cache keeps them; the reals become what that stands for.
+void keep(KeptType type, std::int64_t columns, std::vector<float> &values, Bytes &kept, std::vector<float> &scales,
+          Random &random) {
+  const std::size_t row = static_cast<std::size_t>(columns), each = type == KeptType::Rows ? 1 : 2;
+  kept.resize(values.size() * each);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (type == KeptType::Rows) {
+      if (i % row == 0) scales.push_back(random.reals(1, 0.001f, 0.0156f)[0]);
+      const auto code = static_cast<std::uint8_t>(random.integer(0, 255));
+      std::memcpy(kept.data() + i, &code, 1);
+      values[i] = (static_cast<float>(code) - 128) * scales.back();
+      continue;
+    }
+    const std::uint16_t half = type == KeptType::F16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
+    std::memcpy(kept.data() + 2 * i, &half, 2);
+    values[i] = type == KeptType::F16 ? f16_to_f32(half) : bf16_to_f32(half);
+  }
+}
+void set_kept(AttentionF32 &p, KeptType type, AttentionData &d, Random &random) {
+  p.kept = type;
+  keep(type, p.qk_cols, d.k, d.kept[0], d.scales[0], random);
+  keep(type, p.v_cols, d.v, d.kept[1], d.scales[1], random);
+  for (std::size_t i = 0; i < 3 && type == KeptType::Rows; ++i)
+    p.k_scales[i] = p.k[i] / p.qk_cols, p.v_scales[i] = p.v[i] / p.v_cols;
+}
 AttentionData attention_data(const AttentionF32 &p, Random &random) {
   AttentionData d;
   d.q = random.reals(static_cast<std::size_t>(p.batches * p.q[0]), -2, 2);
@@ -48,9 +76,13 @@ AttentionData attention_data(const AttentionF32 &p, Random &random) {
 }
 
 std::vector<float> run_attention(const Isa &isa, const AttentionF32 &p, const AttentionData &d) {
-  std::vector<Operand> operands = {{bytes_of(d.q)}, {bytes_of(d.k)}, {bytes_of(d.v)}};
+  const bool is_kept = p.kept != KeptType::F32;
+  std::vector<Operand> operands = {
+      {bytes_of(d.q)}, {is_kept ? d.kept[0] : bytes_of(d.k)}, {is_kept ? d.kept[1] : bytes_of(d.v)}};
   if (p.has_mask) operands.push_back({bytes_of(d.mask)});
   if (p.has_valid) operands.push_back({bytes_of(d.valid)});
+  if (p.kept == KeptType::Rows)
+    operands.push_back({bytes_of(d.scales[0])}), operands.push_back({bytes_of(d.scales[1])});
   operands.push_back({bytes_of(std::vector<float>(static_cast<std::size_t>(p.batches * p.y[0]), -77.0f)), true});
   return values_of<float>(run(isa, Kernel::AttentionF32, &p, operands).at(0));
 }
@@ -83,10 +115,11 @@ void check_attention(const Isa &isa, const AttentionF32 &p, const AttentionData 
   std::snprintf(
       what, sizeof what,
       "batches %lld heads %lld in groups of %u, rows %lld, %lld columns %lld, %lld mask %u valid %u left %lld "
-      "right %lld",
+      "right %lld, kept as %u",
       static_cast<long long>(p.batches), static_cast<long long>(p.heads), p.group, static_cast<long long>(p.q_rows),
       static_cast<long long>(p.kv_rows), static_cast<long long>(p.qk_cols), static_cast<long long>(p.v_cols),
-      p.has_mask, p.has_valid, static_cast<long long>(p.left), static_cast<long long>(p.right));
+      p.has_mask, p.has_valid, static_cast<long long>(p.left), static_cast<long long>(p.right),
+      static_cast<unsigned>(p.kept));
   expect_close(what, y, values_of<float>(reference(node, inputs).at(0).data), 2e-5f, 2e-6f);
 }
 
@@ -104,6 +137,11 @@ void test_attention(const Isa &isa) {
     AttentionData d = attention_data(p, random);
     for (std::size_t j = 0; j < d.mask.size(); j += 3) d.mask[j] = -kInf;
     check_attention(isa, p, d);
+    for (const KeptType type : {KeptType::F16, KeptType::BF16, KeptType::Rows}) {
+      AttentionData kept = d;
+      set_kept(p, type, kept, random);
+      check_attention(isa, p, kept);
+    }
   }
 }
 
@@ -138,30 +176,48 @@ void test_attention_edges(const Isa &isa) {
   const AttentionF32 groups = attention(1, 6, 2, 4, 3, 3, 2);
   refuse(isa, Kernel::AttentionF32, groups, "heads that make no groups", [](auto &q) { q.group = 4; });
   refuse(isa, Kernel::AttentionF32, groups, "no group", [](auto &q) { q.group = 0; });
+  refuse(isa, Kernel::AttentionF32, groups, "a type of keys that there is not",
+         [](auto &q) { q.kept = KeptType::Count; });
+  refuse(isa, Kernel::AttentionF32, groups, "numbers of rows that overflow",
+         [](auto &q) { q.kept = KeptType::Rows, q.k_scales[2] = INT64_MAX; });
   refuse(isa, Kernel::AttentionF32, groups, "less than no window", [](auto &q) { q.left = -2; });
   refuse(isa, Kernel::AttentionF32, groups, "a window that overflows", [](auto &q) { q.right = INT64_MAX; });
   refuse(isa, Kernel::AttentionF32, groups, "a place that overflows", [](auto &q) { q.first = INT64_MIN; });
 }
 
 // The last of some tokens: a cache of which a part counts, eight heads of queries for each of keys.
-void register_decode_bench(Registry &registry, std::int64_t room, std::int64_t valid) {
+void register_decode_bench(Registry &registry, std::int64_t room, std::int64_t valid, KeptType kept = KeptType::F32) {
   AttentionF32 p = attention(1, 4, 8, room, 64, 64);
   p.q[1] = 8 * 64, p.q[2] = 64, p.k[1] = p.v[1] = room * 64, p.k[2] = p.v[2] = 64;
   p.y[1] = 8 * 64, p.y[2] = 64;
   p.has_valid = 1;
   registry.bench(
-      "AttentionF32: one token of 32 heads, " + std::to_string(valid) + " columns of " + std::to_string(room),
-      [p, valid](const Isa &) {
+      "AttentionF32: one token of 32 heads, " + std::to_string(valid) + " columns of " + std::to_string(room) +
+          (kept == KeptType::F32   ? ""
+           : kept == KeptType::F16 ? ", kept as f16"
+                                   : ", kept as bytes"),
+      [p, valid, kept](const Isa &) {
         Random random(1);
+        AttentionF32 as = p;
         AttentionData d = attention_data(p, random);
         d.valid = {valid};
-        Registry::Prepared prepared{
-            Kernel::AttentionF32,
-            params_of(p),
-            {{bytes_of(d.q)}, {bytes_of(d.k)}, {bytes_of(d.v)}, {bytes_of(d.valid)}, {Bytes(d.q.size() * 4), true}},
-            {}};
+        if (kept != KeptType::F32) set_kept(as, kept, d, random);
+        const bool is_wide = kept == KeptType::F32;
+        Registry::Prepared prepared{Kernel::AttentionF32,
+                                    params_of(as),
+                                    {{bytes_of(d.q)},
+                                     {is_wide ? bytes_of(d.k) : d.kept[0]},
+                                     {is_wide ? bytes_of(d.v) : d.kept[1]},
+                                     {bytes_of(d.valid)}},
+                                    {}};
+        if (kept == KeptType::Rows)
+          prepared.operands.push_back({bytes_of(d.scales[0])}), prepared.operands.push_back({bytes_of(d.scales[1])});
+        prepared.operands.push_back({Bytes(d.q.size() * 4), true});
         prepared.work.flops = 4.0 * static_cast<double>(p.heads * p.q_rows * valid * p.qk_cols);
-        prepared.work.bytes = 8.0 * static_cast<double>(p.heads * valid * p.qk_cols);
+        prepared.work.bytes = (is_wide                 ? 8.0
+                               : kept == KeptType::F16 ? 4.0
+                                                       : 2.0) *
+                              static_cast<double>(p.heads * valid * p.qk_cols);
         return prepared;
       });
 }
@@ -188,6 +244,7 @@ void register_attention_benches(Registry &registry) {
 
 void register_attention(Registry &registry) {
   for (const std::int64_t valid : {33, 512}) register_decode_bench(registry, 2048, valid);
+  for (const KeptType kept : {KeptType::F16, KeptType::Rows}) register_decode_bench(registry, 2048, 512, kept);
   registry.test("AttentionF32: random", test_attention);
   registry.test("AttentionF32: what is masked, NaN", test_attention_edges);
   register_attention_benches(registry);

@@ -25,6 +25,59 @@ void expect_same(const std::string &what, const Bytes &found, const Bytes &expec
   if (f.size() != e.size() || bytes_of(f) != bytes_of(e)) throw std::runtime_error(what + ": not the reference's");
 }
 
+// Beside the reference's operator, and of a cache whose entries are not next to each other.
+void test_tensor_scatter(const Isa &isa) {
+  Random random(36);
+  for (int i = 0; i < 40; ++i) {
+    TensorScatter p;
+    p.batches = random.integer(1, 4), p.heads = random.integer(1, 5), p.length = random.integer(1, 30);
+    p.added = random.integer(1, p.length), p.circular = static_cast<std::uint32_t>(i % 2);
+    const std::int64_t entry = random.integer(1, 40), room = p.length + (i % 3);
+    p.entry_bytes = entry * 4;
+    p.updates[2] = p.y[2] = p.entry_bytes;
+    p.updates[1] = p.added * p.entry_bytes, p.y[1] = room * p.entry_bytes;
+    p.updates[0] = p.heads * p.updates[1], p.y[0] = p.heads * p.y[1];
+    const Dims shape{p.batches, p.heads, p.length, entry}, fresh{p.batches, p.heads, p.added, entry};
+    const auto x = elements<std::int32_t>(Kind::Random, product(shape), random),
+               updates = elements<std::int32_t>(Kind::Random, product(fresh), random);
+    std::vector<std::int64_t> starts;
+    for (std::int64_t b = 0; b < p.batches; ++b)
+      starts.push_back(random.integer(0, p.circular ? 3 * p.length : p.length - p.added));
+    qir::Node node = node_of(Op::TensorScatter, 3);
+    node.set("mode", p.circular ? "circular" : "linear");
+    const auto expected = values_of<std::int32_t>(reference(node, {{DType::I32, shape, bytes_of(x), {}},
+                                                                   {DType::I32, fresh, bytes_of(updates), {}},
+                                                                   tensor_of({p.batches}, starts)})[0]
+                                                      .data);
+    // Every head's entries, and room behind them that stays.
+    std::vector<std::int32_t> y;
+    for (std::int64_t o = 0; o < p.batches * p.heads; ++o) {
+      const auto from = x.begin() + o * p.length * entry;
+      y.insert(y.end(), from, from + p.length * entry);
+      y.insert(y.end(), static_cast<std::size_t>((room - p.length) * entry), 7);
+    }
+    y.resize(y.size() - static_cast<std::size_t>((room - p.length) * entry));  // the last one ends with its entries
+    const auto found = values_of<std::int32_t>(
+        run(isa, Kernel::TensorScatter, &p, {{bytes_of(updates)}, {bytes_of(starts)}, {bytes_of(y), true}})[0]);
+    for (std::size_t e = 0; e < found.size(); ++e) {
+      const auto at = static_cast<std::int64_t>(e) / entry, head = at / room, row = at % room;
+      const std::int32_t right = row >= p.length
+                                     ? 7
+                                     : expected[static_cast<std::size_t>((head * p.length + row) * entry +
+                                                                         static_cast<std::int64_t>(e) % entry)];
+      if (found[e] != right)
+        throw std::runtime_error("TensorScatter: not the reference's, or what should stay did not");
+    }
+  }
+  TensorScatter p;
+  p.length = 4, p.added = 2, p.entry_bytes = 8;
+  p.updates[2] = p.y[2] = 8;
+  refuse(isa, Kernel::TensorScatter, p, "more new entries than there are", [](auto &q) { q.added = 5; });
+  refuse(isa, Kernel::TensorScatter, p, "no entry", [](auto &q) { q.length = q.added = 0; });
+  refuse(isa, Kernel::TensorScatter, p, "steps that overflow", [](auto &q) { q.y[2] = INT64_MAX; });
+  refuse(isa, Kernel::TensorScatter, p, "a way round that there is not", [](auto &q) { q.circular = 2; });
+}
+
 void test_scatter_rows(const Isa &isa) {
   Random random(35);
   struct Shape {
@@ -218,6 +271,7 @@ void test_scatter_elements(const Isa &isa) {
 }  // namespace
 
 void register_scatter(Registry &registry) {
+  registry.test("TensorScatter: beside the reference", test_tensor_scatter);
   registry.test("ScatterRows", test_scatter_rows);
   registry.test("ScatterInto", test_scatter_into);
   registry.test("ScatterElements", test_scatter_elements);

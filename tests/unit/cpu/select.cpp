@@ -46,6 +46,17 @@ TEST_CASE("rows of float16 are replaced as such") {
   }
 }
 
+TEST_CASE("new entries of a cache are put as they lie") {
+  for (const DType dtype : {DType::F16, DType::BF16, DType::F32, DType::U8, DType::I64}) {
+    OneNode one(3);
+    const i32 x = one.input(dtype, {2, 4, 9, 6}), fresh = one.input(dtype, {2, 4, 3, 6}),
+              at = one.constant(DType::I64, {2}, 1);
+    const std::int64_t each[] = {6, 2};
+    std::memcpy(one.b.data[at].data(), each, sizeof each);
+    CHECK_EQ(steps_of(one, Op::TensorScatter, {x, fresh, at}, {one.shaped(dtype, {})}, -2), "Copy TensorScatter");
+  }
+}
+
 TEST_CASE("pairs of float16 are turned as such") {
   for (const DType half : {DType::F16, DType::BF16}) {
     OneNode one(4);

@@ -7,7 +7,10 @@
  * A pair that grows (a cache to which each run appends along one axis) has room for "state.capacity" entries; where the
  * device has QR_DEVICE_APPENDS what is there stays where it is and the run writes the new entries behind it. Any other
  * pair keeps its size, and is zeros after a reset. A run that fails leaves the state as it was. State lies in the
- * host's memory: a lost device loses none of it. */
+ * host's memory: a lost device loses none of it.
+ *
+ * The option "state.type" keeps what grows in another type than the model has. U8: bytes b, and for each row along the
+ * last axis a number s, the pair beside it whose name ends in ".state_scales"; a row stands for (b - 128) s. */
 #ifndef QUARRY_STATE_H
 #define QUARRY_STATE_H
 
