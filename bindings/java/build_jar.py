@@ -81,6 +81,7 @@ def build(prefix, folder, with_libraries=True):
                 content.update(name.encode() + b"\0" + hashlib.sha256(file.read()).digest())
         with open(f"{folder}/files.txt", "w", encoding="utf-8") as text:
             text.write("\n".join([content.hexdigest()[:32]] + [name for name, _ in files]) + "\n")
+        entries += [(f"META-INF/licenses/{name}", path) for name, path in wheel_backend.texts_of_others(prefix).items()]
         entries += [(f"{place}/files.txt", f"{folder}/files.txt")] + [(f"{place}/{name}", path) for name, path in files]
     jar = f"{folder}/quarry-runtime.jar"
     # Written by hand, so that two builds are equal.

@@ -68,7 +68,7 @@ final class NativeLibrary {
                 if (file != null && file.exists()) System.load(file.toString());
                 else System.loadLibrary(name);
             } catch (UnsatisfiedLinkError error) {
-                throw new QuarryException(Code.NOT_FOUND, "", subject + ": found no lib" + name + " that can be loaded (" + error.getMessage() + "), expected one beside libquarry-jni",
+                throw new QuarryException(Code.UNAVAILABLE, "", subject + ": found no lib" + name + " that can be loaded (" + error.getMessage() + "), expected one beside libquarry-jni",
                     "pack lib" + name + " and libquarry-" + part + " with the app: a JAR that was built where they were has them", Collections.<QuarryException.Detail>emptyList());
             }
             BESIDE.add(part);

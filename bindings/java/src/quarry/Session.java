@@ -305,7 +305,7 @@ public final class Session extends NativeObject {
 
     /**
      * Makes tokens of this session, which is a decoder with the option "state", on a copy of it: weights are shared, the state is the generator's own. One without state is
-     * given all tokens in each run. {@code options} and {@code signal} may be null. {@link Code#UNSUPPORTED} (QR-R0032) says what is no decoder of it; {@link Code#NOT_FOUND}
+     * given all tokens in each run. {@code options} and {@code signal} may be null. {@link Code#UNSUPPORTED} (QR-R0032) says what is no decoder of it; {@link Code#UNAVAILABLE}
      * that the app has no libquarry-generate.
      */
     public Generator generator(Generator.Options options, Signal signal) {

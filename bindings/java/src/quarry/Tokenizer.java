@@ -2,7 +2,7 @@
 package quarry;
 
 /**
- * Texts to tokens and back, by a model's {@code tokenizer.json}. It needs libquarry-tokenizer, which an app may lack: {@link Code#NOT_FOUND} says so. Any thread may call it.
+ * Texts to tokens and back, by a model's {@code tokenizer.json}. It needs libquarry-tokenizer, which an app may lack: {@link Code#UNAVAILABLE} says so. Any thread may call it.
  * It knows no chat templates: a program writes the roles of its model around its texts itself; special tokens that a text names are found.
  */
 public final class Tokenizer extends NativeObject {
