@@ -55,7 +55,7 @@ namespace Quarry {
         /// libquarry-PART: the file that QUARRY_PART_LIBRARY names, what lies beside libquarry, else what the system finds. A program need not have it, and may get it
         /// later. Who calls a function of it is compiled after this.
         /// </summary>
-        /// <exception cref="QuarryException"><see cref="Code.NotFound"/>: there is none that can be loaded.</exception>
+        /// <exception cref="QuarryException"><see cref="Code.Unavailable"/>: there is none that can be loaded.</exception>
         internal static void LoadBeside(string part, string subject) {
             Load();
             lock (Lock) {

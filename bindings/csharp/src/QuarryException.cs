@@ -36,7 +36,7 @@ namespace Quarry {
 
         /// <summary>A library that a program need not have is not there.</summary>
         internal static QuarryException Missing(string message, string hint) {
-            return new QuarryException(Code.NotFound, "", message, hint, new KeyValuePair<string, string>[0]);
+            return new QuarryException(Code.Unavailable, "", message, hint, new KeyValuePair<string, string>[0]);
         }
 
         /// <summary>What an error of libquarry-tokenizer says, which is freed; null: it is none.</summary>

@@ -176,7 +176,7 @@ namespace Quarry {
         /// state is given all tokens in each run. <paramref name="options"/>: null: the most probable token, until the state is full.
         /// </summary>
         /// <exception cref="QuarryException"><see cref="Code.Unsupported"/> (QR-R0032: what is no decoder of it), <see cref="Code.InvalidArgument"/> (an option),
-        /// <see cref="Code.NotFound"/> (the program has no libquarry-generate), <see cref="Code.ResourceExhausted"/></exception>
+        /// <see cref="Code.Unavailable"/> (the program has no libquarry-generate), <see cref="Code.ResourceExhausted"/></exception>
         public Generator CreateGenerator(GeneratorOptions options = null, Signal signal = null, CancellationToken stop = default(CancellationToken)) {
             LibraryLoader.LoadBeside("generate", "text generation");
             using (Held held = Hold())

@@ -17,8 +17,8 @@ namespace Quarry {
         }
 
         /// <summary>Opens a file tokenizer.json.</summary>
-        /// <exception cref="QuarryException"><see cref="Code.NotFound"/> (the file, or libquarry-tokenizer), <see cref="Code.Corrupt"/> (QR-T0001), <see cref="Code.PermissionDenied"/>,
-        /// <see cref="Code.Unavailable"/></exception>
+        /// <exception cref="QuarryException"><see cref="Code.NotFound"/>, <see cref="Code.Corrupt"/> (QR-T0001), <see cref="Code.PermissionDenied"/>,
+        /// <see cref="Code.Unavailable"/> (the file, or libquarry-tokenizer)</exception>
         public static Tokenizer Open(string path) {
             byte[] name = Text.Bytes(path);
             LibraryLoader.LoadBeside("tokenizer", "tokenizer");
@@ -26,7 +26,7 @@ namespace Quarry {
         }
 
         /// <summary>Opens what a tokenizer.json holds.</summary>
-        /// <exception cref="QuarryException"><see cref="Code.Corrupt"/> (QR-T0001), <see cref="Code.NotFound"/>: there is no libquarry-tokenizer</exception>
+        /// <exception cref="QuarryException"><see cref="Code.Corrupt"/> (QR-T0001), <see cref="Code.Unavailable"/>: there is no libquarry-tokenizer</exception>
         public static Tokenizer Open(byte[] data) {
             if (data == null) throw new ArgumentNullException("data");
             LibraryLoader.LoadBeside("tokenizer", "tokenizer");
