@@ -288,7 +288,7 @@ def csharp_layouts(rows):
 
 def main():
     rows = declared()
-    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h", "generate.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
+    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h", "generate.h", "tokenizer.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
               "bindings/rust/quarry-sys/src/quantize.rs": rust(Declared("quantize.h").rows, "use crate::bindings::*;\nuse core::ffi::c_char;"),
               "bindings/rust/quarry-sys/src/generate.rs": rust(Declared("generate.h").rows, "use crate::bindings::*;\nuse core::ffi::c_void;"),
               "bindings/csharp/src/Native.cs": csharp(rows, rows), "bindings/csharp/tests/Layouts.cs": csharp_layouts(declared("generate.h", "tokenizer.h"))}
