@@ -254,10 +254,11 @@ def csharp_struct(name, fields, opaque, sizes):
     return ["", *lines, "    }", *delegates]
 
 
-def csharp(rows):
-    opaque = {name for kind, name, _, _ in rows if kind == "opaque"}
-    CSHARP_TYPES.update({name: "int" for kind, name, _, _ in rows if kind == "alias"})
-    sizes = {name: content[0][0] for kind, name, _, content in rows if kind == "constant"}
+def csharp(rows, every, owner="Native"):
+    """rows: of the class `owner`; every: what else they name."""
+    opaque = {name for kind, name, _, _ in every if kind == "opaque"}
+    CSHARP_TYPES.update({name: "int" for kind, name, _, _ in every if kind == "alias"})
+    sizes = {name: content[0][0] for kind, name, _, content in every if kind == "constant"}
     constants, functions, structs = [], [], []
     for kind, name, _, content in rows:
         if kind == "constant":
@@ -271,7 +272,7 @@ def csharp(rows):
                           f"        public static extern {csharp_type(match[1], opaque)} {name}({csharp_parameters(match[3], opaque)});"]
     return "\n".join(["// SPDX-License-Identifier: Apache-2.0", f"// {GENERATED}", "// What each means, and who owns what, say the headers.", "using System;", "using System.Runtime.InteropServices;", "",
                       "#pragma warning disable 649, 169 // fields that only the library sets, and those that nobody looks at", "", "namespace Quarry {",
-                      "    internal static unsafe partial class Native {", *constants, *functions, "    }", *structs, "}", ""])
+                      f"    internal static unsafe partial class {owner} {{", *constants, *functions, "    }", *structs, "}", ""])
 
 
 def csharp_layouts(rows):
@@ -287,10 +288,12 @@ def csharp_layouts(rows):
 
 def main():
     rows = declared()
-    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h", "generate.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
+    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h", "generate.h", "tokenizer.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows, "use core::ffi::{c_char, c_void};"),
               "bindings/rust/quarry-sys/src/quantize.rs": rust(Declared("quantize.h").rows, "use crate::bindings::*;\nuse core::ffi::c_char;"),
               "bindings/rust/quarry-sys/src/generate.rs": rust(Declared("generate.h").rows, "use crate::bindings::*;\nuse core::ffi::c_void;"),
-              "bindings/csharp/src/Native.cs": csharp(rows), "bindings/csharp/tests/Layouts.cs": csharp_layouts(rows)}
+              "bindings/csharp/src/Native.cs": csharp(rows, rows), "bindings/csharp/tests/Layouts.cs": csharp_layouts(declared("generate.h", "tokenizer.h"))}
+    for part in ("generate", "tokenizer"):  # in libraries of their own
+        wanted[f"bindings/csharp/src/Native{part.capitalize()}.cs"] = csharp(Declared(f"{part}.h").rows, declared("generate.h", "tokenizer.h"), f"Native{part.capitalize()}")
     old = []
     for path, text in wanted.items():
         full = os.path.join(root, path)

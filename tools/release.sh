@@ -61,6 +61,10 @@ made() {
     ninja_in "$build" || return 1
     rm -rf "$tree"
     meson install -C "$build" --no-rebuild --quiet --destdir "$tree" || return 1
+    if said=$(python3 "$source/bindings/tokenizer/build.py" --tree "$tree" --work "$build/tokenizer/cargo" 2>&1); then :
+    elif [ $? -eq 77 ]; then echo "without libquarry-tokenizer: $(echo "$said" | tail -n 1)"
+    else echo "$said" | tail -n 30; return 1
+    fi
     python3 "$source/tools/release/split_symbols.py" "$tree" "$work/symbols" || return 1
   fi
   for part in $only; do

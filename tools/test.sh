@@ -139,7 +139,9 @@ random_operators() {  # the same cases each time, in less than two minutes; tool
 }
 bindings_prefix() {  # what `meson install` puts somewhere, for bindings of other languages
   prefix=$build/prefix-bindings
-  rm -rf "$prefix" && meson install -C "$build" --no-rebuild --quiet --destdir "$prefix"
+  rm -rf "$prefix" && meson install -C "$build" --no-rebuild --quiet --destdir "$prefix" || return 1
+  # Texts as tokens, where there is a cargo; without, the checks say that they leave texts out.
+  python3 bindings/tokenizer/build.py --tree "$prefix" --work "$build/tokenizer/cargo" >"$build/tokenizer.log" 2>&1 || [ $? -eq 77 ] || { tail -n 20 "$build/tokenizer.log"; return 1; }
 }
 binding() {  # NAME COMMAND...: a step that exits with 77 says in its last line why it is skipped
   name=$1 log=$build/binding.log

@@ -16,6 +16,9 @@ root = os.path.dirname(os.path.dirname(here))
 sys.path.insert(0, f"{root}/bindings/java")
 import build_jar
 
+sys.path.insert(0, f"{root}/bindings")
+import story
+
 prefix, folder = (os.path.abspath(word) for word in sys.argv[1:3])
 if not shutil.which("javac") or not os.path.exists(f"{build_jar.java_home()}/include/jni.h"):
     print("no JDK is installed (apt install openjdk-17-jdk-headless)")
@@ -45,12 +48,34 @@ def passes(name, class_path, *words):
 build_jar.classes(f"{folder}/java-tests", [f"{here}/tests/AssetsTest.java"], [classes, stubs])
 passes("AssetsTest", f"{folder}/java-tests:{classes}:{stubs}", models, folder)
 debian = [f"/usr/share/java/{name}.jar" for name in ("kotlinx-coroutines-core", "atomicfu", "kotlin-stdlib")]
-class_path = os.environ.get("KOTLIN_CLASSPATH") or ":".join(debian)
+MAVEN = ("org.jetbrains.kotlinx:kotlinx-coroutines-core:1.3.0", "org.jetbrains.kotlin:kotlin-stdlib:1.3.50")  # which have Flow, and which Debian's compiler reads
+
+
+def from_maven():
+    """The class path of MAVEN; empty where they cannot be had."""
+    jars = [f"{folder}/maven/{name}-{version}.jar" for _, name, version in (one.split(":") for one in MAVEN)]
+    for one, jar in zip(MAVEN, jars):
+        if not os.path.exists(jar) and shutil.which("mvn"):
+            subprocess.run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={one}", f"-DoutputDirectory={folder}/maven"], cwd=folder, capture_output=True, timeout=300)
+    return ":".join(jars) if all(map(os.path.exists, jars)) else ""
+
+
+class_path = os.environ.get("KOTLIN_CLASSPATH") or from_maven() or ":".join(debian)
 if not shutil.which("kotlinc") or not all(map(os.path.exists, class_path.split(":"))):
     print("no Kotlin is installed (apt install kotlin libkotlinx-coroutines-java libkotlinx-atomicfu-java; or KOTLIN_CLASSPATH)")
     sys.exit(77)
+has_flows = class_path != ":".join(debian)
 shutil.rmtree(tests, ignore_errors=True)
 example = f"{root}/examples/android/app/src/main/kotlin/org/quarry/camera"
-build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{stubs}:{class_path}", "-d", tests, f"{here}/src/quarry/android/Coroutines.kt", f"{example}/Nv12.kt", f"{example}/Classifier.kt",
-              f"{here}/tests/CoroutinesTest.kt")
+sources = [f"{here}/src/quarry/android/Coroutines.kt", f"{example}/Nv12.kt", f"{example}/Classifier.kt", f"{here}/tests/CoroutinesTest.kt"]
+if has_flows:
+    sources += [f"{here}/src/quarry/android/Flows.kt", f"{here}/tests/FlowsTest.kt"]
+build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{stubs}:{class_path}", "-d", tests, *sources)
 passes("CoroutinesTestKt", f"{tests}:{classes}:{stubs}:{class_path}", models)
+llama = f"{os.path.abspath(os.environ.get('QUARRY_SHARED') or f'{root}/../shared')}/{story.MODEL}"
+if not has_flows:
+    print("skipped: flows: Debian's coroutines have none, and Maven gave no newer ones")
+elif not os.path.exists(llama):
+    print(f"skipped: flows: there is no {llama}")
+else:
+    passes("FlowsTestKt", f"{tests}:{classes}:{stubs}:{class_path}", llama)

@@ -146,6 +146,10 @@ def build(prefix, folder, with_libraries=True):
         assemblies_by_mono(folder, ["net472"] if by_sdk else ["net472", "netstandard2.0"])
     if with_libraries:
         libraries(prefix, folder)
+        texts = wheel_backend.texts_of_others(prefix)
+        for name, path in texts.items():
+            os.makedirs(f"{folder}/package/licenses", exist_ok=True)
+            shutil.copy(path, f"{folder}/package/licenses/{name}")
     for place in (f"{root}/LICENSE", f"{root}/NOTICE", f"{here}/README.md"):
         shutil.copy(place, f"{folder}/package")
     return pack(folder)

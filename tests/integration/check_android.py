@@ -116,13 +116,13 @@ def check_aar(path, for_devices):
         for machine, abi in ABIS.items():
             if abi in abis:
                 there = sorted(glob.glob(f"{folder}/jni/{abi}/*"))
-                wanted = {f"lib{name}.so" for name in ("quarry", "quarry-jni", "quarry-generate", *(f"quarry-backend-{one}" for one in ("cpu", "cpu-reference", "gpu", "htp")))}
+                wanted = {f"lib{name}.so" for name in ("quarry", "quarry-jni", "quarry-generate", "quarry-generate-jni", *(f"quarry-backend-{one}" for one in ("cpu", "cpu-reference", "gpu", "htp")))}
                 if not wanted <= {os.path.basename(one) for one in there}:
                     sys.exit(f"FAILED: {abi} has {[os.path.basename(one) for one in there]}, expected {sorted(wanted)}")
                 good = check_files(there, machine) and good
         with zipfile.ZipFile(f"{folder}/classes.jar") as jar:
             classes = set(jar.namelist())
-        for one in ("quarry/Model.class", "quarry/Session.class", "quarry/Tensor.class", "quarry/android/Logcat.class"):
+        for one in ("quarry/Model.class", "quarry/Session.class", "quarry/Tensor.class", "quarry/Generator.class", "quarry/android/Logcat.class"):
             if one not in classes:
                 sys.exit(f"FAILED: classes.jar has no {one}")
         print(f"   {os.path.basename(path)}: {os.path.getsize(path) / 1e6:.1f} MB, {' '.join(abis)}, {len(classes)} entries of classes, Kotlin: {'quarry/android/CoroutinesKt.class' in classes}")

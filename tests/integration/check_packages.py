@@ -3,10 +3,11 @@
 """The Debian packages as a user has them: lintian, then all of them installed by apt into a clean root of this release of Debian, where the
 program, Python and a program in C give the digits answer.
 
-check_packages.py FOLDER_OF_DEBS SOURCE_ROOT
+check_packages.py FOLDER_OF_DEBS SOURCE_ROOT      libquarry-tokenizer0 may be missing, where there is no cargo: tools/make_deb.sh has said so
 Exit status 77: no clean root can be made here; the last line says why.
 """
 import glob
+import json
 import os
 import platform
 import re
@@ -15,11 +16,13 @@ import subprocess
 import sys
 
 import consumers
+import letters
 
 folder, root = (os.path.abspath(a) for a in sys.argv[1:3])
 packages = sorted(glob.glob(f"{folder}/*.deb"))
 names = [os.path.basename(path).split("_")[0] for path in packages]
-if names != ["libquarry-dev", "libquarry0", "python3-quarry", "quarry-backends", "quarry-tools"]:
+has_tokenizer = "libquarry-tokenizer0" in names
+if sorted(set(names) - {"libquarry-tokenizer0"}) != ["libquarry-dev", "libquarry0", "python3-quarry", "quarry-backends", "quarry-tools"] or len(names) != 5 + has_tokenizer:
     sys.exit(f"FAILED: {folder} has {names}")
 
 
@@ -94,6 +97,12 @@ consumers.page_project(root, f"{clean}/checkout/app")
 for path in packages:
     shutil.copy(path, f"{clean}/packages")
 shutil.copytree(f"{root}/models/digits", f"{clean}/checkout/models/digits")
+with open(f"{clean}/checkout/text.py", "w", encoding="utf-8") as file:
+    file.write(f"""import quarry
+with quarry.Session("decoder.onnx", state="auto") as session, quarry.Tokenizer("tokenizer.json") as tokenizer, quarry.Generator(session, max_new_tokens=8) as generator:
+    generator.prompt(tokenizer.encode("{letters.ASKED}"))
+    print("".join(generator.texts(tokenizer)))
+""")
 run("mount", "-t", "proc", "proc", f"{clean}/proc")
 try:
     inside("apt-get update -qq && cd /packages && apt-get install -y -qq --no-install-recommends ./*.deb")
@@ -112,8 +121,23 @@ try:
     if consumers.FIRST_DIGIT not in told:
         sys.exit(f"FAILED: main.c of docs/packages.md prints {told!r}")
     print("   libquarry-dev:", told.splitlines()[-1])
+    if has_tokenizer:  # texts, from packages alone: a letter is a token of the decoder of tests/capi, whose answer is ONNX Runtime's
+        with open(f"{clean}/checkout/decoder.onnx", "wb") as file:
+            file.write(letters.decoder(root))
+        with open(f"{clean}/checkout/tokenizer.json", "w", encoding="utf-8") as file:
+            json.dump(letters.tokenizer(), file)
+        told = inside(f"cd /checkout && echo {letters.ASKED} | quarry chat decoder.onnx --tokenizer tokenizer.json --max-tokens 8")
+        if told != letters.ANSWER:
+            sys.exit(f"FAILED: quarry chat with a text says {told!r}")
+        print("   quarry chat, with a text:", told)
+        told = inside("cd /checkout && python3 text.py")
+        if told != letters.ANSWER:
+            sys.exit(f"FAILED: quarry.Generator with a text says {told!r}")
+        print("   python3-quarry, with a text:", told)
+    else:
+        print("   skipped: texts: there is no libquarry-tokenizer0")
     # Nothing is left behind.
-    inside("apt-get purge -y -qq libquarry0 libquarry-dev quarry-backends quarry-tools python3-quarry")
+    inside("apt-get purge -y -qq " + " ".join(names))
     left = inside("find / -xdev -name '*quarry*' -not -path '/packages/*' -not -path '/checkout/*' -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*'")
     if left:
         sys.exit(f"FAILED: purged, the packages leave {left}")

@@ -3,8 +3,8 @@
 """Packs builds for Android into one AAR: Java's classes and those for Android, libraries for each ABI, and headers and libraries for C and C++ (prefab).
 
 aar.py OUT.aar ABI=BUILD_DIR... [--strip PROGRAM]     ABI: arm64-v8a or x86_64; BUILD_DIR: of `meson setup` for it; PROGRAM: default `llvm-strip`, or binutils'
-Wants a JDK. Kotlin's part (suspending functions) is compiled where `kotlinc` is on PATH and KOTLIN_CLASSPATH names kotlinx-coroutines-core; else the AAR is
-without it, and says so: bindings/android/src/quarry/android/Coroutines.kt may be a source of the app.
+Wants a JDK. Kotlin's part (suspending functions) is compiled where `kotlinc` is on PATH and KOTLIN_CLASSPATH names kotlinx-coroutines-core (1.3 or newer); else the
+AAR is without it, and says so: the files *.kt of bindings/android/src/quarry/android may be sources of the app.
 The bytes depend on what is packed alone: files are in order, and have one time.
 """
 import glob
@@ -50,10 +50,10 @@ def written(path, entries):
 
 
 def kotlin_classes(folder, classes):
-    """Whether the suspending functions were compiled."""
+    """Whether the suspending functions and flows were compiled."""
     if not shutil.which("kotlinc") or not os.environ.get("KOTLIN_CLASSPATH"):
         return False
-    build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{os.environ['KOTLIN_CLASSPATH']}", "-d", f"{folder}/kotlin", f"{root}/bindings/android/src/quarry/android/Coroutines.kt")
+    build_jar.run("kotlinc", "-jvm-target", "1.8", "-cp", f"{classes}:{os.environ['KOTLIN_CLASSPATH']}", "-d", f"{folder}/kotlin", *sorted(glob.glob(f"{root}/bindings/android/src/**/*.kt", recursive=True)))
     shutil.copytree(f"{folder}/kotlin", classes, dirs_exist_ok=True)
     return True
 

@@ -11,6 +11,14 @@ namespace Quarry {
         internal const string Library = "quarry";
     }
 
+    internal static unsafe partial class NativeGenerate {
+        internal const string Library = "quarry-generate";
+    }
+
+    internal static unsafe partial class NativeTokenizer {
+        internal const string Library = "quarry-tokenizer";
+    }
+
     /// <summary>
     /// Finds the library before the first call: the file that QUARRY_LIBRARY names; else that of the package, in runtimes/RID/native or beside the program; else what the
     /// system finds by its name.
@@ -22,6 +30,7 @@ namespace Quarry {
     /// </summary>
     internal static class LibraryLoader {
         static readonly object Lock = new object();
+        static readonly HashSet<string> Parts = new HashSet<string>();
         static bool loaded;
         static IntPtr library;
 
@@ -39,6 +48,33 @@ namespace Quarry {
                 CheckVersion(found);
                 if (found.IndexOfAny(new[] {'/', '\\'}) >= 0) Folder = Path.GetDirectoryName(Path.GetFullPath(found));
                 Volatile.Write(ref loaded, true);
+            }
+        }
+
+        /// <summary>
+        /// libquarry-PART: the file that QUARRY_PART_LIBRARY names, what lies beside libquarry, else what the system finds. A program need not have it, and may get it
+        /// later. Who calls a function of it is compiled after this.
+        /// </summary>
+        /// <exception cref="QuarryException"><see cref="Code.Unavailable"/>: there is none that can be loaded.</exception>
+        internal static void LoadBeside(string part, string subject) {
+            Load();
+            lock (Lock) {
+                if (Parts.Contains(part)) return;
+                string variable = "QUARRY_" + part.ToUpperInvariant() + "_LIBRARY", given = Environment.GetEnvironmentVariable(variable);
+                var files = new List<string>();
+                if (!string.IsNullOrEmpty(given)) files.Add(Path.GetFullPath(given));
+                else foreach (string name in Names("-" + part)) files.AddRange(Folder.Length == 0 || !File.Exists(Path.Combine(Folder, name)) ? new[] {name} : new[] {Path.Combine(Folder, name), name});
+                var tried = new List<string>();
+                foreach (string file in files) {
+                    if (SystemLibraries.Open(file, out IntPtr opened, out string why)) {
+                        SystemLibraries.Bind("quarry-" + part, opened, file);
+                        Parts.Add(part);
+                        return;
+                    }
+                    tried.Add(file + " (" + why + ")");
+                }
+                throw QuarryException.Missing(subject + ": found no libquarry-" + part + " that can be loaded: tried " + string.Join(", ", tried) + "; expected one beside libquarry",
+                    "ship " + Names("-" + part)[0] + " with the program, or set " + variable + " to its file");
             }
         }
 
@@ -72,11 +108,11 @@ namespace Quarry {
         }
 
         /// <summary>What the file is called; .NET Framework takes the first alone.</summary>
-        static string[] Names() {
+        static string[] Names(string part = "") {
             string major = Native.QR_ABI_MAJOR.ToString();
-            if (RuntimeInformation.IsOSPlatform(OSPlatform.Windows)) return new[] {"quarry.dll", "libquarry-" + major + ".dll"};
-            if (RuntimeInformation.IsOSPlatform(OSPlatform.OSX)) return new[] {"libquarry." + major + ".dylib", "libquarry.dylib"};
-            return new[] {"libquarry.so." + major, "libquarry.so"};
+            if (RuntimeInformation.IsOSPlatform(OSPlatform.Windows)) return new[] {"quarry" + part + ".dll", "libquarry" + part + "-" + major + ".dll"};
+            if (RuntimeInformation.IsOSPlatform(OSPlatform.OSX)) return new[] {"libquarry" + part + "." + major + ".dylib", "libquarry" + part + ".dylib"};
+            return new[] {"libquarry" + part + ".so." + major, "libquarry" + part + ".so"};
         }
 
         /// <summary>As NuGet names systems. A file for the other C library does not load, and the next one is tried.</summary>

@@ -34,6 +34,26 @@ namespace Quarry {
             return new QuarryException(Code.InvalidArgument, "", message, hint, new KeyValuePair<string, string>[0]);
         }
 
+        /// <summary>A library that a program need not have is not there.</summary>
+        internal static QuarryException Missing(string message, string hint) {
+            return new QuarryException(Code.Unavailable, "", message, hint, new KeyValuePair<string, string>[0]);
+        }
+
+        /// <summary>What an error of libquarry-tokenizer says, which is freed; null: it is none.</summary>
+        internal static unsafe QuarryException TakeOfTokenizer(IntPtr error) {
+            if (error == IntPtr.Zero) return null;
+            try {
+                return Made(NativeTokenizer.qr_tokenizer_error_code(error), NativeTokenizer.qr_tokenizer_error_id(error), NativeTokenizer.qr_tokenizer_error_message(error),
+                    NativeTokenizer.qr_tokenizer_error_hint(error), new KeyValuePair<string, string>[0]);
+            } finally {
+                NativeTokenizer.qr_tokenizer_error_destroy(error);
+            }
+        }
+
+        static unsafe QuarryException Made(int code, byte* id, byte* message, byte* hint, IReadOnlyList<KeyValuePair<string, string>> details) {
+            return new QuarryException(Enum.IsDefined(typeof(Code), code) ? (Code)code : Code.Unknown, Text.Of(id), Text.Of(message), HintTexts.InCSharp(Text.Of(hint)), details);
+        }
+
         /// <summary>What a status says, which is freed; null: it is none.</summary>
         internal static unsafe QuarryException Take(IntPtr status) {
             if (status == IntPtr.Zero) return null;
@@ -45,9 +65,7 @@ namespace Quarry {
                     Native.qr_status_detail(status, i, &key, &value);
                     details.Add(new KeyValuePair<string, string>(Text.Of(key), Text.Of(value)));
                 }
-                int code = Native.qr_status_code(status);
-                return new QuarryException(Enum.IsDefined(typeof(Code), code) ? (Code)code : Code.Unknown, Text.Of(Native.qr_status_id(status)), Text.Of(Native.qr_status_message(status)),
-                    HintTexts.InCSharp(Text.Of(Native.qr_status_hint(status))), details.AsReadOnly());
+                return Made(Native.qr_status_code(status), Native.qr_status_id(status), Native.qr_status_message(status), Native.qr_status_hint(status), details.AsReadOnly());
             } finally {
                 Native.qr_status_destroy(status);
             }

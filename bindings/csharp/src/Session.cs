@@ -172,6 +172,18 @@ namespace Quarry {
         }
 
         /// <summary>
+        /// Makes tokens of this session, which is a decoder with the option "state", on a clone of it: weights are shared, the state is the generator's own. One without
+        /// state is given all tokens in each run. <paramref name="options"/>: null: the most probable token, until the state is full.
+        /// </summary>
+        /// <exception cref="QuarryException"><see cref="Code.Unsupported"/> (QR-R0032: what is no decoder of it), <see cref="Code.InvalidArgument"/> (an option),
+        /// <see cref="Code.Unavailable"/> (the program has no libquarry-generate), <see cref="Code.ResourceExhausted"/></exception>
+        public Generator CreateGenerator(GeneratorOptions options = null, Signal signal = null, CancellationToken stop = default(CancellationToken)) {
+            LibraryLoader.LoadBeside("generate", "text generation");
+            using (Held held = Hold())
+            using (var call = new Call(runtime.Pointer, null, signal, null, stop)) return Generator.Created(held.Pointer, options ?? new GeneratorOptions(), call, runtime, data);
+        }
+
+        /// <summary>
         /// Reads an adapter (safetensors or ONNX) for this session, its clones, and others of the same weights (option "adapter.targets"). <paramref name="alpha"/>: lora_alpha; 0:
         /// as adapter_config.json beside the file, or its metadata, say. <paramref name="strength"/> scales it once more.
         /// </summary>

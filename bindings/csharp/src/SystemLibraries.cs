@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 using System;
+using System.Collections.Generic;
 using System.Reflection;
 using System.Runtime.InteropServices;
 
@@ -9,8 +10,8 @@ namespace Quarry {
         // .NET Core 3 and newer; null elsewhere.
         static readonly Type NativeLibrary = typeof(object).Assembly.GetType("System.Runtime.InteropServices.NativeLibrary");
         static readonly bool Mono = Type.GetType("Mono.Runtime") != null;
-        static string boundName;
-        static IntPtr boundLibrary;
+        // Replaced, never changed: a runtime asks on any thread.
+        static Dictionary<string, IntPtr> bound;
 
         const int Now = 2;  // RTLD_NOW: what is missing is said here, and by its name
         const uint BesideItself = 8;  // LOAD_WITH_ALTERED_SEARCH_PATH: what it needs lies in its own folder
@@ -73,11 +74,12 @@ namespace Quarry {
             }
         }
 
-        /// <summary>From here on DllImport(name) is this library, which was opened as `file`.</summary>
+        /// <summary>From here on DllImport(name) is this library, which was opened as `file`. One thread at a time.</summary>
         internal static void Bind(string name, IntPtr library, string file) {
-            boundName = name;
-            boundLibrary = library;
+            bool isFirst = bound == null;
+            bound = new Dictionary<string, IntPtr>(bound ?? new Dictionary<string, IntPtr>()) {[name] = library};
             if (NativeLibrary != null) {
+                if (!isFirst) return;  // an assembly has one resolver
                 MethodInfo set = NativeLibrary.GetMethod("SetDllImportResolver");
                 MethodInfo resolve = typeof(SystemLibraries).GetMethod("Resolve", BindingFlags.Static | BindingFlags.NonPublic);
                 set.Invoke(null, new object[] {typeof(SystemLibraries).Assembly, Delegate.CreateDelegate(set.GetParameters()[1].ParameterType, resolve)});
@@ -87,7 +89,7 @@ namespace Quarry {
         }
 
         static IntPtr Resolve(string name, Assembly of, DllImportSearchPath? paths) {
-            return name == boundName ? boundLibrary : IntPtr.Zero;
+            return bound.TryGetValue(name, out IntPtr library) ? library : IntPtr.Zero;
         }
 
         static byte[] Terminated(string text) {

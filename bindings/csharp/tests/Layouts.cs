@@ -28,6 +28,11 @@ namespace Quarry {
             new object[] {typeof(qr_submit_options), 48, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24, "self", 32, "done", 40},
             new object[] {typeof(qr_state_info), 128, "struct_size", 0, "axis", 4, "input", 8, "output", 24, "dtype", 40, "rank", 44, "dims", 48, "capacity", 112, "bytes", 120},
             new object[] {typeof(qr_adapter_options), 16, "struct_size", 0, "reserved", 4, "alpha", 8, "strength", 12},
+            new object[] {typeof(qr_sampler_options), 40, "struct_size", 0, "top_k", 4, "temperature", 8, "top_p", 12, "min_p", 16, "repetition_penalty", 20, "repetition_window", 24, "seed", 32},
+            new object[] {typeof(qr_generator_options), 64, "struct_size", 0, "reserved", 4, "sampler", 8, "stop_tokens", 16, "stop_token_count", 24, "max_new_tokens", 32, "prompt_chunk", 40, "names", 48},
+            new object[] {typeof(qr_token_sink), 24, "struct_size", 0, "reserved", 4, "self", 8, "token", 16},
+            new object[] {typeof(qr_sequence_info), 56, "struct_size", 0, "reserved", 4, "tokens", 8, "count", 16, "run", 24, "reused", 32, "capacity", 40, "vocabulary", 48},
+            new object[] {typeof(qr_text_stream_options), 24, "struct_size", 0, "flags", 4, "stops", 8, "stop_count", 16},
         };
     }
 }

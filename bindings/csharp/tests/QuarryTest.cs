@@ -19,7 +19,7 @@ namespace Quarry.Tests {
             Directory.CreateDirectory(Scratch);
             Console.WriteLine("libquarry " + QuarryRuntime.Version);  // loads it: Mono looks for functions when it compiles a test that calls them
             int passed = 0, failed = 0;
-            foreach (Type type in new[] {typeof(RunTests), typeof(ModelTests), typeof(StopTests), typeof(QueueTests), typeof(LifeTests), typeof(StateTests), typeof(TensorTests)})
+            foreach (Type type in new[] {typeof(RunTests), typeof(ModelTests), typeof(StopTests), typeof(QueueTests), typeof(LifeTests), typeof(StateTests), typeof(GeneratorTests), typeof(TensorTests)})
                 foreach (MethodInfo test in type.GetMethods(BindingFlags.Static | BindingFlags.NonPublic)) {
                     if (!test.Name.StartsWith("Test", StringComparison.Ordinal) || arguments.Length > 2 && Array.IndexOf(arguments, test.Name, 2) < 0) continue;
                     try {

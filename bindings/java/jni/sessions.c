@@ -35,9 +35,7 @@ NATIVE(jlongArray, sessionPlan)(JNIEnv *env, jclass of, jlong model, jlong optio
     return NULL;
   const jlong numbers[6] = {(jlong)plan.weights_bytes, (jlong)plan.arena_bytes,      (jlong)plan.io_bytes,
                             (jlong)plan.device_bytes,  (jlong)plan.scratchpad_bytes, (jlong)plan.spill_fill_bytes};
-  jlongArray made = (*env)->NewLongArray(env, 6);
-  if (made) (*env)->SetLongArrayRegion(env, made, 0, 6, numbers);
-  return made;
+  return longs_of(env, numbers, 6);
 }
 
 /* Tensors of a run, and of a submitted one what keeps their memory. */
@@ -106,10 +104,7 @@ static jobjectArray rows_of(JNIEnv *env, const run *of, jobjectArray room) {
     jlong numbers[3 + QR_MAX_RANK] = {tensor->dtype, (jlong)tensor->size_bytes,
                                       (tensor->flags & QR_TENSOR_OF_SESSION) != 0};
     for (uint32_t d = 0; d < tensor->rank; ++d) numbers[3 + d] = tensor->dims[d];
-    jlongArray row = (*env)->NewLongArray(env, (jsize)(3 + tensor->rank));
-    if (!row) return NULL;
-    (*env)->SetLongArrayRegion(env, row, 0, (jsize)(3 + tensor->rank), numbers);
-    put(env, rows, (jsize)i, row);
+    if (!put(env, rows, (jsize)i, longs_of(env, numbers, 3 + tensor->rank))) return NULL;
     if (numbers[2] && tensor->size_bytes > 0) {
       jobject view = (*env)->NewDirectByteBuffer(env, tensor->data, (jlong)tensor->size_bytes);
       if (!put(env, room, (jsize)i, view)) return NULL;

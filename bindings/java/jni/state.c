@@ -111,9 +111,7 @@ NATIVE(jlongArray, stateRead)(JNIEnv *env, jclass of, jlong state, jint index, j
   if (throws(env, qr_state_read((const qr_state *)(intptr_t)state, (uint64_t)index, &tensor))) return NULL;
   jlong numbers[2 + QR_MAX_RANK] = {tensor.dtype, (jlong)tensor.size_bytes};
   for (uint32_t d = 0; d < tensor.rank; ++d) numbers[2 + d] = tensor.dims[d];
-  jlongArray row = (*env)->NewLongArray(env, (jsize)(2 + tensor.rank));
-  if (row) (*env)->SetLongArrayRegion(env, row, 0, (jsize)(2 + tensor.rank), numbers);
-  return row;
+  return longs_of(env, numbers, 2 + tensor.rank);
 }
 NATIVE(void, stateWrite)
 (JNIEnv *env, jclass of, jlong state, jint index, jobject data, jint type, jlongArray shape) {

@@ -51,6 +51,16 @@ void release(JNIEnv *env, text *of) {
   if (of->data) (*env)->ReleaseByteArrayElements(env, of->array, of->data, JNI_ABORT);
 }
 
+void throw_words(JNIEnv *env, qr_code code, const char *id, const char *message, const char *hint,
+                 jobjectArray details) {
+  jbyteArray words[3] = {word_of(env, id), word_of(env, message), word_of(env, hint)};
+  if (!details) details = (*env)->NewObjectArray(env, 0, g_bytes, NULL);
+  if (!details || !words[0] || !words[1] || !words[2]) return;
+  jobject made =
+      (*env)->CallStaticObjectMethod(env, g_exception, g_make, (jint)code, words[0], words[1], words[2], details);
+  if (!(*env)->ExceptionCheck(env) && made) (*env)->Throw(env, (jthrowable)made);
+}
+
 int throws(JNIEnv *env, qr_status *status) {
   if (!status) return 0;
   if (!(*env)->ExceptionCheck(env)) {
@@ -65,13 +75,9 @@ int throws(JNIEnv *env, qr_status *status) {
         (*env)->DeleteLocalRef(env, word);
       }
     }
-    jbyteArray id = word_of(env, qr_status_id(status)), message = word_of(env, qr_status_message(status)),
-               hint = word_of(env, qr_status_hint(status));
-    if (details && id && message && hint) {
-      jobject made = (*env)->CallStaticObjectMethod(env, g_exception, g_make, (jint)qr_status_code(status), id, message,
-                                                    hint, details);
-      if (!(*env)->ExceptionCheck(env) && made) (*env)->Throw(env, (jthrowable)made);
-    }
+    if (details)
+      throw_words(env, qr_status_code(status), qr_status_id(status), qr_status_message(status), qr_status_hint(status),
+                  details);
   }
   qr_status_destroy(status);
   return 1;
@@ -161,6 +167,26 @@ void write_log(void *self, qr_log_level level, uint32_t flags, qr_string topic, 
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
+jlongArray longs_of(JNIEnv *env, const jlong *numbers, uint64_t count) {
+  if (count > INT32_MAX) {
+    throw_no_memory(env);
+    return NULL;
+  }
+  jlongArray made = (*env)->NewLongArray(env, (jsize)count);
+  if (made && count) (*env)->SetLongArrayRegion(env, made, 0, (jsize)count, numbers);
+  return made;
+}
+
+int take_longs(JNIEnv *env, jlongArray array, longs *out) {
+  out->array = array;
+  out->count = (uint64_t)(*env)->GetArrayLength(env, array);
+  out->data = (*env)->GetLongArrayElements(env, array, NULL);
+  return out->data != NULL;
+}
+void release_longs(JNIEnv *env, longs *of) {
+  if (of->data) (*env)->ReleaseLongArrayElements(env, of->array, of->data, JNI_ABORT);
+}
+
 jobjectArray row_of(JNIEnv *env, jsize texts, const qr_string *text, jsize count, const jlong *numbers, jsize more) {
   jobjectArray row = (*env)->NewObjectArray(env, texts + 1 + more, g_object, NULL);
   for (jsize i = 0; row && i < texts; ++i) {
@@ -168,13 +194,7 @@ jobjectArray row_of(JNIEnv *env, jsize texts, const qr_string *text, jsize count
     (*env)->SetObjectArrayElement(env, row, i, bytes);
     (*env)->DeleteLocalRef(env, bytes);
   }
-  jlongArray longs = (*env)->NewLongArray(env, count);
-  if (row && longs) {
-    (*env)->SetLongArrayRegion(env, longs, 0, count, numbers);
-    (*env)->SetObjectArrayElement(env, row, texts, longs);
-    (*env)->DeleteLocalRef(env, longs);
-  }
-  return row;
+  return row && put(env, row, texts, longs_of(env, numbers, (uint64_t)count)) ? row : NULL;
 }
 
 int put(JNIEnv *env, jobjectArray row, jsize at, jobject value) {

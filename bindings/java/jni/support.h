@@ -9,6 +9,8 @@
 #include <quarry/quarry.h>
 
 #define NATIVE(type, name) JNIEXPORT type JNICALL Java_quarry_Native_##name
+/* Of the parts that an app may lack, in libraries of their own with this file in each: quarry.PartNative. */
+#define NATIVE_OF(part, type, name) JNIEXPORT type JNICALL Java_quarry_##part##Native_##name
 
 extern jclass g_bytes, g_longs, g_object;
 
@@ -25,6 +27,9 @@ typedef struct text {
 int take(JNIEnv *env, jbyteArray array, text *out);
 void release(JNIEnv *env, text *of);
 
+/* Throws a QuarryException of these words; details may be NULL: there are none. */
+void throw_words(JNIEnv *env, qr_code code, const char *id, const char *message, const char *hint,
+                 jobjectArray details);
 /* Throws what a status says, and frees it. False: it was none. */
 int throws(JNIEnv *env, qr_status *status);
 void throw_no_memory(JNIEnv *env);
@@ -42,6 +47,16 @@ int failed(JNIEnv *env, watch *of, qr_status *status);
 /* Of a qr_log_sink: `self` is a LogSink. */
 void write_log(void *self, qr_log_level level, uint32_t flags, qr_string topic, qr_string message);
 
+/* Numbers as an array of Java's. */
+jlongArray longs_of(JNIEnv *env, const jlong *numbers, uint64_t count);
+/* Whole numbers of Java's as C has them, until release_longs(). */
+typedef struct longs {
+  jlongArray array;
+  jlong *data;
+  uint64_t count;
+} longs;
+int take_longs(JNIEnv *env, jlongArray array, longs *out);
+void release_longs(JNIEnv *env, longs *of);
 /* A row of texts and numbers, with room for more. */
 jobjectArray row_of(JNIEnv *env, jsize texts, const qr_string *text, jsize count, const jlong *numbers, jsize more);
 /* The value's reference is given up. False: there is none. */

@@ -22,21 +22,26 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 
-/** Tests of the package, in it: java quarry.QuarryTest DIGITS_FOLDER SHARED_FOLDER. Each method test...() is one; no framework is needed to run them. */
+/**
+ * Tests of the package, in it: java quarry.QuarryTest DIGITS_FOLDER SHARED_FOLDER [NAME...]. Each method test...() of this class and of GeneratorTest is one; no framework is
+ * needed to run them.
+ */
 public final class QuarryTest {
-    private static Path digits, shared, scratch;
+    static Path digits, shared, scratch;
 
     public static void main(String[] arguments) throws Exception {
         digits = Paths.get(arguments[0]);
         shared = Paths.get(arguments[1]);
         scratch = Files.createTempDirectory("quarry-java-test");
         int passed = 0, failed = 0;
+        List<String> wanted = Arrays.asList(arguments).subList(2, arguments.length);
         TreeMap<String, Method> tests = new TreeMap<>();
-        for (Method method : QuarryTest.class.getDeclaredMethods())
-            if (method.getName().startsWith("test")) tests.put(method.getName(), method);
+        for (Class<?> of : new Class<?>[] {QuarryTest.class, GeneratorTest.class})
+            for (Method method : of.getDeclaredMethods())
+                if (method.getName().startsWith("test") && (wanted.isEmpty() || wanted.contains(method.getName()))) tests.put(method.getName(), method);
         for (Method test : tests.values()) {
             try {
-                test.invoke(new QuarryTest());
+                test.invoke(test.getDeclaringClass().getDeclaredConstructor().newInstance());
                 ++passed;
             } catch (InvocationTargetException thrown) {
                 ++failed;
@@ -48,19 +53,19 @@ public final class QuarryTest {
         System.exit(failed == 0 ? 0 : 1);
     }
 
-    private static void check(boolean is, String what) {
+    static void check(boolean is, String what) {
         if (!is) throw new AssertionError(what);
     }
 
-    private static void same(Object found, Object expected) {
+    static void same(Object found, Object expected) {
         if (!expected.equals(found)) throw new AssertionError("found " + found + ", expected " + expected);
     }
 
-    private interface Body {
+    interface Body {
         void run() throws Exception;
     }
 
-    private static QuarryException fails(Code code, Body body) throws Exception {
+    static QuarryException fails(Code code, Body body) throws Exception {
         try {
             body.run();
         } catch (QuarryException error) {

@@ -103,7 +103,18 @@ def installed_tree(config, work):
         installed = [file for target in json.loads(run(meson, "introspect", "--targets", build)) if target["installed"] for file in target["filename"]]
         run("ninja", "-C", build, *(os.path.relpath(file, build) for file in installed))
         run(meson, "install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", tree)
+    if not target:
+        # For this machine: texts as tokens, where there is a cargo. It exits with 77 where there is none.
+        done = subprocess.run([sys.executable, os.path.join(root, "bindings", "tokenizer", "build.py"), "--tree", tree, "--work", os.path.join(work, "cargo")], capture_output=True, text=True)
+        print((done.stdout.strip().splitlines() or ["?"])[-1] if done.returncode == 0 else f"without libquarry-tokenizer: {(done.stdout.strip().splitlines() or ['?'])[-1]}")
+        if done.returncode not in (0, 77):
+            sys.exit(f"bindings/tokenizer/build.py\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return tree
+
+
+def texts_of_others(tree):
+    """Licences of what is compiled into a library of the tree, by the name that they have in what ships it (bindings/tokenizer/build.py)."""
+    return {os.path.basename(path): path for path in sorted(glob.glob(f"{tree}/**/share/licenses/quarry/*.txt", recursive=True))}
 
 
 def find(tree, pattern):
@@ -175,8 +186,8 @@ def linked(path, name):
     return os.path.realpath(match[1])
 
 
-def write_wheel(folder, files, tag, executable=()):
-    """files: name in the wheel -> bytes or a path."""
+def write_wheel(folder, files, tag, executable=(), texts=None):
+    """files: name in the wheel -> bytes or a path; texts: licences beside Quarry's own."""
     name = f"{distribution()}-{version()}-py3-none-{tag}.whl"
     info = f"{distribution()}-{version()}.dist-info"
     files = dict(files)
@@ -185,6 +196,7 @@ def write_wheel(folder, files, tag, executable=()):
     files[f"{info}/entry_points.txt"] = b"[console_scripts]\nquarry = quarry.__main__:main\n"
     for notice in ("LICENSE", "NOTICE"):
         files[f"{info}/licenses/{notice}"] = os.path.join(root, notice)
+    files.update({f"{info}/licenses/{name}": path for name, path in (texts or {}).items()})
     rows = []
     with zipfile.ZipFile(os.path.join(folder, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for place in sorted(files):
@@ -203,7 +215,8 @@ def write_wheel(folder, files, tag, executable=()):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as work:
         native = os.path.join(work, "native")
-        places = collect(installed_tree(config_settings, work), native)
+        tree = installed_tree(config_settings, work)
+        places = collect(tree, native)
         files, executable = {}, set()
         source = os.path.join(here, "src", "quarry")
         for name in sorted(os.listdir(source)):
@@ -214,7 +227,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             files[place] = path
             if not place.endswith((".so", ".dll")) and ".so." not in place:
                 executable.add(place)
-        return write_wheel(wheel_directory, files, platform(places), executable)
+        return write_wheel(wheel_directory, files, platform(places), executable, texts_of_others(tree))
 
 
 def write_metadata(folder, *more):

@@ -74,14 +74,16 @@ public class QuarryException extends RuntimeException {
     private static final Map<String, String> NAMES = new HashMap<>();
 
     static {
-        String[] names = {"qr_session_create", "Model.session", "qr_session_run", "Session.run", "qr_session_submit", "Session.submit", "qr_session_clone", "Session.copy",
+        String[] names = {"qr_generator_options.names", "Generator.Options.names", "qr_generator_options", "Generator.Options", "qr_generator_prompt", "Generator.prompt",
+            "qr_generator_rewind", "Generator.rewind", "qr_state_rewind", "State.rewind", "qr_state_reset", "State.reset", "qr_state_fork", "State.fork", "qr_state_write", "State.write",
+            "qr_session_create", "Model.session", "qr_session_run", "Session.run", "qr_session_submit", "Session.submit", "qr_session_clone", "Session.copy",
             "qr_session_recover", "Session.recover", "qr_session_abort", "the future's cancel", "qr_model_check", "Model.check", "qr_signal_reset", "Signal.reset"};
         for (int i = 0; i < names.length; i += 2) NAMES.put(names[i], names[i + 1]);
     }
 
     // Hints call things by the names of C.
     private static String inJava(String hint) {
-        Matcher matcher = Pattern.compile("qr_\\w+").matcher(hint);
+        Matcher matcher = Pattern.compile("qr_generator_options\\.names|qr_\\w+").matcher(hint);
         StringBuffer text = new StringBuffer();
         while (matcher.find()) {
             String name = NAMES.get(matcher.group());

@@ -303,6 +303,25 @@ public final class Session extends NativeObject {
         }
     }
 
+    /**
+     * Makes tokens of this session, which is a decoder with the option "state", on a copy of it: weights are shared, the state is the generator's own. One without state is
+     * given all tokens in each run. {@code options} and {@code signal} may be null. {@link Code#UNSUPPORTED} (QR-R0032) says what is no decoder of it; {@link Code#UNAVAILABLE}
+     * that the app has no libquarry-generate.
+     */
+    public Generator generator(Generator.Options options, Signal signal) {
+        NativeLibrary.beside("generate", "text generation");
+        long handle = enter();
+        try {
+            return new Generator(handle, options == null ? new Generator.Options() : options, signal, model.data);
+        } finally {
+            exit();
+        }
+    }
+
+    public Generator generator(Generator.Options options) {
+        return generator(options, null);
+    }
+
     /** Has runs go on from another state, of this session or of a copy of it. */
     public void setState(State state) {
         long handle = enter();

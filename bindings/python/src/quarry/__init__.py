@@ -26,6 +26,7 @@ from .runtime import Backend, Device, OptionInfo, Profile, Runtime, Signal, abi_
 from .session import Bucket, MemoryPlan, Run, Session, plan
 from .state import State, StateTensor
 from .targets import Writer
+from .tokenizer import TextStream, Tokenizer
 
 __version__ = version()
 
@@ -33,7 +34,7 @@ __all__ = [
     "Adapter", "Backend", "Bench", "Bucket", "Busy", "Cancelled", "Check", "CheckedNode", "Code", "Compatibility", "Corrupt", "DType", "DeadlineExceeded", "Device",
     "DeviceLost", "EndReason", "Error", "Event", "FailedPrecondition", "Generator", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model",
     "NodePath", "NodeTime", "NodeTimes", "NotFound", "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "Reader",
-    "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "State", "StateTensor", "TensorInfo", "Unavailable", "Unsupported", "Writer", "abi_version",
+    "ResourceExhausted", "Run", "Runtime", "Session", "SessionReport", "Signal", "State", "StateTensor", "TensorInfo", "TextStream", "Tokenizer", "Unavailable", "Unsupported", "Writer", "abi_version",
     "bench", "check", "compile", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
 ]
 

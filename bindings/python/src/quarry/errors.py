@@ -247,29 +247,34 @@ def whole_number(what: str, value: Any, least: int = 0, most: int = (1 << 64) - 
     return found
 
 
+def _made(code: int, id: str, message: str, hint: str, details: Tuple[Tuple[str, str], ...]) -> Error:
+    kind = _BY_ID.get(id, Error)
+    if id == "QR-F0003" and os.strerror(errno.ENOENT) in message:
+        kind = FolderNotFound
+    if not issubclass(kind, _CLASSES.get(code, Error)):  # of an id that says a code no more that this package knew
+        kind = Error
+    return (_CLASSES.get(code, Error) if kind is Error else kind)(Code(code) if code in _CLASSES else code, id, message, in_python(hint), details)
+
+
 def error_of(status: Any) -> Error:
     """The exception of a status, which is freed."""
-    code: int = lib.qr_status_code(status)
     details: List[Tuple[str, str]] = []
     key, value = ffi.new("const char **"), ffi.new("const char **")
     for index in range(lib.qr_status_detail_count(status)):
         lib.qr_status_detail(status, index, key, value)
         details.append((text_of(key[0]), text_of(value[0])))
-    id = text_of(lib.qr_status_id(status))
-    message, kind = text_of(lib.qr_status_message(status)), _BY_ID.get(id, Error)
-    if id == "QR-F0003" and os.strerror(errno.ENOENT) in message:
-        kind = FolderNotFound
-    if not issubclass(kind, _CLASSES.get(code, Error)):  # of an id that says a code no more that this package knew
-        kind = Error
-    made = (_CLASSES.get(code, Error) if kind is Error else kind)(
-        Code(code) if code in _CLASSES else code,
-        id,
-        message,
-        in_python(text_of(lib.qr_status_hint(status))),
-        tuple(details),
-    )
+    made = _made(lib.qr_status_code(status), text_of(lib.qr_status_id(status)), text_of(lib.qr_status_message(status)), text_of(lib.qr_status_hint(status)), tuple(details))
     lib.qr_status_destroy(status)
     return made
+
+
+def check_tokenizer(of: Any, error: Any) -> None:
+    """Raises what an error of libquarry-tokenizer says, which is freed. `of`: the library."""
+    if not error:
+        return
+    made = _made(of.qr_tokenizer_error_code(error), text_of(of.qr_tokenizer_error_id(error)), text_of(of.qr_tokenizer_error_message(error)), text_of(of.qr_tokenizer_error_hint(error)), ())
+    of.qr_tokenizer_error_destroy(error)
+    raise made
 
 
 def check(status: Any) -> None:

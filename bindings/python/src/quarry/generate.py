@@ -21,6 +21,7 @@ from .model import CallOptions
 from .runtime import Handle, Signal
 from .session import Session
 from .state import State
+from .tokenizer import TextStream, Tokenizer
 
 
 class EndReason(enum.IntEnum):
@@ -33,6 +34,8 @@ class EndReason(enum.IntEnum):
     CALLBACK = 4
     ABORTED = 5
     DEADLINE = 6
+    STOP_TEXT = -1
+    """Of Generator.texts: a stop text is complete; its tokens are the last of the sequence."""
 
 
 def _tokens(tokens: Sequence[int]) -> Any:
@@ -96,6 +99,20 @@ class Generator(Handle):
             count += 1
             yield token
         self.end = EndReason.LENGTH
+
+    def texts(self, tokenizer: Tokenizer, *, stops: Sequence[str] = ()) -> Iterator[str]:
+        """The same as text, piece by piece, as far as it is certain: without special tokens, until one of `stops` too; `end` has the reason."""
+        with TextStream(tokenizer, stops=stops) as stream:
+            for token in self:
+                piece = stream.push(token)
+                if piece:
+                    yield piece
+                if stream.stopped:
+                    self.end = EndReason.STOP_TEXT
+                    return
+            rest = stream.finish()
+            if rest:
+                yield rest
 
     def logits(self, *, signal: Optional[Signal] = None) -> "np.ndarray[Any, np.dtype[np.float32]]":
         """Those of the next token, for a choice of your own: accept() goes on with it."""

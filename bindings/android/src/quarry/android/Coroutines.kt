@@ -10,6 +10,7 @@ import kotlin.coroutines.resumeWithException
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.suspendCancellableCoroutine
 import kotlinx.coroutines.withContext
+import quarry.Generator
 import quarry.Model
 import quarry.QuarryRuntime
 import quarry.Session
@@ -35,7 +36,14 @@ suspend fun QuarryRuntime.openAssetAsync(assets: AssetManager, name: String, opt
 /** Makes a session, which may compile for long, away from the calling thread; cancelling the coroutine stops it. */
 suspend fun Model.sessionAsync(options: Map<String, String> = emptyMap()): Session = stoppable { signal -> session(options, signal, null) }
 
-private suspend fun <T : AutoCloseable> stoppable(work: (Signal) -> T): T {
+/** Makes a generator of the session's, away from the calling thread; cancelling the coroutine stops it. */
+suspend fun Session.generatorAsync(options: Generator.Options = Generator.Options()): Generator = stoppable { signal -> generator(options, signal) }
+
+/** Makes the sequence these tokens, away from the calling thread; cancelling the coroutine stops it, and the same call goes on from there. */
+suspend fun Generator.promptAsync(tokens: LongArray) = stoppable { signal -> prompt(tokens, signal) }
+
+/** Work away from the calling thread, with a signal that the coroutine's cancellation aborts. */
+internal suspend fun <T> stoppable(work: (Signal) -> T): T {
     val signal = Signal()
     var made: T? = null
     try {
@@ -52,7 +60,7 @@ private suspend fun <T : AutoCloseable> stoppable(work: (Signal) -> T): T {
             }
         }
     } catch (error: Throwable) {
-        made?.close()  // it came after the coroutine was cancelled
+        (made as? AutoCloseable)?.close()  // it came after the coroutine was cancelled
         throw error
     } finally {
         signal.close()
