@@ -37,9 +37,14 @@ class Classifier(private val model: Model, choices: List<Map<String, String>>) :
     }
 
     /** Of the camera's picture where it lies, locked as long as its pixels are read. */
-    fun classify(picture: HardwareBuffer): Pair<Int, Float> = HardwareBuffers.forReading(session, picture).use { memory ->
-        val planes = (0 until memory.planes()).map { Plane(memory.plane(it), memory.rowBytes(it), memory.pixelBytes(it)) }
-        classify(Yuv(memory.width(), memory.height(), planes[0], planes[1], planes[2]))
+    fun classify(picture: HardwareBuffer): Pair<Int, Float> {
+        val memory = HardwareBuffers.forReading(session, picture)
+        try {
+            val planes = (0 until memory.planes()).map { Plane(memory.plane(it), memory.rowBytes(it), memory.pixelBytes(it)) }
+            return classify(Yuv(memory.width(), memory.height(), planes[0], planes[1], planes[2]))
+        } finally {
+            memory.close()
+        }
     }
 
     /** Number and score of the best class. */
