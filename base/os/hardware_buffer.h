@@ -35,36 +35,41 @@ struct BufferPlanes {
   } planes[4];
 };
 
+// Android's functions.
+struct HardwareBufferCalls {
+  void (*acquire)(void *buffer);
+  void (*release)(void *buffer);
+  void (*describe)(const void *buffer, BufferDescription *out);
+  int (*lock)(void *buffer, std::uint64_t usage, std::int32_t fence, const void *part, void **out_data);
+  int (*lock_planes)(void *buffer, std::uint64_t usage, std::int32_t fence, const void *part, BufferPlanes *out);
+  int (*unlock)(void *buffer, std::int32_t *out_fence);
+
+  // False: the system's library is not there, or is too old; library_error() says why.
+  bool find() noexcept;
+};
+
 // A buffer that is held, and locked for the processor, as long as the object lives.
 class HardwareBuffer {
  public:
   HardwareBuffer() noexcept = default;
   // Without a fence it is unlocked when what the processor wrote is there for all others.
   ~HardwareBuffer() {
-    if (is_locked_) functions_.unlock(buffer_, nullptr);
-    if (buffer_) functions_.release(buffer_);
+    if (unlock_) unlock_(buffer_, nullptr);
+    if (release_) release_(buffer_);
   }
   HardwareBuffer(const HardwareBuffer &) = delete;
   HardwareBuffer &operator=(const HardwareBuffer &) = delete;
 
-  // Holds `buffer`, an AHardwareBuffer *. False: the system's library is not there, library_error() says why.
-  bool take(void *buffer, BufferDescription &out) noexcept;
-  // Waits for `fence`, which the system closes (-1: for none), and locks the buffer, which was taken; of a blob there
-  // is one plane of one row. 0, or an errno.
-  int lock(const BufferDescription &described, std::uint64_t usage, int fence, BufferPlanes &out) noexcept;
+  void hold(const HardwareBufferCalls &calls, void *buffer) noexcept;
+  // Waits for `fence`, which the system closes (-1: for none), and locks the buffer, which is held; of a blob there is
+  // one plane of one row. 0, or an errno.
+  int lock(const HardwareBufferCalls &calls, const BufferDescription &described, std::uint64_t usage, int fence,
+           BufferPlanes &out) noexcept;
 
  private:
-  struct Functions {
-    void (*acquire)(void *buffer);
-    void (*release)(void *buffer);
-    void (*describe)(const void *buffer, BufferDescription *out);
-    int (*lock)(void *buffer, std::uint64_t usage, std::int32_t fence, const void *part, void **out_data);
-    int (*lock_planes)(void *buffer, std::uint64_t usage, std::int32_t fence, const void *part, BufferPlanes *out);
-    int (*unlock)(void *buffer, std::int32_t *out_fence);
-  };
-  Functions functions_{};
   void *buffer_ = nullptr;
-  bool is_locked_ = false;
+  void (*release_)(void *buffer) = nullptr;                         // null: nothing is held
+  int (*unlock_)(void *buffer, std::int32_t *out_fence) = nullptr;  // null: it is not locked
 };
 
 }  // namespace quarry::os

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is a buffer of Android's. Elsewhere it is refused, but in the build of this file for tests.
+// Memory that is a buffer of Android's. Elsewhere nobody calls it, but tests (tests/support/native_window).
 #include <algorithm>
 #include <cerrno>
 
@@ -45,18 +45,19 @@ std::uint64_t lay_out(const os::BufferDescription &described, const os::BufferPl
 
 Result<Ref<Memory>> Memory::import_hardware_buffer(Runtime &runtime, Device device, void *buffer, int fence,
                                                    const qr_memory_options &how, qr_buffer_layout &out_layout) {
-  constexpr const char *kWayOut = "map the memory and give it to qr_memory_register";
-  if constexpr (!os::kHasHardwareBuffers)
-    return Status::hinted(ErrorId::memory_unsupported, kWayOut, "%s: found another system, expected Android", kCall);
   QR_RETURN_IF_ERROR(device->check(kCall));
   auto memory = Ref<Memory>::make(runtime, std::move(device), 0);
   OpenFd waited = fence < 0 ? OpenFd() : os::duplicate(fence);
   if (fence >= 0 && waited.get() < 0)
     return Status::errorf(ErrorId::bad_argument, "%s: fence %d: %s", kCall, fence, os_error_text(errno));
+  os::HardwareBufferCalls android;
+  if (!android.find())
+    return Status::errorf(ErrorId::memory_unsupported,
+                          "%s: found no hardware buffers, expected Android's of API 29: %s", kCall,
+                          os::library_error());
+  memory->buffer_.hold(android, buffer);
   os::BufferDescription described;
-  if (!memory->buffer_.take(buffer, described))
-    return Status::hinted(ErrorId::memory_unsupported, kWayOut, "%s: found no buffers of Android's: %s", kCall,
-                          os::library_error().c_str());
+  android.describe(buffer, &described);
   const std::uint32_t access = memory->request(how).device_access;
   const std::uint64_t reads = access & QR_ACCESS_READ ? os::kProcessorReads : 0,
                       writes = access & QR_ACCESS_WRITE ? os::kProcessorWrites : 0;
@@ -67,7 +68,8 @@ Result<Ref<Memory>> Memory::import_hardware_buffer(Runtime &runtime, Device devi
                           "%s: found %u layers and usage 0x%llx, expected 1 and some of each of 0x%llx and 0x%llx",
                           kCall, described.layers, described.usage, reads, writes);
   os::BufferPlanes locked{};
-  const int refused = memory->buffer_.lock(described, described.usage & (reads | writes), waited.release(), locked);
+  const int refused =
+      memory->buffer_.lock(android, described, described.usage & (reads | writes), waited.release(), locked);
   char *begin = nullptr;
   if (!refused) memory->size_ = lay_out(described, locked, out_layout, &begin);
   if (memory->size_ == 0)

@@ -153,7 +153,6 @@ static void null_in_memory_signal_profile(fixture *f, results *o) {
   NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL, NULL));
   NULLED("session and options->runtime are", qr_memory_import_fd(NULL, 0, 0, 1, NULL, &o->memory));
   NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL, NULL));
-  NULLED("session and options->runtime are", qr_memory_import_hardware_buffer(NULL, f, -1, NULL, NULL, &o->memory));
   NULLED("buffer", qr_memory_import_hardware_buffer(f->session, NULL, -1, NULL, NULL, &o->memory));
   NULLED("out_memory", qr_memory_import_hardware_buffer(f->session, f, -1, NULL, NULL, NULL));
   NULLED("session and options->runtime are", qr_memory_register(NULL, f->input, 1, NULL, &o->memory));

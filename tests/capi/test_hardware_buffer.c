@@ -293,6 +293,8 @@ static void test_refusals(void **state) {
   void *several = NULL;
   assert_int_equal(allocate_window(&layers, &several), 0);
   FAILS("QR-R0010", "2 layers", qr_memory_import_hardware_buffer(f.session, several, -1, NULL, NULL, &memory));
+  FAILS("QR-C0002", "session and options->runtime",
+        qr_memory_import_hardware_buffer(NULL, read_only, -1, NULL, NULL, &memory));
   /* Locks that fail, and locks that give nothing that can be used; the layout stays as it was. */
   void *const picture = window(WINDOW_YUV, 64, 64, WINDOW_READS | WINDOW_WRITES);
   layout.width = 77;
