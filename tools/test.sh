@@ -240,7 +240,7 @@ bindings_steps() {
     binding "bindings: Go" python3 bindings/go/check.py "$prefix" ${all:+--all}
     binding "tokenizers, and chat with texts" python3 tests/integration/check_tokenizer.py "$build" "$build/tokenizer"
     binding "bindings: Java" python3 bindings/java/check.py "$prefix" "$build/java" ${all:+--all}
-    binding "bindings: Kotlin, of the package for Android" python3 bindings/android/check.py "$prefix" "$build/kotlin"
+    binding "bindings: Kotlin, of the package for Android" python3 bindings/android/check.py "$prefix" "$build/kotlin" "$build/tests/support/native_window"
     binding "bindings: C#" python3 bindings/csharp/check.py "$prefix" "$build/csharp"
     [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
     step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}

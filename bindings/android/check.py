@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what quarry.android has on a desktop's JVM, against an installed tree: models in a package, and, for Kotlin, the suspending functions, and the example's pixels.
+"""Tests what quarry.android has on a desktop's JVM, against an installed tree: models in a package, hardware buffers, and, for Kotlin, the suspending functions, and the example's pixels.
 
-check.py PREFIX FOLDER      PREFIX: of `meson install --destdir`; FOLDER: for what is built
+check.py PREFIX FOLDER [NATIVE_WINDOW]      PREFIX: of `meson install --destdir`; FOLDER: for what is built; NATIVE_WINDOW: tests/support/native_window of the build
 Exit status 77: no JDK or no Kotlin is installed (Debian: kotlin, libkotlinx-coroutines-java, libkotlinx-atomicfu-java); the last line says so.
 """
 import glob
@@ -20,6 +20,7 @@ sys.path.insert(0, f"{root}/bindings")
 import story
 
 prefix, folder = (os.path.abspath(word) for word in sys.argv[1:3])
+window = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
 if not shutil.which("javac") or not os.path.exists(f"{build_jar.java_home()}/include/jni.h"):
     print("no JDK is installed (apt install openjdk-17-jdk-headless)")
     sys.exit(77)
@@ -38,8 +39,9 @@ environment.pop("QUARRY_BACKEND_PATH", None)
 subprocess.run([quarry, "compile", f"{root}/models/digits/digits.onnx", "--backend", "cpu", "-o", f"{models}/digits.qrm"], check=True, stdout=subprocess.DEVNULL, env=environment)
 
 
-def passes(name, class_path, *words):
-    done = subprocess.run(["java", f"-Dquarry.library={folder}/libquarry-jni.so", "-cp", class_path, name, *words], capture_output=True, text=True, env=environment, timeout=300)
+def passes(name, class_path, *words, options=(), more={}):
+    done = subprocess.run(["java", f"-Dquarry.library={folder}/libquarry-jni.so", *options, "-cp", class_path, name, *words], capture_output=True, text=True,
+                          env={**environment, **more}, timeout=300)
     print(done.stdout, end="")
     if done.returncode != 0 or "all passed" not in done.stdout:
         sys.exit(f"FAILED: {name}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
@@ -47,6 +49,17 @@ def passes(name, class_path, *words):
 
 build_jar.classes(f"{folder}/java-tests", [f"{here}/tests/AssetsTest.java"], [classes, stubs])
 passes("AssetsTest", f"{folder}/java-tests:{classes}:{stubs}", models, folder)
+# Hardware buffers: of a build for Linux, which refuses them, and of one as on Android, with libraries of the tests' own in place of Android's.
+home = build_jar.java_home()
+build_jar.classes(f"{folder}/hardware-tests", [f"{here}/tests/HardwareTest.java"], [classes, stubs])
+passes("HardwareTest", f"{folder}/hardware-tests:{classes}:{stubs}", models, "none")
+if window:
+    build_jar.run("cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-I{root}/tests/support/native_window", f"-I{home}/include", f"-I{home}/include/linux",
+                  f"{here}/tests/hardware_test.c", f"-L{window}", "-lnativewindow", "-o", f"{folder}/libandroid.so")
+    passes("HardwareTest", f"{folder}/hardware-tests:{classes}:{stubs}", models, options=[f"-Dquarry.test.library={folder}/libandroid.so", "-Xcheck:jni"],
+           more={"LD_PRELOAD": f"{folder}/libandroid.so", "LD_LIBRARY_PATH": f"{window}:{library}", "QUARRY_BACKEND_PATH": f"{library}/quarry/backends"})
+else:
+    print("   hardware buffers: refusal alone, as no NATIVE_WINDOW was given")
 debian = [f"/usr/share/java/{name}.jar" for name in ("kotlinx-coroutines-core", "atomicfu", "kotlin-stdlib")]
 MAVEN = ("org.jetbrains.kotlinx:kotlinx-coroutines-core:1.3.0", "org.jetbrains.kotlin:kotlin-stdlib:1.3.50")  # which have Flow, and which Debian's compiler reads
 

@@ -70,6 +70,47 @@ QR_API QR_MUST_USE qr_status *qr_memory_import_fd(qr_session *session, int32_t f
 QR_API QR_MUST_USE qr_status *qr_memory_register(qr_session *session, void *data, uint64_t size_bytes,
                                                  const qr_memory_options *options, qr_memory **out_memory);
 
+#define QR_BUFFER_PLANES 3
+
+/* How a hardware buffer lies in memory while it is locked: a picture as one plane or several, with bytes between its
+ * rows where the system wants them; a buffer of bytes (BLOB) as one plane of one row. */
+typedef struct qr_buffer_layout {
+  uint32_t struct_size;
+  uint32_t format;      /* AHARDWAREBUFFER_FORMAT_*: 0x21 BLOB, 1 R8G8B8A8_UNORM, 0x23 Y8Cb8Cr8_420, ... */
+  uint32_t width;       /* in pixels; of a BLOB bytes */
+  uint32_t height;      /* of a BLOB 1 */
+  uint32_t plane_count; /* 1, or 3: Y, Cb, Cr, the last two of half the width and height, rounded up */
+  uint32_t reserved;
+  uint64_t offset[QR_BUFFER_PLANES];      /* where each plane begins in the memory, in bytes */
+  uint32_t row_bytes[QR_BUFFER_PLANES];   /* from one row to the next, with the room between them */
+  uint32_t pixel_bytes[QR_BUFFER_PLANES]; /* from one pixel to the next: 2 of interleaved Cb and Cr (NV12, NV21) */
+} qr_buffer_layout;
+#define QR_BUFFER_LAYOUT_FIRST_SIZE 72u
+#define QR_BUFFER_LAYOUT_INIT                                                  \
+  {                                                                            \
+    sizeof(qr_buffer_layout), 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, { 0, 0, 0 } \
+  }
+
+/* Makes a buffer of Android's (AHardwareBuffer: a picture of the camera, of a decoder or the GPU, or bytes) usable. It
+ * is held, and locked for the processor from now until qr_memory_destroy, so that nobody else writes to it: import it
+ * when its producer has given it, destroy the memory before it goes on. The memory has a view for the host, and runs
+ * use it where it lies; a tensor whose pixels do not follow one another in it (row_bytes) is the caller's to copy.
+ * Android alone has such buffers, from API 29 on; elsewhere the call is refused (UNSUPPORTED).
+ * @param session     borrows: says the device; NULL: the options say it.
+ * @param buffer      borrows: an AHardwareBuffer *, whose usage has CPU_READ and CPU_WRITE, as far as options'
+ * device_access has QR_ACCESS_READ and QR_ACCESS_WRITE; of one layer.
+ * @param fence       borrows: a descriptor that says when the producer has written, which is waited for; -1: it has.
+ * @param options     borrows: may be NULL.
+ * @param out_layout  borrows: may be NULL.
+ * @param out_memory  gives: qr_memory_destroy.
+ * @thread  [thread-safe] [blocking]
+ * @errors  INVALID_ARGUMENT, UNSUPPORTED (no such buffers here, a usage or form that cannot be locked),
+ * RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_memory_import_hardware_buffer(qr_session *session, void *buffer, int32_t fence,
+                                                               const qr_memory_options *options,
+                                                               qr_buffer_layout *out_layout, qr_memory **out_memory);
+
 /* The host's view of the memory; NULL for NULL, and where there is none (see qr_memory_map).
  * @param memory  borrows.
  * @return  borrows: until qr_memory_destroy.

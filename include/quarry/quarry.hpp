@@ -662,6 +662,16 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
                                    const qr_memory_options *how = nullptr) noexcept {
     return detail::make<Memory>(qr_memory_import_fd, session.get(), fd, offset, size_bytes, how);
   }
+  // A buffer of Android's, locked until the memory is gone. `buffer`: an AHardwareBuffer *; `fence`: -1 for none.
+  static Result<Memory> try_import_hardware_buffer(const qr_memory_options &where, void *buffer, int fence = -1,
+                                                   qr_buffer_layout *out_layout = nullptr) noexcept {
+    return detail::make<Memory>(qr_memory_import_hardware_buffer, nullptr, buffer, fence, &where, out_layout);
+  }
+  static Result<Memory> try_import_hardware_buffer(const Session &session, void *buffer, int fence = -1,
+                                                   const qr_memory_options *how = nullptr,
+                                                   qr_buffer_layout *out_layout = nullptr) noexcept {
+    return detail::make<Memory>(qr_memory_import_hardware_buffer, session.get(), buffer, fence, how, out_layout);
+  }
   void *data() const noexcept { return qr_memory_data(get()); }
   std::uint64_t size() const noexcept { return qr_memory_size(get()); }
   // A view of memory that has none of its own, until try_unmap. `access`: QR_ACCESS_*, what the host will do.
@@ -694,6 +704,14 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
   static Memory import(const Session &session, int fd, std::uint64_t offset, std::uint64_t size_bytes,
                        const qr_memory_options *how = nullptr) {
     return try_import(session, fd, offset, size_bytes, how).value();
+  }
+  static Memory import_hardware_buffer(const qr_memory_options &where, void *buffer, int fence = -1,
+                                       qr_buffer_layout *out_layout = nullptr) {
+    return try_import_hardware_buffer(where, buffer, fence, out_layout).value();
+  }
+  static Memory import_hardware_buffer(const Session &session, void *buffer, int fence = -1,
+                                       const qr_memory_options *how = nullptr, qr_buffer_layout *out_layout = nullptr) {
+    return try_import_hardware_buffer(session, buffer, fence, how, out_layout).value();
   }
   void *map(std::uint32_t access) { return try_map(access).value(); }
   void unmap() { check(try_unmap()); }

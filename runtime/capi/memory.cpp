@@ -41,10 +41,11 @@ struct Origin {
   void *data = nullptr;
   int fd = -1;
   std::uint64_t offset = 0;
+  qr_buffer_layout *out_layout = nullptr;
 };
 using Make = Result<Ref<Memory>> (*)(Runtime &, const Memory::Device &, const qr_memory_options &, const Origin &);
 
-// What the three ways to make memory share.
+// What the four ways to make memory share.
 qr_status *make_memory(const char *function, qr_session *session, const Origin &origin,
                        const qr_memory_options *options, qr_memory **out_memory, Make make) {
   qr_memory_options how = QR_MEMORY_OPTIONS_INIT;
@@ -109,6 +110,33 @@ qr_status *qr_memory_register(qr_session *session, void *data, uint64_t size_byt
       [](Runtime &runtime, const Memory::Device &device, const qr_memory_options &how, const Origin &from) {
         return Memory::adopt(runtime, device, from.data, from.size_bytes, how);
       });
+}
+
+qr_status *qr_memory_import_hardware_buffer(qr_session *session, void *buffer, int32_t fence,
+                                            const qr_memory_options *options, qr_buffer_layout *out_layout,
+                                            qr_memory **out_memory) {
+  QR_RETURN_IF_NULL(buffer);
+  QR_RETURN_IF_NULL(out_memory);
+  if constexpr (!os::kHasHardwareBuffers) {
+    // (Status::error throws nothing.)
+    return give(Status::error(ErrorId::memory_unsupported,
+                              "qr_memory_import_hardware_buffer: found another system, expected Android",
+                              "map the memory and give it to qr_memory_register"));
+  } else {
+    return make_memory(  // (how large it is the buffer says)
+        "qr_memory_import_hardware_buffer", session, {1, buffer, fence, 0, out_layout}, options, out_memory,
+        [](Runtime &runtime, const Memory::Device &device, const qr_memory_options &how,
+           const Origin &from) -> Result<Ref<Memory>> {
+          if (from.out_layout)
+            QR_RETURN_IF_ERROR(check_struct("qr_memory_import_hardware_buffer", "qr_buffer_layout", from.out_layout,
+                                            QR_BUFFER_LAYOUT_FIRST_SIZE, sizeof(qr_buffer_layout)));
+          qr_buffer_layout layout = QR_BUFFER_LAYOUT_INIT;
+          QR_ASSIGN_OR_RETURN(Ref<Memory> memory,
+                              Memory::import_hardware_buffer(runtime, device, from.data, from.fd, how, layout));
+          if (from.out_layout) write_struct(layout, from.out_layout);
+          return memory;
+        });
+  }
 }
 
 void *qr_memory_data(qr_memory *memory) { return memory ? object(memory)->data() : nullptr; }

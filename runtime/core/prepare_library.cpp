@@ -41,10 +41,6 @@ qr_prepare_query_fn linked_in() {
 
 #ifndef QR_NO_DLOPEN
 
-#if !defined(QR_PREPARE_FILE)  // the build names it where it is called otherwise
-#define QR_PREPARE_FILE "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR)
-#endif
-
 Result<const qr_prepare_api *> open_file(const char *file) {
   // Its symbols are its own: protobuf's stay away from an application that has another.
   void *library = os::open_library(file);

@@ -94,11 +94,15 @@ Result<Ref<Memory>> Memory::adopt(Runtime &runtime, Device device, void *data, s
                                   const qr_memory_options &how) {
   QR_RETURN_IF_ERROR(device->check("qr_memory_register"));
   auto memory = Ref<Memory>::make(runtime, std::move(device), size);
-  memory->data_ = data;
-  qr_plugin_memory_request request = memory->request(how);
-  request.data = data;
-  QR_RETURN_IF_ERROR(memory->take(memory->device_->plugin().register_pointer(request)));
+  QR_RETURN_IF_ERROR(memory->adopt(data, how));
   return memory;
+}
+
+Status Memory::adopt(void *data, const qr_memory_options &how) {
+  data_ = data;
+  qr_plugin_memory_request known = request(how);
+  known.data = data;
+  return take(device_->plugin().register_pointer(known));
 }
 
 // ---- the host's access --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 // qr_memory: memory of a device, usable by every session of the runtime on it.
 #pragma once
 
+#include "base/os/hardware_buffer.h"
 #include "quarry/memory.h"
 #include "runtime/core/device.h"
 #include "runtime/core/object.h"
@@ -19,8 +20,11 @@ class Memory : public Counted<Memory> {
                                        std::uint64_t size, const qr_memory_options &how);
   static Result<Ref<Memory>> adopt(Runtime &runtime, Device device, void *data, std::uint64_t size,
                                    const qr_memory_options &how);
+  // An AHardwareBuffer, locked until the memory ends. `fence`: the caller's, or -1.
+  static Result<Ref<Memory>> import_hardware_buffer(Runtime &runtime, Device device, void *buffer, int fence,
+                                                    const qr_memory_options &how, qr_buffer_layout &out_layout);
 
-  Memory(Runtime &runtime, Device device, std::uint64_t size);  // by the three above
+  Memory(Runtime &runtime, Device device, std::uint64_t size);  // by the four above
   ~Memory();
 
   void *data() const noexcept { return data_; }  // nullptr: the host has no view
@@ -38,6 +42,7 @@ class Memory : public Counted<Memory> {
   Result<loader::Registration::File> export_fd();
 
  private:
+  Status adopt(void *data, const qr_memory_options &how);
   qr_plugin_memory_request request(const qr_memory_options &how) const noexcept;
   Status take(Result<Unique<loader::Registration>> registration);
 
@@ -48,6 +53,7 @@ class Memory : public Counted<Memory> {
   void *own_ = nullptr;  // our block, where the backend allocates none
   int fd_ = -1;          // our duplicate
   std::uint64_t offset_ = 0;
+  os::HardwareBuffer buffer_;  // that data_ lies in
   std::uint32_t mapped_access_ = 0;
   std::atomic<bool> mapped_{false};
   Unique<loader::Registration> registration_;  // null: plain memory

@@ -153,6 +153,8 @@ static void null_in_memory_signal_profile(fixture *f, results *o) {
   NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL, NULL));
   NULLED("session and options->runtime are", qr_memory_import_fd(NULL, 0, 0, 1, NULL, &o->memory));
   NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL, NULL));
+  NULLED("buffer", qr_memory_import_hardware_buffer(f->session, NULL, -1, NULL, NULL, &o->memory));
+  NULLED("out_memory", qr_memory_import_hardware_buffer(f->session, f, -1, NULL, NULL, NULL));
   NULLED("session and options->runtime are", qr_memory_register(NULL, f->input, 1, NULL, &o->memory));
   NULLED("data", qr_memory_register(f->session, NULL, 1, NULL, &o->memory));
   NULLED("out_memory", qr_memory_register(f->session, f->input, 1, NULL, NULL));
@@ -360,6 +362,8 @@ static void test_zero_and_out_of_range(void **state) {
   FAILS("QR-C0007", "", qr_memory_allocate(f->session, 0, NULL, &memory));
   FAILS("QR-C0007", "", qr_memory_register(f->session, f->input, 0, NULL, &memory));
   FAILS("QR-C0007", "", qr_memory_import_fd(f->session, -1, 0, 16, NULL, &memory));
+  /* Elsewhere than on Android: test_hardware_buffer.c has the rest. */
+  FAILS("QR-R0010", "expected Android", qr_memory_import_hardware_buffer(f->session, f, -1, NULL, NULL, &memory));
   FAILS("QR-C0007", "format", qr_profile_export(f->profile, str("xml"), &(qr_target)QR_TARGET_AT("x")));
   FAILS("QR-F0006", "", model_in_memory(f->runtime, "", 0, NULL, &model));
   FAILS("QR-F0001", "", model_at_path(f->runtime, kNull, NULL, &model));

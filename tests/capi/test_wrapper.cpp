@@ -434,6 +434,7 @@ TEST_CASE("the throwing functions: a struct of objects is moved") {
   memory.unmap();
   CHECK_THROWS_AS(memory.export_fd(), qr::Error);  // it has no descriptor
   CHECK_THROWS_AS(qr::Memory::import(all.session, -1, 0, 1), qr::Error);
+  CHECK_THROWS_AS(qr::Memory::import_hardware_buffer(all.session, own.data()), qr::Error);
   CHECK_THROWS_AS(qr::Model::open_fd(all.runtime, -1), qr::Error);
   CHECK(qr::Session::plan(all.model).io_bytes >= 64 * 4 + 40);
   CHECK(qr::Signal(all.runtime).fd() >= 0);

@@ -173,6 +173,9 @@ TEST_CASE("memory of a device before there is a session") {
   must(all.session.try_run(&input, 1, &output, 1));
   std::array<char, 4096> own{};
   CHECK(must(qr::Memory::try_register(cpu, own.data(), own.size())).size() == own.size());
+  // Not Android: test_hardware_buffer.c has the rest.
+  CHECK(qr::Memory::try_import_hardware_buffer(cpu, own.data()).status().code() == QR_UNSUPPORTED);
+  CHECK(qr::Memory::try_import_hardware_buffer(all.session, own.data()).status().code() == QR_UNSUPPORTED);
   const int shared = memfd_create("test_wrapper", MFD_CLOEXEC);
   REQUIRE((shared >= 0 && ftruncate(shared, 8192) == 0));
   CHECK(must(qr::Memory::try_import(cpu, shared, 4096, 4096)).size() == 4096);

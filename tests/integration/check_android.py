@@ -3,8 +3,8 @@
 """What Android's loader asks of each file of a build, and its package (tools/release/aar.py): pages of 16 kB, no name of another C library, nothing needed that apps may not
 link, names that Android installs. Nothing is run: there is no bionic here.
 
-check_android.py BUILD MACHINE      BUILD: of `meson setup` for MACHINE-linux-android (tools/test_android.sh)
-check_android.py --aar FILE [--for-devices]      for devices: not of builds against stubs
+check_android.py BUILD MACHINE [--without-onnx]      BUILD: of `meson setup` for MACHINE-linux-android (tools/test_android.sh); without: of -Dprepare=false
+check_android.py --aar FILE [--for-devices] [--without-onnx]      for devices: not of builds against stubs
 """
 import glob
 import os
@@ -18,6 +18,12 @@ ABIS = {"aarch64": "arm64-v8a", "x86_64": "x86_64"}
 # What the NDK has for apps and Quarry may link, beside its own.
 SYSTEM = {"libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"}
 PAGE = 0x4000
+BACKENDS = ("cpu", "cpu-reference", "gpu", "htp")
+LIBRARIES = {f"lib{one}.so" for one in ("quarry", "quarry-jni", "quarry-generate", "quarry-generate-jni", "quarry-prepare", "quarry-quantize", *(f"quarry-backend-{one}" for one in BACKENDS))}
+MODULES = ["quarry", "quarry-generate", "quarry-quantize"]
+if "--without-onnx" in sys.argv:
+    LIBRARIES -= {"libquarry-prepare.so", "libquarry-quantize.so"}
+    MODULES.remove("quarry-quantize")
 
 
 def readelf(*words):
@@ -55,10 +61,14 @@ def problems_of(path, machine):
             yield f"is called {name} and says {soname}, expected lib<name>.so in both: Android installs no others of an app"
     elif "/system/bin/linker64" not in told:
         yield "is not started by /system/bin/linker64"
-    if name.startswith("libquarry-backend-"):
-        with open(path, "rb") as file:
-            if f"{machine}-android-bionic".encode() not in file.read():
-                yield f"has no note of a plugin for {machine}-android-bionic"
+    with open(path, "rb") as file:
+        content = file.read()
+    if name.startswith("libquarry-backend-") and f"{machine}-android-bionic".encode() not in content:
+        yield f"has no note of a plugin for {machine}-android-bionic"
+    # What is opened by its name is called as Android installs it.
+    opened = set(re.findall(rb"libquarry-[a-z-]+\.so\.?[0-9][0-9.]*", content))
+    if opened:
+        yield f"opens {sorted(one.decode() for one in opened)}, expected names that end in .so"
 
 
 def check_files(paths, machine):
@@ -77,7 +87,7 @@ def check_files(paths, machine):
 def check_build(build, machine):
     libraries = sorted(path for path in glob.glob(f"{build}/**/*.so", recursive=True))
     names = {os.path.basename(path) for path in libraries}
-    expected = {"libquarry.so", "libquarry-generate.so", *(f"libquarry-backend-{one}.so" for one in ("cpu", "cpu-reference", "gpu", "htp"))}
+    expected = LIBRARIES - {"libquarry-jni.so"}
     if not expected <= names:
         sys.exit(f"FAILED: {build} has no {sorted(expected - names)}")
     programs = [path for path in (f"{build}/tools/quarry", f"{build}/runtime/quarry-compiler", f"{build}/bindings/hello") if os.path.exists(path)]
@@ -100,7 +110,7 @@ def check_aar(path, for_devices):
         if top["schema_version"] != 2 or top["name"] != "quarry" or not re.fullmatch(r"\d+\.\d+\.\d+", top["version"]):
             sys.exit(f"FAILED: prefab.json says {top}")
         modules = sorted(os.listdir(f"{folder}/prefab/modules"))
-        if modules != ["quarry", "quarry-generate"]:
+        if modules != MODULES:
             sys.exit(f"FAILED: prefab has the modules {modules}")
         abis = sorted(os.listdir(f"{folder}/jni"))
         for module in modules:
@@ -116,13 +126,12 @@ def check_aar(path, for_devices):
         for machine, abi in ABIS.items():
             if abi in abis:
                 there = sorted(glob.glob(f"{folder}/jni/{abi}/*"))
-                wanted = {f"lib{name}.so" for name in ("quarry", "quarry-jni", "quarry-generate", "quarry-generate-jni", *(f"quarry-backend-{one}" for one in ("cpu", "cpu-reference", "gpu", "htp")))}
-                if not wanted <= {os.path.basename(one) for one in there}:
-                    sys.exit(f"FAILED: {abi} has {[os.path.basename(one) for one in there]}, expected {sorted(wanted)}")
+                if not LIBRARIES <= {os.path.basename(one) for one in there}:
+                    sys.exit(f"FAILED: {abi} has {[os.path.basename(one) for one in there]}, expected {sorted(LIBRARIES)}")
                 good = check_files(there, machine) and good
         with zipfile.ZipFile(f"{folder}/classes.jar") as jar:
             classes = set(jar.namelist())
-        for one in ("quarry/Model.class", "quarry/Session.class", "quarry/Tensor.class", "quarry/Generator.class", "quarry/android/Logcat.class"):
+        for one in ("quarry/Model.class", "quarry/Session.class", "quarry/Tensor.class", "quarry/Generator.class", "quarry/HardwareMemory.class", "quarry/android/Logcat.class", "quarry/android/HardwareBuffers.class"):
             if one not in classes:
                 sys.exit(f"FAILED: classes.jar has no {one}")
         print(f"   {os.path.basename(path)}: {os.path.getsize(path) / 1e6:.1f} MB, {' '.join(abis)}, {len(classes)} entries of classes, Kotlin: {'quarry/android/CoroutinesKt.class' in classes}")

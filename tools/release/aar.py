@@ -23,8 +23,8 @@ import build_jar
 
 MACHINES = {"arm64-v8a": "aarch64", "x86_64": "x86_64"}
 API = 29
-# What an app links by prefab; plugins and the native part of Java's package are opened.
-MODULES = ("quarry", "quarry-generate")
+# What an app links by prefab; plugins, what reads ONNX and the native part of Java's package are opened. Builds without ONNX have no quantizer.
+MODULES = ("quarry", "quarry-generate", "quarry-quantize")
 
 
 def fail(why):
@@ -92,16 +92,16 @@ def libraries_of(abi, build, folder, strip):
 
 
 def is_for_looking(build):
-    """Whether it was linked against stubs (tools/cross/android/sysroot.sh) and not by the NDK."""
-    with open(f"{build}/meson-info/intro-compilers.json", encoding="utf-8") as file:
-        return any("zig" in compiler.get("full_version", "") for compiler in json.load(file)["host"].values())
+    """Whether it was linked against stubs (tools/cross/android/sysroot.sh) and not by the NDK: zig's linker says so in the file. (What meson writes down of compilers depends on its age.)"""
+    with open(glob.glob(f"{build}/**/libquarry.so", recursive=True)[0], "rb") as file:
+        return b"zig-bootstrap" in file.read()
 
 
 def prefab_of(builds):
     """headers and libraries for find_package(quarry)."""
     text = lambda value: (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
     entries = {"prefab/prefab.json": text({"schema_version": 2, "name": "quarry", "version": version(), "dependencies": []})}
-    for module in MODULES:
+    for module in (one for one in MODULES if all(f"lib{one}.so" in libraries for libraries in builds.values())):
         place = f"prefab/modules/{module}"
         entries[f"{place}/module.json"] = text({"export_libraries": [] if module == "quarry" else [":quarry"], "library_name": f"lib{module}"})
         for header in glob.glob(f"{root}/include/quarry/*.h*"):

@@ -125,6 +125,8 @@ namespace Quarry {
         public const uint QR_ACCESS_WRITE = 2;
         public const uint QR_MEMORY_OPTIONS_FIRST_SIZE = 48;
         public const ulong QR_MEMORY_NO_HOST_POINTER = 1;
+        public const uint QR_BUFFER_PLANES = 3;
+        public const uint QR_BUFFER_LAYOUT_FIRST_SIZE = 72;
         public const uint QR_MEMORY_PLAN_FIRST_SIZE = 56;
         public const uint QR_RUN_OPTIONS_FIRST_SIZE = 32;
         public const uint QR_SUBMIT_OPTIONS_FIRST_SIZE = 48;
@@ -328,6 +330,9 @@ namespace Quarry {
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern IntPtr qr_memory_register(IntPtr session, void* data, ulong size_bytes, qr_memory_options* options, IntPtr* out_memory);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern IntPtr qr_memory_import_hardware_buffer(IntPtr session, void* buffer, int fence, qr_memory_options* options, qr_buffer_layout* out_layout, IntPtr* out_memory);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern void* qr_memory_data(IntPtr memory);
@@ -708,6 +713,19 @@ namespace Quarry {
         public qr_string backend;
         public uint device;
         public uint reserved;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal unsafe struct qr_buffer_layout {
+        public uint struct_size;
+        public uint format;
+        public uint width;
+        public uint height;
+        public uint plane_count;
+        public uint reserved;
+        public fixed ulong offset[3];
+        public fixed uint row_bytes[3];
+        public fixed uint pixel_bytes[3];
     }
 
     [StructLayout(LayoutKind.Sequential)]

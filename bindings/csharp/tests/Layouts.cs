@@ -23,6 +23,7 @@ namespace Quarry {
             new object[] {typeof(qr_model_source), 80, "struct_size", 0, "kind", 4, "path", 8, "data", 24, "offset", 32, "size_bytes", 40, "fd", 48, "folder_fd", 52, "self", 56, "read", 64, "external", 72},
             new object[] {typeof(qr_network), 32, "struct_size", 0, "reserved", 4, "model", 8, "name", 16},
             new object[] {typeof(qr_memory_options), 48, "struct_size", 0, "device_access", 4, "flags", 8, "runtime", 16, "backend", 24, "device", 40, "reserved", 44},
+            new object[] {typeof(qr_buffer_layout), 72, "struct_size", 0, "format", 4, "width", 8, "height", 12, "plane_count", 16, "reserved", 20, "offset", 24, "row_bytes", 48, "pixel_bytes", 60},
             new object[] {typeof(qr_memory_plan), 56, "struct_size", 0, "reserved", 4, "weights_bytes", 8, "arena_bytes", 16, "io_bytes", 24, "device_bytes", 32, "scratchpad_bytes", 40, "spill_fill_bytes", 48},
             new object[] {typeof(qr_run_options), 32, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24},
             new object[] {typeof(qr_submit_options), 48, "struct_size", 0, "reserved", 4, "flags", 8, "signal", 16, "profile", 24, "self", 32, "done", 40},

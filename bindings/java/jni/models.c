@@ -23,6 +23,7 @@ NATIVE(void, destroy)(JNIEnv *env, jclass of, jint kind, jlong handle) {
     case 3: qr_signal_destroy(object); break;
     case 5: qr_state_destroy(object); break;
     case 6: qr_adapter_destroy(object); break;
+    case 10: qr_memory_destroy(object); break;
     default: qr_options_destroy(object); break;
   }
 }

@@ -32,7 +32,7 @@ make_sysroot() {
     made "$sysroot/headers" "$headers"
   fi
   if is_new "$sysroot/stubs" "$stubs"; then
-    (for library in libc libm libdl liblog; do android_stub $library || exit 1; done
+    (for library in libandroid libc libm libdl liblog; do android_stub $library || exit 1; done
       # What begins and ends a program and a library: bionic's own start them.
       for file in crtbegin_so crtend_so crtbegin_dynamic crtend_android; do
         [ $file != crtbegin_dynamic ] && start= || start='int main(int, char **); void _start(void) { main(0, 0); }'

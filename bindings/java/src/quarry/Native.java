@@ -99,6 +99,11 @@ final class Native {
 
     static native byte[] report(long session);
 
+    /** Format, width, height, number of planes, and of each three numbers go into `layout`. 0: there are no hardware buffers here. */
+    static native long memoryImport(long session, Object buffer, int access, long[] layout);
+
+    static native ByteBuffer memoryData(long memory);
+
     static native long sessionState(long session);
 
     static native void sessionSetState(long session, long state);

@@ -8,7 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** An object of the library's. Closing waits for no call: what is inside goes on, and the last one out frees it. What is not closed is freed with the garbage. */
 abstract class NativeObject implements AutoCloseable {
-    static final int RUNTIME = 0, MODEL = 1, SESSION = 2, SIGNAL = 3, OPTIONS = 4, STATE = 5, ADAPTER = 6, GENERATOR = 7, TOKENIZER = 8, TEXT_STREAM = 9;
+    static final int RUNTIME = 0, MODEL = 1, SESSION = 2, SIGNAL = 3, OPTIONS = 4, STATE = 5, ADAPTER = 6, GENERATOR = 7, TOKENIZER = 8, TEXT_STREAM = 9, MEMORY = 10;
 
     private static final Set<State> LIVING = ConcurrentHashMap.newKeySet();
     private static final ReferenceQueue<NativeObject> QUEUE = new ReferenceQueue<>();

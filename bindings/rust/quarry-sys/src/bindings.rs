@@ -551,6 +551,26 @@ pub struct qr_memory_options {
 }
 pub const QR_MEMORY_OPTIONS_FIRST_SIZE: u32 = 48;
 pub const QR_MEMORY_NO_HOST_POINTER: u64 = 1;
+pub const QR_BUFFER_PLANES: u32 = 3;
+
+/// ```text
+/// How a hardware buffer lies in memory while it is locked: a picture as one plane or several, with bytes between its
+/// rows where the system wants them; a buffer of bytes (BLOB) as one plane of one row.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct qr_buffer_layout {
+    pub struct_size: u32,
+    pub format: u32,
+    pub width: u32,
+    pub height: u32,
+    pub plane_count: u32,
+    pub reserved: u32,
+    pub offset: [u64; QR_BUFFER_PLANES as usize],
+    pub row_bytes: [u32; QR_BUFFER_PLANES as usize],
+    pub pixel_bytes: [u32; QR_BUFFER_PLANES as usize],
+}
+pub const QR_BUFFER_LAYOUT_FIRST_SIZE: u32 = 72;
 
 /// ```text
 /// What a session will need, known before it is created.
@@ -1355,6 +1375,26 @@ unsafe extern "C" {
     pub fn qr_memory_register(session: *mut qr_session, data: *mut c_void, size_bytes: u64, options: *const qr_memory_options, out_memory: *mut *mut qr_memory) -> *mut qr_status;
 
     /// ```text
+    /// Makes a buffer of Android's (AHardwareBuffer: a picture of the camera, of a decoder or the GPU, or bytes) usable. It
+    /// is held, and locked for the processor from now until qr_memory_destroy, so that nobody else writes to it: import it
+    /// when its producer has given it, destroy the memory before it goes on. The memory has a view for the host, and runs
+    /// use it where it lies; a tensor whose pixels do not follow one another in it (row_bytes) is the caller's to copy.
+    /// Android alone has such buffers, from API 29 on; elsewhere the call is refused (UNSUPPORTED).
+    /// @param session     borrows: says the device; NULL: the options say it.
+    /// @param buffer      borrows: an AHardwareBuffer *, whose usage has CPU_READ and CPU_WRITE, as far as options'
+    /// device_access has QR_ACCESS_READ and QR_ACCESS_WRITE; of one layer.
+    /// @param fence       borrows: a descriptor that says when the producer has written, which is waited for; -1: it has.
+    /// @param options     borrows: may be NULL.
+    /// @param out_layout  borrows: may be NULL.
+    /// @param out_memory  gives: qr_memory_destroy.
+    /// @thread  [thread-safe] [blocking]
+    /// @errors  INVALID_ARGUMENT, UNSUPPORTED (no such buffers here, a usage or form that cannot be locked),
+    /// RESOURCE_EXHAUSTED
+    /// @since   0.1
+    /// ```
+    pub fn qr_memory_import_hardware_buffer(session: *mut qr_session, buffer: *mut c_void, fence: i32, options: *const qr_memory_options, out_layout: *mut qr_buffer_layout, out_memory: *mut *mut qr_memory) -> *mut qr_status;
+
+    /// ```text
     /// The host's view of the memory; NULL for NULL, and where there is none (see qr_memory_map).
     /// @param memory  borrows.
     /// @return  borrows: until qr_memory_destroy.
@@ -2036,6 +2076,16 @@ const _: () = {
     assert!(core::mem::offset_of!(qr_memory_options, backend) == 24);
     assert!(core::mem::offset_of!(qr_memory_options, device) == 40);
     assert!(core::mem::offset_of!(qr_memory_options, reserved) == 44);
+    assert!(size_of::<qr_buffer_layout>() == 72);
+    assert!(core::mem::offset_of!(qr_buffer_layout, struct_size) == 0);
+    assert!(core::mem::offset_of!(qr_buffer_layout, format) == 4);
+    assert!(core::mem::offset_of!(qr_buffer_layout, width) == 8);
+    assert!(core::mem::offset_of!(qr_buffer_layout, height) == 12);
+    assert!(core::mem::offset_of!(qr_buffer_layout, plane_count) == 16);
+    assert!(core::mem::offset_of!(qr_buffer_layout, reserved) == 20);
+    assert!(core::mem::offset_of!(qr_buffer_layout, offset) == 24);
+    assert!(core::mem::offset_of!(qr_buffer_layout, row_bytes) == 48);
+    assert!(core::mem::offset_of!(qr_buffer_layout, pixel_bytes) == 60);
     assert!(size_of::<qr_memory_plan>() == 56);
     assert!(core::mem::offset_of!(qr_memory_plan, struct_size) == 0);
     assert!(core::mem::offset_of!(qr_memory_plan, reserved) == 4);

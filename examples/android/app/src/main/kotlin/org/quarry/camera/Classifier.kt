@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.quarry.camera
 
+import android.hardware.HardwareBuffer
 import quarry.DataType
 import quarry.Model
 import quarry.QuarryException
 import quarry.Session
 import quarry.Tensor
+import quarry.android.HardwareBuffers
 
 /** The network on the first of [choices] (options of a session) that takes it; [tried] says what the others said. */
 class Classifier(private val model: Model, choices: List<Map<String, String>>) : AutoCloseable {
@@ -32,6 +34,17 @@ class Classifier(private val model: Model, choices: List<Map<String, String>>) :
         planar = shape[1] == 3L
         side = (if (planar) shape[2] else shape[1]).toInt()
         input = Tensor.allocate(info.type(), *shape)
+    }
+
+    /** Of the camera's picture where it lies, locked as long as its pixels are read. */
+    fun classify(picture: HardwareBuffer): Pair<Int, Float> {
+        val memory = HardwareBuffers.forReading(session, picture)
+        try {
+            val planes = (0 until memory.planes()).map { Plane(memory.plane(it), memory.rowBytes(it), memory.pixelBytes(it)) }
+            return classify(Yuv(memory.width(), memory.height(), planes[0], planes[1], planes[2]))
+        } finally {
+            memory.close()
+        }
     }
 
     /** Number and score of the best class. */

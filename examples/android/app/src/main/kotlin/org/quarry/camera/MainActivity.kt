@@ -6,6 +6,7 @@ import android.annotation.SuppressLint
 import android.app.Activity
 import android.content.pm.PackageManager
 import android.graphics.ImageFormat
+import android.hardware.HardwareBuffer
 import android.hardware.camera2.CameraCaptureSession
 import android.hardware.camera2.CameraDevice
 import android.hardware.camera2.CameraManager
@@ -26,7 +27,7 @@ class MainActivity : Activity() {
     private lateinit var text: TextView
     private val thread = HandlerThread("camera").apply { start() }
     private val handler by lazy { Handler(thread.looper) }
-    private val pictures = ImageReader.newInstance(640, 480, ImageFormat.YUV_420_888, 2)
+    private val pictures = ImageReader.newInstance(640, 480, ImageFormat.YUV_420_888, 2, HardwareBuffer.USAGE_CPU_READ_OFTEN)
     private var classifier: Classifier? = null
     private var camera: CameraDevice? = null
 
@@ -83,9 +84,9 @@ class MainActivity : Activity() {
 
     private fun show(image: Image) {
         val ready = classifier ?: return
-        val planes = image.planes.map { Plane(it.buffer, it.rowStride, it.pixelStride) }
+        val buffer = image.hardwareBuffer ?: return say("The camera's pictures lie in no hardware buffers.")
         val begun = System.nanoTime()
-        val (best, score) = ready.classify(Yuv(image.width, image.height, planes[0], planes[1], planes[2]))
+        val (best, score) = buffer.use { ready.classify(it) }
         say("class %d: %.2f\n%.1f ms\n%s".format(best, score, (System.nanoTime() - begun) / 1e6, ready.tried.last()))
     }
 
