@@ -72,7 +72,7 @@ configure() {
   dir=$1
   shift
   if [ -f "$dir/build.ninja" ]; then return 0; fi
-  mkdir -p "$(dirname "$dir")" || return 1
+  mkdir -p "$(dirname "$dir")" || return 1  # the log lies beside it
   meson setup "$dir" "$root" "$@" >"$dir.log" 2>&1 || { cat "$dir.log"; return 1; }
 }
 

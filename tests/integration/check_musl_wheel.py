@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The musllinux wheel: its tag, what its files need and export, and what a user does with it in a root of musl with CPython in it (musl_root.py): the README's example, the
+"""The musllinux wheel: its tag and its files (wheel_file.py), and what a user does with it in a root of musl with CPython in it (musl_root.py): the README's example, the
 program, the package's tests; and what is said of libraries that are linked with glibc. Of another machine's wheel the example and the tests of runs, under qemu.
 
 check_musl_wheel.py FOLDER WORK MACHINE CROSS    FOLDER: has the wheel; CROSS: the folder of tools/cross/zig/zig.sh for MACHINE
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import musl_root
+import wheel_file
 
 folder, work, machine, cross = (*map(os.path.abspath, sys.argv[1:3]), sys.argv[3], os.path.abspath(sys.argv[4]))
 root = musl_root.root
@@ -22,32 +23,16 @@ own_machine = machine == platform.machine()
 if own_machine and os.geteuid() != 0:
     sys.exit("a root of musl is entered by root alone: run it as root")
 wheel, = glob.glob(f"{folder}/quarry_runtime-*.whl")
-if not wheel.endswith(f"-py3-none-musllinux_1_2_{machine}.whl"):
-    sys.exit(f"FAILED: found {os.path.basename(wheel)}, expected the tag py3-none-musllinux_1_2_{machine}")
-print("  ", os.path.basename(wheel), f"{os.path.getsize(wheel) / 1e6:.1f} MB")
+os.makedirs(work, exist_ok=True)
+shutil.rmtree(f"{work}/files", ignore_errors=True)
+wheel_file.examine(wheel, f"musllinux_1_2_{machine}", f"{work}/files")
 
 path = f"{work}/root"
-os.makedirs(work, exist_ok=True)
 musl_root.make(path, cross, machine)
 shutil.rmtree(f"{path}/site", ignore_errors=True)
 wanted = dict(re.findall(r"^([\w-]+)==(\S+)$", open(f"{python}/requirements-test.txt", encoding="utf-8").read(), re.M))
 # pip checks the tag, too.
 musl_root.pip(cross, "install", "--target", f"{path}/site", *musl_root.for_musl(machine), wheel, *(f"{name}=={wanted[name]}" for name in ("cffi", "numpy", "pytest")))
-files = [file for file in glob.glob(f"{path}/site/quarry/_native/**/*", recursive=True) if os.path.isfile(file)]
-names = {os.path.basename(file) for file in files}
-for name in ("libquarry.so.0", "libquarry-prepare.so.0", "libquarry-quantize.so.0", "libquarry-generate.so.0", "libquarry-replay.so.0", "quarry", *(f"quarry-backend-{one}.so" for one in ("cpu", "cpu-reference", "gpu", "htp"))):
-    if name not in names:
-        sys.exit(f"FAILED: the wheel has no {name}: it has {sorted(names)}")
-for file in files:
-    told = musl_root.must("readelf", "-W", "-d", "--dyn-syms", file)
-    foreign = set(re.findall(r"\(NEEDED\).*\[(.*)\]", told)) - names - {"libc.so"}
-    if foreign:
-        sys.exit(f"FAILED: {file} needs {sorted(foreign)}, expected musl's libc.so and the wheel's own")
-    # libc++ is in each file; a second one in the process must not find it.
-    shown = [words[7] for words in map(str.split, told.splitlines()) if len(words) == 8 and words[4] in ("GLOBAL", "WEAK") and words[6] != "UND" and words[7].startswith("_Z")]
-    if shown and not os.access(file, os.X_OK):
-        sys.exit(f"FAILED: {file} exports {shown[:5]}, expected nothing of C++")
-print(f"   {len(files)} files need libc.so and one another alone")
 
 # A test of the package reads which hints the library's sources have.
 parts = "backends base formats graph loader passes prepare quantize runtime"

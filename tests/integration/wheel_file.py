@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wheel for any system must be: `examine` reads its names, its RECORD, and each native file in it, by other means than what packed it."""
+"""What a wheel for any system must be: `examine` reads its names, its RECORD, and each native file in it: machine, what it needs, what it shows; by other means than
+what packed it."""
 import base64
+import fnmatch
 import hashlib
 import os
 import re
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # For a platform's tag: how a library is called, the folder of the libraries, who reads the files, their format by that reader's words, and what each may need
 # of the system. Of glibc PEP 600 has the list; Windows' is what all of Windows 10 has.
 GLIBC = r"lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+"
@@ -21,7 +24,11 @@ PLATFORMS = {
     r"win_arm64": ("PE", "aarch64-linux-gnu-objdump", "pei-aarch64-little", WINDOWS),
 }
 BACKENDS = ("cpu", "cpu-reference", "gpu", "htp")
-LIBRARIES = ("", "-prepare", "-quantize", "-generate", "-replay")
+# What each library of these names shows, by the list that Linux's is linked with.
+SHOWN = {"": "runtime/libquarry.map", "-prepare": "prepare/prepare.map", "-quantize": "quantize/libquarry-quantize.map", "-generate": "generate/libquarry-generate.map",
+         "-replay": "backends/htp/record/libquarry-replay.map"}
+LIBRARIES = tuple(SHOWN)
+PLUGIN_MAP = "backends/common/plugin.map"
 
 
 def fail(wheel, text):
@@ -54,6 +61,36 @@ def told(*command):
     return done.stdout
 
 
+def shown_names(path, kind, reader):
+    """The names that a library shows to others."""
+    if kind == "PE":
+        table = told(reader, "-p", path).partition("[Ordinal/Name Pointer] Table")[2]
+        return re.findall(r"^\s+\[ *\d+\] (?:\+base\[ *\d+\] +[0-9a-f]+ )?(\S+)$", table, re.M)
+    rows = [row.split() for row in told(reader, "-W", "--dyn-syms", path).splitlines()]
+    # (ABS: the name of a version.)
+    return [row[7].split("@")[0] for row in rows if len(row) == 8 and row[4] in ("GLOBAL", "WEAK") and row[6] not in ("UND", "ABS")]
+
+
+def examine_shown(wheel, path, kind, reader):
+    """What is in a library beside its functions, C++'s runtime as well, stays its own: a second one in the process must not find it."""
+    name = os.path.basename(path)
+    if name.startswith("quarry-backend-"):
+        place = PLUGIN_MAP
+    elif name.startswith("libquarry"):
+        place = SHOWN[re.fullmatch(r"libquarry((?:-[a-z]+)?)(?:-0\.dll|\.so\.0)", name)[1]]
+    else:  # a program
+        return
+    listed = open(os.path.join(root, place), encoding="utf-8").read().partition("global:")[2].partition("local:")[0]
+    patterns = re.findall(r"[\w*]+", listed)
+    shown = shown_names(path, kind, reader)
+    foreign = [one for one in shown if not any(fnmatch.fnmatchcase(one, pattern) for pattern in patterns)]
+    if foreign:
+        fail(wheel, f"{path} shows {len(foreign)} names as {', '.join(foreign[:5])}, expected those of {place} alone")
+    lacking = [pattern for pattern in patterns if not fnmatch.filter(shown, pattern)]
+    if lacking:
+        fail(wheel, f"{path} shows no {', '.join(lacking)}, expected all of {place}")
+
+
 def examine_native(wheel, path, kind, reader, machine, own, system):
     if kind == "ELF":
         text = told(reader, "-W", "-h", "-d", path)
@@ -71,6 +108,7 @@ def examine_native(wheel, path, kind, reader, machine, own, system):
     foreign = sorted(name for name in needs if name not in own and not re.fullmatch(system, name))
     if foreign:
         fail(wheel, f"{path} needs {', '.join(foreign)}, expected the system's own and the wheel's")
+    examine_shown(wheel, path, kind, reader)
 
 
 def examine(wheel, tag, folder, missing=()):
