@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The edge of libquarry-prepare: prepare_api.h in terms of lower.h. No exception and no C++ type gets out.
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <optional>
 
@@ -187,16 +189,33 @@ class LowerWatcher final : public onnx_import::Watcher {
   std::uint64_t buckets_;
 };
 
+// The pool as one block. Of weights in mapped files not all gigabytes are in memory twice.
+void write_pool(const qir::ConstantPool &pool, char *out, const onnx_import::ExternalData *external) {
+  if (!external) return pool.write_to(out);
+  constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
+  std::uint64_t at = 0;
+  for (const qir::ConstantPool::Part &part : pool.parts()) {
+    std::memset(out + at, 0, part.offset - at);
+    for (at = part.offset; at < part.offset + part.contents.size;) {
+      const std::uint64_t from = at - part.offset, size = std::min(kPiece, part.contents.size - from);
+      const qir::Bytes piece{static_cast<const char *>(part.contents.data) + from, size};
+      std::memcpy(out + at, piece.data, piece.size);
+      external->forget(piece);
+      at += size;
+    }
+  }
+}
+
 // What is handed out outlives what it was made of, so it is made with an allocator of its own.
 qr_lowered *give(const qr_host &host, const Vector<std::string_view> &names, const Vector<Vector<std::uint8_t>> &graphs,
-                 const qir::ConstantPool &pool) {
+                 const qir::ConstantPool &pool, const onnx_import::ExternalData *external = nullptr) {
   Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&host));
   AllocatorScope scope(lowered->allocator);
   for (std::size_t i = 0; i < graphs.size(); ++i)
     lowered->graphs.push_back({String(names[i]), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
   lowered->pool_size = pool.size();
   lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
-  pool.write_to(lowered->pool);
+  write_pool(pool, static_cast<char *>(lowered->pool), external);
   return lowered.release();
 }
 
@@ -224,10 +243,11 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
       QR_RETURN_IF_ERROR(stop.status("importing the model"));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_valid_graph(graph, pool));  // lower_graph asked
       graphs.push_back(std::move(bytes));
+      model->model->external().forget_all();  // the pool has looked at all of them
     }
     Vector<std::string_view> names(buckets);
     for (std::uint64_t i = 0; i < shape_count; ++i) names[i] = view(shapes[i]);
-    *out_lowered = give(model->allocator.host(), names, graphs, pool);
+    *out_lowered = give(model->allocator.host(), names, graphs, pool, &model->model->external());
     return {};
   });
 }

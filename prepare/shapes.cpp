@@ -31,16 +31,22 @@ struct Extent {
   bool is_bound() const noexcept { return low >= 0; }
   bool is_number() const noexcept { return is_bound() && low == high; }
   std::int64_t number() const noexcept { return is_number() ? low : qir::kUnknownDim; }
-  String text() const { return is_number() ? format("%lld", low) : format("%lld..%lld", low, high); }
+  bool has_end() const noexcept { return high < qir::kMaxExtent; }
+  String text() const {
+    if (is_number()) return format("%lld", low);
+    return has_end() ? format("%lld..%lld", low, high) : format("%lld..", low);
+  }
   friend bool operator==(const Extent &, const Extent &) = default;
 };
 constexpr Extent kOpen{1, qir::kMaxExtent};  // a dimension that nobody binds, where ranges are taken
 
-// "8", or "1..8".
+// "8", "1..8", or "1..", which has no end.
 bool parse_extent(std::string_view text, Extent *out) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return parse_number(text, &out->low) && (out->high = out->low, true);
-  return parse_number(text.substr(0, dots), &out->low) && parse_number(text.substr(dots + 2), &out->high) &&
+  const std::string_view end = text.substr(dots + 2);
+  out->high = qir::kMaxExtent;
+  return parse_number(text.substr(0, dots), &out->low) && (end.empty() || parse_number(end, &out->high)) &&
          out->low <= out->high;
 }
 
@@ -206,7 +212,7 @@ class Binder {
                               extent.text()));
     if (extent.high > qir::kMaxExtent)
       return bad(text, format("found the range %s, the limit is %lld", extent.text(), qir::kMaxExtent));
-    has_ranges_ = true;
+    has_ranges_ |= extent.has_end();
     return {};
   }
 

@@ -17,5 +17,8 @@ enum class MappedFor : std::uint8_t { Reading, Writing };
 // `offset` is a multiple of page_size(). nullptr: errno says why.
 void *map_file(int fd, std::uint64_t offset, std::size_t size, MappedFor use) noexcept;
 void unmap(void *base, std::size_t size) noexcept;
+// Whole pages of a part of what is mapped for reading need not stay in this process's memory: who reads them again gets
+// them from the file. Where a system has no such call, nothing happens.
+void forget_pages(const void *data, std::size_t size) noexcept;
 
 }  // namespace quarry::os

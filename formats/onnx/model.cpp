@@ -140,6 +140,37 @@ Status take_files_of(const pb::GraphProto &graph, ExternalData &external) {
   return take_files_of_nodes(graph.node(), external);
 }
 
+std::int64_t int_attribute(const pb::NodeProto &node, std::string_view name) {
+  for (const auto &attribute : node.attribute())
+    if (attribute.name() == name) return attribute.i();
+  return 0;
+}
+
+// onnxruntime-genai's builder gives the size of a head in a cache as a name (kv_cache_dim), though only one number fits
+// its GroupQueryAttention: that of the queries, which a value_info has. A cache that a session keeps has no one else to
+// say it.
+void size_caches(const pb::GraphProto &graph, Vector<Declared> &inputs) {
+  StringMap<std::size_t> open;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].shape.size() == 4 && inputs[i].shape[3] < 0) open.emplace(inputs[i].name, i);
+  if (open.empty()) return;
+  StringMap<std::int64_t> widths;
+  for (const auto &info : graph.value_info())
+    if (const auto &shape = info.type().tensor_type().shape(); shape.dim_size() == 3 && shape.dim(2).dim_value() > 0)
+      widths.emplace(String(info.name()), shape.dim(2).dim_value());
+  for (const auto &node : graph.node()) {
+    if (node.op_type() != "GroupQueryAttention" || node.input_size() < 5) continue;
+    const auto width = widths.find(std::string_view(node.input(0)));
+    const std::int64_t queries = int_attribute(node, "num_heads"), keys = int_attribute(node, "kv_num_heads");
+    if (width == widths.end() || queries < 1 || queries > width->second || keys < 0 || keys > width->second) continue;
+    const std::int64_t heads = queries + (node.input(1).empty() ? 2 * keys : 0);
+    if (width->second % heads != 0) continue;
+    for (const int i : {3, 4})
+      if (const auto cache = open.find(std::string_view(node.input(i))); cache != open.end())
+        inputs[cache->second].shape[3] = width->second / heads, inputs[cache->second].dim_names[3].clear();
+  }
+}
+
 // A field of protobuf's, as far as it is there: at most ten groups of seven bits, the lowest first.
 bool read_varint(qir::Bytes data, std::size_t &at, std::uint64_t &value) {
   value = 0;
@@ -235,6 +266,7 @@ Status Model::check() {
       made.dim_names.assign(made.shape.size(), String());
     }
   }
+  size_caches(graph, inputs_);
   names.clear();
   for (const auto &output : graph.output()) {
     QR_RETURN_IF_ERROR(stop_status("reading the model"));

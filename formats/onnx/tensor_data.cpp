@@ -151,6 +151,20 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   return qir::Bytes{static_cast<const char *>(all.data) + offset, size};
 }
 
+void ExternalData::forget(qir::Bytes bytes) const noexcept {
+  if (has_source_ || use_ == ExternalUse::Read) return;
+  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data);
+  for (const auto &[location, file] : files_) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(file.bytes.data);
+    if (at >= begin && at - begin < file.bytes.size && bytes.size <= file.bytes.size - (at - begin))
+      return os::forget_pages(bytes.data, bytes.size);
+  }
+}
+
+void ExternalData::forget_all() const noexcept {
+  for (const auto &[location, file] : files_) forget(file.bytes);
+}
+
 Result<int> ExternalData::folder() const {
   if (has_source_) return -1;
   for (const auto &[location, file] : files_) {

@@ -38,6 +38,9 @@ class ExternalData {
     source_ = nullptr;
     if (files_.empty()) folder_ = OpenFd();
   }
+  // What of these bytes lies in mapped files need not stay in memory: it is read from the file again.
+  void forget(qir::Bytes bytes) const noexcept;
+  void forget_all() const noexcept;
   // For another process, which opens them by their names in the folder (-1: there are none, or they have a source):
   // refuses where a name is another file's by now.
   Result<int> folder() const;

@@ -106,18 +106,22 @@ Status refusal(const CompileJob &job, const Vector<qir::Outline> &graphs,
   return status;
 }
 
-// State that grows begins empty, which no dimension does that nobody binds; where there are no ranges, each program has
-// all of the capacity.
+// A cache that grows begins empty, which no other dimension does that nobody binds, whether the session keeps it (then
+// it ends with the capacity, and where there are no ranges each program has all of that) or the caller does.
 Status add_state_ranges(const CompileJob &job, bool takes_ranges, Vector<String> *texts,
                         Vector<std::string_view> *shapes) {
-  auto pairs = find_state(job.settings.state, job.model.inputs(), job.model.outputs());
-  if (!pairs.ok()) return job.settings.part.empty() ? pairs.take_status() : Status();  // (of a part others may be)
+  const bool is_kept = !job.settings.state.empty();
+  if (!is_kept && !takes_ranges) return {};
+  auto pairs = find_state(is_kept ? job.settings.state : "auto", job.model.inputs(), job.model.outputs());
+  // (Of a part others may be, and what only looks like a cache is the caller's own.)
+  if (!pairs.ok()) return is_kept && job.settings.part.empty() ? pairs.take_status() : Status();
   if (shapes->empty()) split_shapes(job.model.shapes(), *shapes);
   if (shapes->size() > 1 && takes_ranges) return {};
   if (shapes->empty()) shapes->push_back({});
   for (const std::string_view shape : *shapes) {
     String text(shape);
-    const String added = state_ranges(*pairs, job.model.inputs(), text, job.settings.state_capacity, takes_ranges);
+    const String added =
+        state_ranges(*pairs, job.model.inputs(), text, is_kept ? job.settings.state_capacity : 0, takes_ranges);
     text += std::string_view(added).substr(text.empty() && !added.empty());
     texts->push_back(std::move(text));
   }
@@ -135,7 +139,7 @@ Result<Ref<PortableGraphs>> import_graphs(CompileJob &job, const PortableGraphs:
       for (const qir::Shape &shape : graph.input_dims)
         if (std::ranges::find(shape, qir::kUnknownDim) != shape.end())
           return shapes_are_bound(job.model, "to a range, expected numbers");
-  if (to || job.settings.state.empty() || job.model.is_container())
+  if (to || job.model.is_container())
     return PortableGraphs::make(Ref<const Model>(&job.model), {job.settings.shapes, takes_ranges}, job.settings.part,
                                 job.signal, job.progress, to);
   Vector<String> texts;

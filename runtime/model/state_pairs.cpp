@@ -254,11 +254,18 @@ String state_ranges(const Vector<StatePair> &pairs, const Tensors &inputs, std::
     const String entry = "," + String(name) + "=";
     return said.find(entry) != String::npos || added.find(entry) != String::npos;
   };
+  // (An input whose dimensions are given says all of their names.)
+  const auto is_said_by_input = [&](std::string_view name) {
+    return std::ranges::any_of(inputs, [&](const qrm::TensorInfo &input) {
+      return std::ranges::find(input.dim_names, name) != input.dim_names.end() && is_said(input.name);
+    });
+  };
   for (const StatePair &pair : pairs) {
     if (pair.axis < 0) continue;
     const std::string_view name = dim_name(inputs[pair.input], index_of(pair.axis));
-    if (!name.empty() && !is_said(name) && !is_said(inputs[pair.input].name))
-      added += format(",%s=%s%llu", String(name), takes_ranges ? "0.." : "", capacity);
+    if (name.empty() || is_said(name) || is_said_by_input(name)) continue;
+    added += format(",%s=%s", String(name), takes_ranges ? "0.." : "");
+    if (capacity != 0) added += format("%llu", capacity);
   }
   return added;
 }

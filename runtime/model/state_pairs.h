@@ -42,7 +42,8 @@ Result<Vector<EntryAxis>> fix_state(Vector<StatePair> &pairs, const Vector<qrm::
                                     std::uint64_t *capacity);
 
 // What the option shape has to say beside `shapes`, its text, so that what grows begins empty:
-// ",past_sequence_length=0..2048", or, where the backend takes no ranges, so many. Empty where all is said.
+// ",past_sequence_length=0..2048", or, where the backend takes no ranges, so many; with a capacity of 0 it has no end.
+// Empty where all is said.
 String state_ranges(const Vector<StatePair> &pairs, const Vector<qrm::TensorInfo> &inputs, std::string_view shapes,
                     std::uint64_t capacity, bool takes_ranges);
 

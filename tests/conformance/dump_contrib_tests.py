@@ -91,8 +91,8 @@ angle = random.uniform(0, 3, (32, D // 2))
 wheel = {"cos": np.cos(angle).astype(np.float32), "sin": np.sin(angle).astype(np.float32)}
 
 
-def grouped(name, batch, length, past, total, room, rotary=False, joint=False, counts=None, extra=None, run_total=False, **attributes):
-    """past: length of the cache given; room: of the cache made; run_total: the total is an input."""
+def grouped(name, batch, length, past, total, room, rotary=False, joint=False, counts=None, extra=None, run_total=False, sink=None, **attributes):
+    """past: length of the cache given; room: of the cache made; run_total: the total is an input; sink: a score of each head that no key has."""
     inputs = {"query": reals(batch, length, (H + 2 * K) * D), "key": None, "value": None} if joint else {
         "query": reals(batch, length, H * D), "key": reals(batch, length, K * D), "value": reals(batch, length, K * D)}
     inputs |= {"past_key": reals(batch, K, past, D), "past_value": reals(batch, K, past, D)} if past else {"past_key": None, "past_value": None}
@@ -101,10 +101,12 @@ def grouped(name, batch, length, past, total, room, rotary=False, joint=False, c
     for entry in range(batch if past else 0):  # ONNX Runtime clears what does not count when the caches are two buffers
         for key in "past_key", "past_value":
             inputs[key][entry, :, counts[entry] + 1 - length :] = 0
-    if rotary or extra is not None:
+    if rotary or extra is not None or sink is not None:
         inputs |= wheel if rotary else {"cos": None, "sin": None}
-    if extra is not None:
+    if extra is not None or sink is not None:
         inputs |= {"positions": None, "added": extra}
+    if sink is not None:
+        inputs |= {"sink": sink}
     case(name, "GroupQueryAttention", inputs, {"y": y(batch, length, H * D), "present_key": y(batch, K, room, D), "present_value": y(batch, K, room, D)},
          (*(() if run_total else ("total",)), *(("cos", "sin") if rotary else ())), num_heads=H, kv_num_heads=K, do_rotary=int(rotary), **attributes)
 
@@ -123,6 +125,19 @@ grouped("gqa_room_all_total_of_run", 1, 16, 16, 16, 16, rotary=True, run_total=T
 grouped("gqa_first_total_of_run", 2, 6, 0, 6, 6, rotary=True, run_total=True)
 grouped("gqa_window", 1, 3, 9, 12, 12, local_window_size=4)
 grouped("gqa_bias", 1, 3, 9, 12, 12, extra=reals(1, H, 3, 12))
+grouped("gqa_sink_first", 2, 6, 0, 6, 6, rotary=True, sink=reals(H))
+grouped("gqa_sink_grows", 1, 3, 9, 12, 12, rotary=True, sink=reals(H), local_window_size=4)
+grouped("gqa_sink_room", 2, 1, 16, 10, 16, counts=[9, 6], sink=reals(H))
+grouped("gqa_smooth_softmax", 1, 3, 9, 12, 12, smooth_softmax=1)
+# GatherBlockQuantized: rows of a table of 4 or 8 bits, whose blocks have scales
+table = {"data": random.integers(0, 256, (20, 24), dtype=np.uint8), "ids": random.integers(0, 20, (B, S)), "scales": reals(20, 3)}
+row = {"y": y(B, S, 48)}
+case("gather_blocks", "GatherBlockQuantized", table, row, ("data", "scales"), block_size=16)
+case("gather_blocks_zeros", "GatherBlockQuantized", {**table, "zeros": random.integers(0, 256, (20, 2), dtype=np.uint8)}, row, ("data", "scales", "zeros"), block_size=16)
+case("gather_blocks_of_run", "GatherBlockQuantized", {**table, "ids": np.array(7)}, {"y": y(48)}, block_size=16)
+case("gather_bytes", "GatherBlockQuantized", {**table, "scales": reals(20, 2).astype(np.float16)}, {"y": (T.FLOAT16, (B, S, 24))}, ("data", "scales"), block_size=16, bits=8)
+# CausalConvWithState
+case("causal_conv", "CausalConvWithState", {"x": reals(B, 6, S), "w": reals(6, 1, 3), "bias": reals(6), "past": reals(B, 6, 2)}, {"y": y(B, 6, S), "present": y(B, 6, 2)}, ("w", "bias"), activation="silu")
 # EmbedLayerNormalization
 ids = lambda count: random.integers(0, count, (B, S), dtype=np.int32)
 tables = {"words": reals(20, 16), "places": reals(9, 16), "kinds": reals(2, 16), "gamma": reals(16), "beta": reals(16)}

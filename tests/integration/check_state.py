@@ -110,6 +110,18 @@ by_plans("lengths_to_the_end", path, [rng.integers(0, 40, (1, count)) for count 
 compare("window", path, [rng.integers(0, 40, (1, count)) for count in [5, 1, 1, 1, 4] + 60 * [1]], "-O", "state.capacity=16", window=(2, 7))
 check("pairs are listed", run("inspect", path), 0, "past_key_values.0.key -> present.0.key, grows along axis 2")
 ids = os.path.join(folder, "decoder_0.npy")
+# Whoever keeps the caches himself begins with empty ones too: no option says so.
+caches = []
+for name in (f"past_key_values.{layer}.{kv}" for layer in range(2) for kv in ("key", "value")):
+    np.save(os.path.join(folder, name + ".npy"), np.zeros((1, 3, 0, 8), np.float32))
+    caches += ["-i", f"{name}={os.path.join(folder, name)}.npy"]
+container = os.path.join(folder, "by_hand.qrm")
+check("a container of any length", run("compile", path, "-o", container), 0)
+for source in (path, container):
+    out = new_folder()
+    check(f"empty caches of the caller's, {os.path.basename(source)}", run("run", source, "-i", f"input_ids={ids}", *caches, "-o", out), 0)
+    require("empty caches of the caller's", np.abs(np.load(os.path.join(out, "logits.npy")) - by_onnx_runtime(path, pieces[:1])[0][0]).max() < 2e-4)
+check("a cache with a least length", run("run", path, "--shape", "past_sequence_length=1..", "-i", f"input_ids={ids}", *caches), 3, "QR-R0003", "expected 1 or more")
 check("full", run("run", path, "--state", "auto", "-O", "state.capacity=8", ids, ids), 3, "QR-R0024", "state.capacity")
 check("what it is", run("run", path, "--state", "auto", ids, ids), 0, "state: 4 pairs, length 10 of 2048")
 if os.path.isdir(os.path.join(build, "backends", "htp", "quarry-backend-htp.so.p")):

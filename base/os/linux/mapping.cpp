@@ -17,4 +17,10 @@ void *map_file(int fd, std::uint64_t offset, std::size_t size, MappedFor use) no
 
 void unmap(void *base, std::size_t size) noexcept { ::munmap(base, size); }
 
+void forget_pages(const void *data, std::size_t size) noexcept {
+  const std::uintptr_t page = page_size(), begin = reinterpret_cast<std::uintptr_t>(data),
+                       first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
+  if (first < end) ::madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
+}
+
 }  // namespace quarry::os

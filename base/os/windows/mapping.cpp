@@ -29,4 +29,7 @@ void *map_file(int fd, std::uint64_t offset, std::size_t size, MappedFor use) no
 
 void unmap(void *base, std::size_t) noexcept { UnmapViewOfFile(base); }
 
+// (A view's pages leave the working set when memory is short; there is no word for a part of one.)
+void forget_pages(const void *, std::size_t) noexcept {}
+
 }  // namespace quarry::os

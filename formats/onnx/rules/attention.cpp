@@ -16,21 +16,6 @@ Status refuse_input(Rewriter &node, std::size_t i, const char *name) {
   return node.error(ErrorId::onnx_attribute, "has the input %zu, %s, which is not supported", i, name);
 }
 
-Result<std::int32_t> unsqueeze(Rewriter &node, std::int32_t id, std::initializer_list<std::int64_t> axes,
-                               std::string_view suffix) {
-  const std::int32_t given = node.ints(String(suffix) + "/axes", {axes.begin(), axes.size()});
-  return node.step(Op::Unsqueeze, {id, given}, suffix);
-}
-
-// Elements from .. to of the last axis.
-Result<std::int32_t> slice(Rewriter &node, std::int32_t id, std::int64_t axis, std::int64_t from, std::int64_t to,
-                           std::string_view suffix) {
-  const auto one = [&](const char *what, std::int64_t value) {
-    return node.ints(String(suffix) + what, std::span(&value, 1));
-  };
-  return node.step(Op::Slice, {id, one("/from", from), one("/to", to), one("/axis", axis)}, suffix);
-}
-
 // [batch, length, heads * size] as [batch, heads, length, size].
 Result<std::int32_t> heads_first(Rewriter &node, std::int32_t id, std::int64_t heads, std::string_view suffix) {
   const std::int64_t shape[] = {0, 0, heads, -1};
@@ -239,8 +224,8 @@ Status packed_attention(Rewriter &node) {
 namespace {
 
 // query, key?, value?, past_key?, past_value?, seqlens_k, total_sequence_length, cos_cache?, sin_cache?, position_ids?,
-// attention_bias?. The cache is one that grows, or one with room for all positions ("shared buffer"), into which the
-// new keys and values are written behind those that count.
+// attention_bias?, head_sink?. The cache is one that grows, or one with room for all positions ("shared buffer"), into
+// which the new keys and values are written behind those that count.
 class GroupQueryAttention {
  public:
   explicit GroupQueryAttention(Rewriter &node) : node_(node) {}
@@ -273,7 +258,7 @@ class GroupQueryAttention {
       made.set("kv_num_heads", heads_.key);
       made.inputs.resize(6, qir::kAbsent);
       if (past_ != 0) made.inputs.set(4, node_.in(3)), made.inputs.set(5, node_.in(4));
-      return node_.finish(std::move(made), 3);
+      return has_sink() ? finish_beside_sink(std::move(made)) : node_.finish(std::move(made), 3);
     }
     QR_ASSIGN_OR_RETURN(const std::int32_t queries, heads_first(node_, q, heads_.query, "query/heads"));
     made.inputs.set(0, queries);
@@ -298,10 +283,17 @@ class GroupQueryAttention {
     QR_RETURN_IF_ERROR(node_.need_inputs(1));
     if (!node_.has(5) || !node_.has(6))
       return node_.error(ErrorId::onnx_attribute, "lacks seqlens_k or total_sequence_length");
-    for (std::size_t i = 11; i < node_.input_count(); ++i)
-      if (node_.has(i)) return refuse_input(node_, i, "a sink or a scale");
-    if (node_.get_int("smooth_softmax", 0) > 0)
-      return node_.error(ErrorId::onnx_attribute, "smooth_softmax is not supported");
+    for (std::size_t i = 12; i < node_.input_count(); ++i)
+      if (node_.has(i)) return refuse_input(node_, i, "a scale of the cache or a weight of a norm");
+    if (node_.get_int("sliding_window_cache", 0) != 0)
+      return node_.error(ErrorId::onnx_attribute,
+                         "keeps the last entries of its cache alone (sliding_window_cache), which is not supported: "
+                         "build the model with windowed_kv_cache=false");
+    for (const char *const name : {"k_quant_type", "v_quant_type"})
+      if (const std::string_view kind = node_.get_string(name, "NONE"); kind != "NONE")
+        return node_.error(ErrorId::onnx_attribute, "has a cache of integers (%s is %s), which is not supported", name,
+                           printable(kind));
+    if (node_.wants(3)) return node_.error(ErrorId::onnx_attribute, "gives its scores, which is not supported");
     QR_ASSIGN_OR_RETURN(heads_, heads_of(node_));
     heads_.key = node_.get_int("kv_num_heads", 0);
     const qir::Shape &q = node_.tensor(0).shape;
@@ -343,10 +335,61 @@ class GroupQueryAttention {
   // `made` works on heads; the caches that it reads are what the node gives beside its result.
   Status finish_cached(qir::Node made, std::int32_t keys, std::int32_t values) {
     made.name += "/heads";
-    QR_ASSIGN_OR_RETURN(const std::int32_t y, node_.step(std::move(made)));
+    std::int32_t y = qir::kAbsent;
+    if (has_sink()) {
+      QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> all, with_scores(std::move(made), false));
+      QR_ASSIGN_OR_RETURN(const std::int32_t share, share_of_keys(all[3]));
+      QR_ASSIGN_OR_RETURN(y, node_.step(Op::Mul, {all[0], share}, "beside_sink"));
+    } else {
+      QR_ASSIGN_OR_RETURN(y, node_.step(std::move(made)));
+    }
     QR_RETURN_IF_ERROR(finish_rows(node_, y));
     node_.bind(1, keys);
     node_.bind(2, values);
+    return {};
+  }
+  // A head's sink is one more score, of which no value comes: it takes its share of the softmax. smooth_softmax: a sink
+  // of 0.
+  bool has_sink() const { return node_.has(11) || node_.get_int("smooth_softmax", 0) > 0; }
+  // The node with its scores as they are before the softmax, [batch, heads, length, total], as the fourth output.
+  Result<Vector<std::int32_t>> with_scores(qir::Node made, bool with_caches) {
+    made.set("qk_matmul_output_mode", std::int64_t{2});
+    const auto named = [&](const char *what, bool wanted) { return wanted ? made.name + what : String(); };
+    Vector<String> names{named("/seen", true), named("/keys", with_caches), named("/values", with_caches),
+                         named("/scores", true)};
+    Vector<std::int32_t> outputs;
+    QR_RETURN_IF_ERROR(node_.builder.emit(std::move(made), names, &outputs));
+    return outputs;
+  }
+  // [batch, heads, length, 1]: sum / (sum + e^sink), the sum being that of e^score.
+  Result<std::int32_t> share_of_keys(std::int32_t scores) {
+    const std::int64_t last = -1;
+    qir::Node summed =
+        node_.make(Op::ReduceLogSumExp, {scores, node_.ints("sink/axis", std::span(&last, 1))}, "sink/log_sum");
+    QR_ASSIGN_OR_RETURN(std::int32_t id, node_.step(std::move(summed)));
+    if (node_.has(11)) {
+      const std::int64_t shape[] = {1, heads_.query, 1, 1};
+      QR_ASSIGN_OR_RETURN(const std::int32_t sink,
+                          node_.step(Op::Reshape, {node_.in(11), node_.ints("sink/shape", shape)}, "sink/shaped"));
+      QR_ASSIGN_OR_RETURN(id, node_.step(Op::Sub, {id, sink}, "sink/above"));
+    }
+    return node_.step(Op::Sigmoid, {id}, "sink/share");
+  }
+  // The same where the node gives rows, [batch, length, heads * size].
+  Status finish_beside_sink(qir::Node made) {
+    made.name += "/rows";
+    QR_ASSIGN_OR_RETURN(const Vector<std::int32_t> all, with_scores(std::move(made), true));
+    QR_ASSIGN_OR_RETURN(const std::int32_t share, share_of_keys(all[3]));
+    qir::Node moved = node_.make(Op::Transpose, {share}, "sink/rows");
+    moved.set("perm", Vector<std::int64_t>{0, 2, 1, 3});
+    QR_ASSIGN_OR_RETURN(const std::int32_t by_row, node_.step(std::move(moved)));
+    const std::int64_t parts[] = {0, 0, heads_.query, -1}, whole[] = {0, 0, -1};
+    QR_ASSIGN_OR_RETURN(const std::int32_t seen,
+                        node_.step(Op::Reshape, {all[0], node_.ints("seen/shape", parts)}, "seen/heads"));
+    QR_ASSIGN_OR_RETURN(const std::int32_t left, node_.step(Op::Mul, {seen, by_row}, "beside_sink"));
+    QR_RETURN_IF_ERROR(node_.finish(node_.make(Op::Reshape, {left, node_.ints("shape", whole)}, ""), 1));
+    node_.bind(1, all[1]);
+    node_.bind(2, all[2]);
     return {};
   }
   // Several rows, or as many as a run brings: each has its own new entries behind those of it that count. Rows of the

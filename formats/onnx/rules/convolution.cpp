@@ -45,4 +45,14 @@ Status fused_conv(Rewriter &node) {
   return node.finish(std::move(act));
 }
 
+// ONNX's own of opset 27, with attributes more.
+Status causal_conv_with_state(Rewriter &node) {
+  QR_RETURN_IF_ERROR(node.need_inputs(2));
+  const std::int64_t axes = node.get_int("ndim", 1), window = node.get_int("state_window", 0);
+  if (axes != 1 || window != 0)
+    return node.error(ErrorId::onnx_attribute, "ndim is %lld and state_window %lld, expected 1 and 0", axes, window);
+  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::CausalConvWithState, node.inputs(), {"ndim", "state_window"}));
+  return node.finish(std::move(made));
+}
+
 }  // namespace quarry::onnx_import::rules

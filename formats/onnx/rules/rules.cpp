@@ -37,6 +37,20 @@ Result<std::int32_t> to_real(Rewriter &node, std::int32_t id, std::string_view s
   return node.step(std::move(made));
 }
 
+Result<std::int32_t> unsqueeze(Rewriter &node, std::int32_t id, std::initializer_list<std::int64_t> axes,
+                               std::string_view suffix) {
+  const std::int32_t given = node.ints(String(suffix) + "/axes", {axes.begin(), axes.size()});
+  return node.step(Op::Unsqueeze, {id, given}, suffix);
+}
+
+Result<std::int32_t> slice(Rewriter &node, std::int32_t id, std::int64_t axis, std::int64_t from, std::int64_t to,
+                           std::string_view suffix) {
+  const auto one = [&](const char *what, std::int64_t value) {
+    return node.ints(String(suffix) + what, std::span(&value, 1));
+  };
+  return node.step(Op::Slice, {id, one("/from", from), one("/to", to), one("/axis", axis)}, suffix);
+}
+
 }  // namespace rules
 
 namespace {

@@ -18,5 +18,10 @@ Status ints_to_input(Rewriter &node, const char *attribute, std::int64_t since, 
 qir::Op op_of(const Rewriter &node);
 Result<std::int32_t> to_real(Rewriter &node, std::int32_t id, std::string_view suffix);
 Status need_image(const Rewriter &node);
+Result<std::int32_t> unsqueeze(Rewriter &node, std::int32_t id, std::initializer_list<std::int64_t> axes,
+                               std::string_view suffix);
+// Elements from .. to of an axis.
+Result<std::int32_t> slice(Rewriter &node, std::int32_t id, std::int64_t axis, std::int64_t from, std::int64_t to,
+                           std::string_view suffix);
 
 }  // namespace quarry::onnx_import::rules

@@ -145,6 +145,20 @@ TEST_CASE("a sum that is bound to a number is kept to by the runs") {
   CHECK(lowered("past=1,seq=2").graphs[0].dimensions.empty());
 }
 
+TEST_CASE("a range may have no end") {
+  const LoweredModel open(vectors({"past", "seq"}), {"past=0.."}, nullptr, true);
+  REQUIRE_EQ(open.code, 0);
+  const auto check = [&](std::int64_t past, std::int64_t seq) {
+    const Vector<qir::Shape> shapes{{past}, {seq}};
+    return test::outcome(qir::check_dimensions(open.graphs[0], shapes));
+  };
+  CHECK_EQ(check(0, 1), "ok");
+  CHECK_EQ(check(1000000, 1), "ok");
+  CHECK(check(0, 0).find("expected 1 or more") != std::string::npos);
+  for (const char *wrong : {"past=..", "past=..3", "past=3..2", "past=-1.."})
+    CHECK_EQ(LoweredModel(vectors({"past", "seq"}), {wrong}, nullptr, true).errors.id, "QR-O0009");
+}
+
 TEST_CASE("names of dimensions: sums of sums, and a minus in a name") {
   const LoweredModel chain(vectors({"2*3*n", "3*n", "n"}), {}, nullptr, true);
   REQUIRE_EQ(chain.code, 0);
