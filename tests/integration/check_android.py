@@ -47,6 +47,8 @@ def problems_of(path, machine):
     foreign = {one for one in needed if one not in SYSTEM and not re.fullmatch(r"libquarry[a-z-]*\.so", one)}
     if foreign:
         yield f"needs {sorted(foreign)}, expected {sorted(SYSTEM)} and Quarry's own"
+    if name == "libquarry-jni.so" and "libandroid.so" not in needed:
+        yield f"needs {sorted(needed)}, expected libandroid.so among them: its hardware buffers would not be found"
     versions = {one for one in re.findall(r"Version: \d+  File: (\S+)", told) if not one.startswith("libquarry")}
     if versions or "GLIBC" in told:
         yield f"needs versions of names of {sorted(versions)}, expected none but of Quarry's own"

@@ -2,8 +2,14 @@
 /* Buffers of Android's as memory. */
 #include "support.h"
 
-/* Of libandroid; elsewhere nobody has it. */
+/* Of libandroid, which a linker leaves out where nothing but a weak name wants it. Elsewhere nobody has it. */
+#if defined(__ANDROID__)
+#define HAS_HARDWARE_BUFFERS 1
+extern void *AHardwareBuffer_fromHardwareBuffer(JNIEnv *env, jobject buffer);
+#else
+#define HAS_HARDWARE_BUFFERS (AHardwareBuffer_fromHardwareBuffer != NULL)
 extern __attribute__((weak)) void *AHardwareBuffer_fromHardwareBuffer(JNIEnv *env, jobject buffer);
+#endif
 
 /* 0 without an exception: there are no such buffers here. */
 NATIVE(jlong, memoryImport)
@@ -12,7 +18,7 @@ NATIVE(jlong, memoryImport)
   qr_buffer_layout layout = QR_BUFFER_LAYOUT_INIT;
   qr_memory *made = NULL;
   (void)of;
-  if (!AHardwareBuffer_fromHardwareBuffer) return 0;
+  if (!HAS_HARDWARE_BUFFERS) return 0;
   how.device_access = (uint32_t)access;
   if (throws(env, qr_memory_import_hardware_buffer((qr_session *)(intptr_t)session,
                                                    AHardwareBuffer_fromHardwareBuffer(env, buffer), -1, &how, &layout,
