@@ -53,6 +53,12 @@ def tolerance_of(model):
     return 0.05 if 4 in levels else 0.01 if 10 in types else 3e-4
 
 
+def size_of_head(node, model):
+    counts = {attribute.name: attribute.i for attribute in node.attribute}
+    width = next(info.type.tensor_type.shape.dim[2].dim_value for info in model.graph.value_info if info.name == node.input[0])
+    return width // (counts["num_heads"] + (0 if node.input[1] else 2 * counts["kv_num_heads"]))
+
+
 def cache_of(info, sizes, extent):
     return np.zeros([extent(dim, sizes) for dim in info.shape], np.float16 if "16" in info.type else np.float32)
 
@@ -60,8 +66,8 @@ def cache_of(info, sizes, extent):
 class Feeds:
     def __init__(self, session, model):
         # (Of several rows ONNX Runtime's GroupQueryAttention takes one token behind a past, and has its own way with those that are shorter: check_generate.py.)
-        scales = [attribute.f for node in model.graph.node if node.op_type == "GroupQueryAttention" for attribute in node.attribute if attribute.name == "scale"]
-        self.has_groups, self.size = bool(scales), round(scales[0] ** -2) if scales else 0
+        groups = [node for node in model.graph.node if node.op_type == "GroupQueryAttention"]
+        self.has_groups, self.size = bool(groups), size_of_head(groups[0], model) if groups else 0
         self.infos = {info.name: info for info in session.get_inputs()}
         self.caches = [name for name in self.infos if is_cache(name)]
         self.has_branch = "use_cache_branch" in self.infos
