@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tokens of a session that is a language model (feature `generate`).
-use crate::error::{Code, Result, check, handle};
+use crate::error::{Result, check, handle};
 use crate::model::Call;
 use crate::session::{RunOptions, Session};
 use crate::state::State;
 use quarry_sys as sys;
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 handle!(sys::qr_generator, sys::qr_generator_destroy);
 
@@ -89,7 +91,6 @@ pub struct Sequence {
 #[derive(Debug)]
 pub struct Generator<'d> {
     handle: Handle,
-    most: u64,
     _data: PhantomData<&'d [u8]>,
 }
 
@@ -112,10 +113,10 @@ impl<'d> Generator<'d> {
         c.sampler = &sampler;
         (c.stop_tokens, c.stop_token_count) = (options.stop_tokens.as_ptr(), options.stop_tokens.len() as u64);
         c.prompt_chunk = options.prompt_chunk;
-        c.names = sys::qr_string::new(&options.names);
+        (c.names, c.max_new_tokens) = (sys::qr_string::new(&options.names), options.max_new_tokens);
         // SAFETY: the session is ours alone; everything lives until the call returns.
         call.with(|call| Handle::make(|out| unsafe { sys::qr_generator_create(session.get(), &c, call, out) }))
-            .map(|handle| Self { handle, most: options.max_new_tokens, _data: PhantomData })
+            .map(|handle| Self { handle, _data: PhantomData })
     }
     /// Makes the sequence these tokens: all of it, what was generated before included. What begins as the sequence before it did is not run again.
     pub fn prompt(&mut self, tokens: &[i64], options: RunOptions<'_>) -> Result<()> {
@@ -124,42 +125,36 @@ impl<'d> Generator<'d> {
     }
     /// Picks one token and puts it behind the sequence; none where the state is full. It may be the last.
     pub fn step(&mut self, options: RunOptions<'_>) -> Result<(Option<i64>, Option<End>)> {
-        self.step_with(&options.into_c())
-    }
-    fn step_with(&mut self, options: &sys::qr_run_options) -> Result<(Option<i64>, Option<End>)> {
         let (mut token, mut end) = (-1, sys::QR_END_NONE);
         // SAFETY: ours alone.
-        check(unsafe { sys::qr_generator_step(self.handle.get(), options, &mut token, &mut end) })?;
+        check(unsafe { sys::qr_generator_step(self.handle.get(), &options.into_c(), &mut token, &mut end) })?;
         Ok(match end {
             sys::QR_END_CAPACITY => (None, Some(End::Capacity)),
             sys::QR_END_STOP_TOKEN => (Some(token), Some(End::StopToken)),
             _ => (Some(token), None),
         })
     }
-    /// Picks tokens until there is a reason to end, and gives how many there were. `show` gets each but a stop token. An abort and a timeout are such
-    /// reasons, and no errors: the next call goes on behind what was generated.
+    /// Picks tokens until there is a reason to end, and gives how many there were. `show` gets each but a stop token. An abort and a timeout, which is of all
+    /// tokens together, are such reasons, and no errors: the next call goes on behind what was generated.
     pub fn run(&mut self, options: RunOptions<'_>, mut show: impl FnMut(i64) -> ControlFlow<()>) -> Result<(u64, End)> {
-        let c = options.into_c();
-        let mut count = 0;
-        loop {
-            if self.most > 0 && count == self.most {
-                return Ok((count, End::Length));
-            }
-            match self.step_with(&c) {
-                Err(error) if error.code() == Code::Cancelled => return Ok((count, End::Aborted)),
-                Err(error) if error.code() == Code::DeadlineExceeded => return Ok((count, End::Deadline)),
-                Err(error) => return Err(error),
-                Ok((token, end)) => {
-                    count += u64::from(token.is_some());
-                    if let Some(end) = end {
-                        return Ok((count, end));
-                    }
-                    if token.is_some_and(|token| show(token).is_break()) {
-                        return Ok((count, End::Callback));
-                    }
-                }
-            }
+        let mut showing = Showing { show: &mut show, panicked: None };
+        let sink = sys::qr_token_sink { self_: (&raw mut showing).cast(), token: Some(shown), ..sys::qr_token_sink::INIT };
+        let (mut count, mut end) = (0, sys::QR_END_NONE);
+        // SAFETY: ours alone; the sink lives until the call returns.
+        let made = check(unsafe { sys::qr_generator_run(self.handle.get(), &options.into_c(), &sink, &mut count, &mut end) });
+        if let Some(panic) = showing.panicked {
+            resume_unwind(panic);
         }
+        made?;
+        let end = match end {
+            sys::QR_END_STOP_TOKEN => End::StopToken,
+            sys::QR_END_LENGTH => End::Length,
+            sys::QR_END_CAPACITY => End::Capacity,
+            sys::QR_END_CALLBACK => End::Callback,
+            sys::QR_END_ABORTED => End::Aborted,
+            _ => End::Deadline,
+        };
+        Ok((count, end))
     }
     /// The logits of the next token, for a choice of the program's own: [`Generator::accept`] goes on with what was chosen.
     pub fn logits(&mut self, options: RunOptions<'_>) -> Result<&[f32]> {
@@ -200,4 +195,20 @@ impl<'d> Generator<'d> {
         // SAFETY: ours alone; the tokens are borrowed for the call.
         check(unsafe { sys::qr_generator_restore(self.handle.get(), tokens.as_ptr(), tokens.len() as u64) })
     }
+}
+
+struct Showing<'s> {
+    show: &'s mut dyn FnMut(i64) -> ControlFlow<()>,
+    panicked: Option<Box<dyn std::any::Any + Send>>,
+}
+
+unsafe extern "C" fn shown(showing: *mut c_void, token: i64) -> i32 {
+    // SAFETY: the Showing of run(), which waits for the call. A panic ends the run and waits for that.
+    let showing = unsafe { &mut *showing.cast::<Showing<'_>>() };
+    match catch_unwind(AssertUnwindSafe(|| (showing.show)(token))) {
+        Ok(ControlFlow::Continue(())) => return sys::QR_GO_ON as i32,
+        Ok(ControlFlow::Break(())) => (),
+        Err(panic) => showing.panicked = Some(panic),
+    }
+    sys::QR_STOP as i32
 }

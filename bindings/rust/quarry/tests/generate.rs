@@ -73,6 +73,21 @@ fn reasons_to_end() {
     let late = Signal::new(&Runtime::new().unwrap()).unwrap();
     late.set_timeout(Some(Duration::ZERO));
     assert_eq!(generator.run(RunOptions { signal: Some(&late), profile: None }, on).unwrap(), (0, End::Deadline));
+    // The time is of all tokens together, each of which takes far less.
+    let brief = Signal::new(&Runtime::new().unwrap()).unwrap();
+    brief.set_timeout(Some(Duration::from_millis(300)));
+    let mut slow = 0;
+    let (count, end) = generator
+        .run(RunOptions { signal: Some(&brief), profile: None }, |_| {
+            std::thread::sleep(Duration::from_millis(20));
+            slow += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(end, End::Deadline);
+    assert!(count == slow && (1..=15).contains(&count), "{count} tokens");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| generator.run(RunOptions::default(), |_| panic!("of the caller"))));
+    assert!(panicked.is_err());
     let mut small = session("14").unwrap();
     assert_eq!(start(&mut small, &GeneratorOptions::default()).run(RunOptions::default(), on).unwrap(), (5, End::Capacity));
     let drawn = GeneratorOptions { temperature: 1.5, top_k: 50, seed: 3, max_new_tokens: 12, ..Default::default() };
