@@ -43,7 +43,7 @@ def classes(folder, sources, class_path=()):
 
 
 # What is native, each linked with the library of its name too: parts of their own, which an app may lack.
-PARTS = {"": ("models.c", "sessions.c", "state.c"), "-generate": ("generate.c",), "-tokenizer": ("tokenizer.c",)}
+PARTS = {"": ("hardware.c", "models.c", "sessions.c", "state.c"), "-generate": ("generate.c",), "-tokenizer": ("tokenizer.c",)}
 
 
 def native_parts(library_folder, headers, folder):

@@ -121,7 +121,7 @@ qr_status *qr_memory_import_hardware_buffer(qr_session *session, void *buffer, i
     // (Status::error throws nothing.)
     return give(Status::error(ErrorId::memory_unsupported,
                               "qr_memory_import_hardware_buffer: found another system, expected Android",
-                              "map the memory and give it to qr_memory_register"));
+                              "map the memory and register it as the host's"));
   } else {
     return make_memory(  // (how large it is the buffer says)
         "qr_memory_import_hardware_buffer", session, {1, buffer, fence, 0, out_layout}, options, out_memory,
