@@ -55,8 +55,11 @@ bool are_alike(const qrm::TensorInfo &a, const qrm::TensorInfo &b, int may_diffe
   return may_differ >= 0;
 }
 
-// The output that goes by the name; the number of outputs: there is none.
-std::size_t find_output(const qrm::TensorInfo &input, const Tensors &outputs) {
+// Outputs by their names: a model may have thousands of them, and of inputs.
+using Named = HashMap<std::string_view, const qrm::TensorInfo *>;
+
+// The output that goes by the name; null: there is none.
+const qrm::TensorInfo *find_output(const qrm::TensorInfo &input, const Named &outputs) {
   const String whole = "<" + input.name + ">";
   for (const char *rule = kRenamings; *rule;) {
     const std::string_view from = rule, to = rule + from.size() + 1;
@@ -65,10 +68,10 @@ std::size_t find_output(const qrm::TensorInfo &input, const Tensors &outputs) {
     if (at == String::npos) continue;
     String name = whole;
     name.replace(at, from.size(), to);
-    const std::size_t found = place_of(outputs, std::string_view(name).substr(1, name.size() - 2));
-    if (found < outputs.size() && are_alike(input, outputs[found], from.starts_with("past"))) return found;
+    const auto found = outputs.find(std::string_view(name).substr(1, name.size() - 2));
+    if (found != outputs.end() && are_alike(input, *found->second, from.starts_with("past"))) return found->second;
   }
-  return outputs.size();
+  return nullptr;
 }
 
 Status bad(const String &what, const char *hint = "") {
@@ -160,11 +163,14 @@ Result<Vector<StatePair>> find_state(std::string_view wanted, const Tensors &inp
   if (wanted != "auto") {
     QR_RETURN_IF_ERROR(read_pairs(wanted, inputs, outputs, &pairs));
   } else {
+    Named named;
+    for (const qrm::TensorInfo &output : outputs) named.emplace(output.name, &output);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const std::size_t output = find_output(inputs[i], outputs);
+      const qrm::TensorInfo *const found = find_output(inputs[i], named);
+      if (!found) continue;
+      const auto output = static_cast<std::uint32_t>(found - outputs.data());
       const auto is_taken = [&](const StatePair &pair) { return pair.output == output; };
-      if (output < outputs.size() && std::ranges::none_of(pairs, is_taken))
-        pairs.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(output)});
+      if (std::ranges::none_of(pairs, is_taken)) pairs.push_back({static_cast<std::uint32_t>(i), output});
     }
   }
   for (std::size_t i = 0, named = pairs.size(); i < named; ++i) {
