@@ -11,6 +11,7 @@
 #include "graph/external_source.h"
 #include "graph/graph.h"
 #include "graph/store.h"
+#include "quarry/backend.h"
 #include "quarry/version.h"
 
 namespace quarry::prepare {
@@ -56,4 +57,4 @@ struct QuantizeServices {
 
 }  // namespace quarry::prepare
 
-extern "C" const quarry::prepare::QuantizeServices *qr_prepare_for_quantize(void);
+extern "C" QR_PLUGIN_EXPORT const quarry::prepare::QuantizeServices *qr_prepare_for_quantize(void);
