@@ -63,6 +63,22 @@ static void lay_out(const window *of, unsigned char *base, window_planes *out) {
   }
 }
 
+/* False: the system has no room, and nothing is mapped. */
+static int map_twice(window *made) {
+  const int file = memfd_create("window", MFD_CLOEXEC);
+  made->own = made->locked = MAP_FAILED;
+  if (file < 0) return 0;
+  if (ftruncate(file, (off_t)made->size) == 0) {
+    made->own = mmap(NULL, made->size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    made->locked = mmap(NULL, made->size, PROT_NONE, MAP_SHARED, file, 0);
+  }
+  close(file);
+  if (made->own != MAP_FAILED && made->locked != MAP_FAILED) return 1;
+  if (made->own != MAP_FAILED) munmap(made->own, made->size);
+  if (made->locked != MAP_FAILED) munmap(made->locked, made->size);
+  return 0;
+}
+
 SHOWN int AHardwareBuffer_allocate(const window_description *description, void **out) {
   window *const made = calloc(1, sizeof *made);
   const uint32_t align = g_script.row_align ? g_script.row_align : 1;
@@ -77,12 +93,10 @@ SHOWN int AHardwareBuffer_allocate(const window_description *description, void *
   /* Room for all planes, and the last row whole. */
   made->size = (uint64_t)(made->description.stride + 2) * pixel_bytes(made) * (description->height + 2) * 2 +
                made->script.chroma_gap;
-  const int file = memfd_create("window", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, (off_t)made->size) != 0) abort();
-  made->own = mmap(NULL, made->size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  made->locked = mmap(NULL, made->size, PROT_NONE, MAP_SHARED, file, 0);
-  if (made->own == MAP_FAILED || made->locked == MAP_FAILED) abort();
-  close(file);
+  if (!map_twice(made)) {
+    free(made);
+    return -ENOMEM;
+  }
   made->references = 1;
   pthread_mutex_lock(&g_mutex);
   ++g_counts.buffers, ++g_counts.references;
