@@ -79,7 +79,7 @@ class Graph:
             self.outputs = [output.name for output in self.session.get_outputs()]
             told = {rows: self.conversation(rows) for rows in self.feeds.batches}
         except Exception as error:  # ONNX Runtime's own kinds of errors have no common name
-            print(f"   {self.name}: skipped, ONNX Runtime does not run it: {str(error)[-200:]}")
+            require(f"{self.name}: ONNX Runtime runs it", False, str(error)[-200:])
             return
         for backend in BACKENDS:
             self.check_on(backend, told)
